@@ -28,9 +28,7 @@ class ScopeForm(ScopeFields):
     NAMED_BY = {**ScopeFields.NAMED_BY, ALONE: "dataset"}
     DOING = "report on"
 
-    scope = forms.ChoiceField(
-        initial=ALL, help_text="A report changes nothing. A narrower scope skips other datasets."
-    )
+    scope = forms.ChoiceField(initial=ALL, help_text="A report changes nothing. A narrower scope skips other datasets.")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"auto_id": "id_build_%s", **options})

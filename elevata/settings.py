@@ -19,6 +19,7 @@ from elevata.core import data_folder
 from elevata.core.errors import MetadataError
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
+from loader.domain.catalog_setting import EMBEDDED, is_catalog, is_prefix
 from metadata.domain.locations import Roots, split_roots
 
 BASE_DIR = data_folder.PROJECT_DIR
@@ -336,12 +337,20 @@ SPARK_MASTER = os.environ.get("SPARK_MASTER") or "local[*]"
 SPARK_CONF = os.environ.get("ELEVATA_SPARK_CONF", "").strip()
 SPARK_PACKAGES = os.environ.get("ELEVATA_SPARK_PACKAGES", "").strip()
 SPARK_JARS = os.environ.get("ELEVATA_SPARK_JARS") or str(Path(sys.prefix) / "spark-jars")
-# Where names are published for others: nowhere (embedded), or in a Hive metastore.
-CATALOG = os.environ.get("ELEVATA_CATALOG") or "embedded"
-if CATALOG not in ("embedded", "hive") and not CATALOG.startswith("thrift://"):
+# Where names are published for others: nowhere (embedded), in a Hive metastore, or in a catalog of Spark's settings.
+CATALOG = os.environ.get("ELEVATA_CATALOG") or EMBEDDED
+if not is_catalog(CATALOG):
     raise ImproperlyConfigured(
-        f"ELEVATA_CATALOG is {CATALOG!r}: it must be embedded, hive (a metastore that Hive's own settings name), or "
-        "the addresses of a metastore such as thrift://host:9083, with commas between them"
+        f"ELEVATA_CATALOG is {CATALOG!r}: it must be embedded, hive (a metastore that Hive's own settings name), the "
+        "addresses of a metastore such as thrift://host:9083, with commas between them, or spark:NAME for the catalog "
+        "that spark.sql.catalog.NAME in ELEVATA_SPARK_CONF defines"
+    )
+# Precedes the schemas of published names, so that environments can share a catalog.
+CATALOG_PREFIX = os.environ.get("ELEVATA_CATALOG_PREFIX", "")
+if not is_prefix(CATALOG_PREFIX):
+    raise ImproperlyConfigured(
+        f"ELEVATA_CATALOG_PREFIX is {CATALOG_PREFIX!r}: it must begin with a lower-case letter, and have lower-case "
+        "letters, digits and underscores only, at most 30"
     )
 # How rows are committed to tables: auto (direct where Delta's own classes allow it), direct or public.
 COMMITS = os.environ.get("ELEVATA_COMMITS") or "auto"

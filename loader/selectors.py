@@ -30,9 +30,9 @@ from architecture.models import Environment, Execution
 from architecture.selectors.environments import executions, leases_held
 from architecture.services.drift import current_drift
 from architecture.services.states import current_environment
+from elevata.core.errors import ProductError
 from elevata.jobs import states
 from loader.domain.historization.layers import history_sql, layer_sql
-from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery, Schedule
 from loader.services.manifests import source_datasets, source_of, source_spec
@@ -127,7 +127,7 @@ def dataset_sql(dataset: TargetDataset) -> str:
             specs = {key: source_spec(one) for key, one in source_datasets([state]).items()}
             source = source_of(state, specs)
         return layer_sql(state, by_key, source)
-    except Refusal as refusal:
+    except ProductError as refusal:
         return f"-- {refusal.one_line()}"
 
 
@@ -200,7 +200,7 @@ def _statement(row: TargetDataset, state: DatasetState, by_key: dict[str, Datase
 def _made(row: TargetDataset, make) -> Statement:
     try:
         return Statement(row, sql=make())
-    except Refusal as refusal:
+    except ProductError as refusal:
         return Statement(row, problem=refusal.one_line())
 
 

@@ -137,7 +137,9 @@ class ReasonSerializer(ChangeSerializer):
 
 
 class PreviewSerializer(serializers.ModelSerializer):
-    document = serializers.DictField(read_only=True, help_text="The steps with their statements, in order.")
+    document = serializers.DictField(
+        read_only=True, help_text="The steps with their statements, in order, and the views that are created or change."
+    )
     sizes = serializers.DictField(read_only=True)
     estimate = serializers.DictField(read_only=True)
     created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)

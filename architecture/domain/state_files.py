@@ -25,6 +25,7 @@ _TABLE_NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 # Policies are never so deep; the next reader of JSON may have a limit of its own.
 _DEEPEST = 100
 
+
 def _called(value: Any) -> str:
     return strict.called(Node(value, path=()))
 
@@ -169,6 +170,8 @@ def of_row(row: dict[str, Any]) -> DatasetState:
 
 
 FORMAT = "architecture-state/v1"
+
+
 @dataclass(frozen=True)
 class ArchitectureState:
     """All datasets of one side of a comparison."""

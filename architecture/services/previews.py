@@ -1,7 +1,7 @@
 """Previews, dry runs and dry run results.
 
-The hash covers the report's fingerprint, the environment, and the steps with their statements and assumed
-structure. Sizes and Delta versions are shown, not hashed.
+The hash covers the report's fingerprint, the environment, the steps with their statements and assumed structure, and
+the statements of described views that are created or change. Sizes and Delta versions are shown, not hashed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +16,7 @@ from architecture.domain.steps import report_steps
 from architecture.domain.steps import step as steps_of
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import Step
+from architecture.domain.views import changed_views
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, DryRun, Execution, ExecutionOperation, Preview
 from architecture.permissions import must_be_permitted, place_of_report
@@ -89,7 +90,21 @@ def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
         "environment": report.environment.name,
         "steps": [{**step_row(step), "statement": statement_text(step, warehouse)} for step in steps],
     }
+    if views := _views(report, basis):
+        document["views"] = views
     return Planned(document, sha256_hex(document), steps)
+
+
+def _views(report: ChangeReport, basis: Basis) -> list[dict[str, Any]]:
+    """Return the described views that the report creates or changes, with their statements."""
+    keys = {operation.dataset_key for operation in operations_of(report)}
+    before = {state.key: state for state in basis.applied}
+    after = before | {state.key: state for state in basis.desired if state.key in keys}
+    statements = changed_views(before.values(), after.values())
+    return [
+        {"key": key, "name": after[key].qualified_name, "statement": text, "new": key not in before}
+        for key, text in statements.items()
+    ]
 
 
 def step_row(step: Step) -> dict[str, Any]:

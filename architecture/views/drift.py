@@ -83,9 +83,7 @@ class DriftAdopt(DriftPage):
             return self.show(form, status=422)
         keys, reason = form.cleaned_data["dataset"], form.cleaned_data["reason"]
         try:
-            adopt_as_baseline(
-                environment=self.environment, dataset_keys=keys, user=request.user, reason=reason
-            )
+            adopt_as_baseline(environment=self.environment, dataset_keys=keys, user=request.user, reason=reason)
         except ProductError as error:
             return self.show(form, refused=error, status=error.status)
         messages.success(request, "Baseline adopted. The next report starts from it.")

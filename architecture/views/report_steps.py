@@ -117,7 +117,6 @@ class ReportDecision(ReportStep):
         messages.success(self.request, self.message)
         return redirect(self.address(self.row))
 
-
     def accepted(self, form: DecisionForm) -> dict[str, bool]:
         """Return the consequences that the user accepts with the decision."""
         return {}

@@ -10,8 +10,9 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from elevata.bootstrap import jars
 from elevata.bootstrap.console import Problem
+from loader.domain.catalog_setting import spark_catalog
 from loader.domain.refusals import Refusal
-from loader.services.spark_settings import refused_settings
+from loader.services.spark_settings import defines, refused_settings
 
 
 @register(Tags.security, deploy=True)
@@ -77,6 +78,17 @@ def spark_settings_are_accepted(**_: Any) -> list[CheckMessage]:
         refused = [refusal.message]
     hint = "Take it out of the file that ELEVATA_SPARK_CONF names; docs/operate/spark.md has the reasons."
     return [Error(problem, hint=hint, id="elevata.E002") for problem in refused]
+
+
+@register()
+def catalog_is_defined(**_: Any) -> list[CheckMessage]:
+    """Warn of a catalog that the settings do not define; loads go on without it."""
+    name = spark_catalog(settings.CATALOG)
+    if not name or defines(f"spark.sql.catalog.{name}"):
+        return []
+    message = f"ELEVATA_CATALOG names the catalog {name}, which Spark does not know."
+    hint = f"Define spark.sql.catalog.{name} in the file that ELEVATA_SPARK_CONF names, or correct ELEVATA_CATALOG."
+    return [Warning(message, hint=hint, id="elevata.W007")]
 
 
 @register()

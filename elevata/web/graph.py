@@ -132,4 +132,3 @@ class Graph:
 
 def _plain(item: Node | Edge) -> dict[str, Any]:
     return {field.name: value for field in fields(item) if (value := getattr(item, field.name))}
-

@@ -14,8 +14,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from architecture.domain.tables import ColumnSpec, TableSpec, history_table, history_views, raw_table, rawcore_table
-from loader.domain.historization.layers import view_sql
-from loader.domain.historization.stage import query_of, view_branches
+from architecture.domain.views import view_branches, view_sql
+from elevata.core.errors import MetadataError
+from loader.domain.historization.stage import query_of
 from loader.domain.refusals import Refusal
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.state import DatasetState
@@ -110,7 +111,7 @@ def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | No
     try:
         reads = tuple(dict.fromkeys(branch.table.qualified_name for branch in view_branches(state, by_key)))
         query = query_of(view_sql(state, by_key))
-    except Refusal:
+    except MetadataError:
         return None
     if not reads or not query:
         return None
@@ -184,16 +185,3 @@ def _spark_view(entry: Entry) -> str:
 
 def _qualified(entry: Entry, quoted: Any) -> str:
     return ".".join(map(quoted, entry.parts))
-
-
-def with_described_views(
-    applied: Iterable[DatasetState], described: Iterable[DatasetState]
-) -> tuple[DatasetState, ...]:
-    """Return the applied tables, and the described views over them.
-
-    A view stores no rows and has no applied state before its first execution, so its description is used. A table's
-    name, columns and policy are the applied ones: a described table without applied state does not exist.
-    """
-    tables = {state.key: state for state in applied if state.materialization == "table"}
-    views = [state for state in described if state.materialization == "view" and state.key not in tables]
-    return (*tables.values(), *views)

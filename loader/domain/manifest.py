@@ -119,10 +119,10 @@ class RawcoreLoad:
     ``history`` is None if the dataset is not historized, ``memory`` (the event log) if rows carry no time of their
     own. ``row_hash`` covers the columns whose changes open a version. ``sequence`` is ``txnVersion``;
     ``newest_applied_at`` and ``newest_applied`` are the control database's record of the newest applied run: its
-    time (ISO 8601), and its sequence if the table was not recreated since. ``views`` are statements that publish
-    views over the history. ``delivery_checked``: the check of the one input's delivery covers everything stage
-    would check: the same types, and one row for each of the same keys. ``files`` replaces stage if history comes as
-    batch files. ``sensitive`` are names of columns in lower case: refusals contain none of their values.
+    time (ISO 8601), and its sequence if the table was not recreated since. ``delivery_checked``: the check of the one
+    input's delivery covers everything stage would check: the same types, and one row for each of the same keys.
+    ``files`` replaces stage if history comes as batch files. ``sensitive`` are names of columns in lower case:
+    refusals contain none of their values.
     """
 
     dataset: str
@@ -134,7 +134,6 @@ class RawcoreLoad:
     row_hash: tuple[HashComponent, ...]
     foreign_keys: tuple[ForeignKey, ...] = ()
     event_log: TableSpec | None = None
-    views: tuple[str, ...] = ()
     policy: dict = field(default_factory=dict)
     sequence: int = 0
     newest_applied_at: str | None = None
@@ -191,11 +190,11 @@ class PublishedName:
 
 @dataclass(frozen=True)
 class PublishManifest:
-    """Names to publish in the shared catalog, or with ``check`` only to be compared with it.
+    """Names to publish in a catalog, or with ``check`` only to be compared with it.
 
     ``schemas`` are those that the warehouse uses or used: with ``whole``, entries of the warehouse in them that are
     not among ``names`` are extra. ``mark`` is that of the warehouse's views and functions
-    (``loader.domain.publication.mark_of``), ``address`` names the catalog in messages.
+    (``loader.domain.publication.mark_of``), ``address`` the setting ELEVATA_CATALOG.
     """
 
     names: tuple[PublishedName, ...]

@@ -1,17 +1,19 @@
-"""Comparison of the names that should be published with those that a shared catalog holds.
+"""Comparison of the names that should be published with those that a catalog holds.
 
-Pure. A catalog is shared with others, so every name is classified first: an entry is the warehouse's own if it is a
-table in the warehouse's folder, or a view or function that carries the warehouse's mark. Nothing else is ever
-replaced or dropped.
+Pure. A shared catalog has entries of others, so every name is classified first: an entry is the warehouse's own if it
+is a table in the warehouse's folder, or a view or function that carries the warehouse's mark. Nothing else is ever
+replaced or dropped. The embedded catalog belongs to the runner alone: all its entries are the warehouse's own.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.tables import history_table, history_views
+from architecture.domain.views import with_inputs
 from elevata.core.canonical_json import sha256_hex
 from loader.domain.catalog import TABLE, VIEW, Entry
+from loader.domain.historization.stage import renamed_schemas, with_other_names
 from loader.domain.manifest import PublishedName as Name
 from metadata.domain.history_policy import AS_OF, HistoryPolicy
 from metadata.domain.naming import view_name
@@ -20,8 +22,10 @@ from metadata.domain.state import DatasetState
 
 FUNCTION = "function"
 MISSING, OUTDATED, EXTRA, FOREIGN, FAILED = "missing", "outdated", "extra", "foreign", "failed"
+# A definition that the catalog has no place for, such as a view in a catalog of tables.
+UNSUPPORTED = "unsupported"
 # Problems that publishing cannot solve.
-LASTING = frozenset({FOREIGN, FAILED})
+LASTING = frozenset({FOREIGN, FAILED, UNSUPPORTED})
 MARK, DIGEST = "elevata.warehouse", "elevata.digest"
 _KINDS = (TABLE, VIEW, FUNCTION)
 _COMMENT = "COMMENT 'The rows that held at this moment"
@@ -56,17 +60,29 @@ def mark_of(warehouse: str) -> str:
     return sha256_hex(warehouse.rstrip("/"))[:16]
 
 
-def names_of(entries: Iterable[Entry], states: Iterable[DatasetState], *, warehouse: str) -> tuple[Name, ...]:
+def names_of(
+    entries: Iterable[Entry], states: Iterable[DatasetState], *, warehouse: str, prefix: str = ""
+) -> tuple[Name, ...]:
     """Return the names to publish: tables, then views, then the functions over histories.
 
-    ``entries`` are published names (``loader.domain.catalog.catalog_of``), ``states`` their datasets.
+    ``entries`` are published names (``loader.domain.catalog.catalog_of``), ``states`` their datasets. ``prefix``
+    precedes every schema, so that environments can share a catalog.
     """
     entries, mark = list(entries), mark_of(warehouse)
     tables = {entry.name: entry for entry in entries if entry.kind == TABLE}
     names = [Name(entry.name, TABLE, entry.dataset, key=entry.table.key) for entry in tables.values()]
     names += [_view(entry, tables, mark) for entry in entries if entry.kind == VIEW]
     names += [name for state in states for name in _functions(state, tables, mark)]
+    names = [_prefixed(name, prefix) for name in names] if prefix else names
     return tuple(sorted(names, key=lambda name: (_KINDS.index(name.kind), name.name)))
+
+
+def _prefixed(name: Name, prefix: str) -> Name:
+    """Return the name with its schema, and those of the tables beneath, after the prefix."""
+    schemas = renamed_schemas([name.name, *(read for read, _ in name.reads)], prefix)
+    reads = tuple((f"{prefix}{read}", key) for read, key in name.reads)
+    statement = with_other_names(name.statement, schemas)
+    return replace(name, name=f"{prefix}{name.name}", statement=statement, reads=reads)
 
 
 def _view(entry: Entry, tables: Mapping[str, Entry], mark: str) -> Name:
@@ -108,32 +124,38 @@ def compare(
     warehouse: str,
     mark: str,
     whole: bool,
+    shared: bool = True,
 ) -> tuple[Finding, ...]:
     """Return the differences, in the order in which publishing settles them: extra entries first.
 
     ``locations`` are those of the wanted tables by stable key and ``warehouse`` its folder, both as the catalog
     writes them; ``mark`` is that of its views and functions, ``held`` the entries of all schemas concerned. Unless
-    the comparison is ``whole``, entries that ``wanted`` does not name are left alone.
+    the comparison is ``whole``, entries that ``wanted`` does not name are left alone. In a catalog that is not
+    ``shared`` no entry is foreign.
     """
+
+    def is_own(entry: Held) -> bool:
+        return not shared or _is_own(entry, warehouse, mark)
+
     by_name = {(entry.kind == FUNCTION, entry.name.lower()): entry for entry in held}
     names = {(name.kind == FUNCTION, name.name.lower()) for name in wanted}
     findings = [
         Finding(entry.name, entry.kind, EXTRA)
         for place, entry in sorted(by_name.items())
-        if whole and place not in names and _is_own(entry, warehouse, mark)
+        if whole and place not in names and is_own(entry)
     ]
     for name in wanted:
         entry = by_name.get((name.kind == FUNCTION, name.name.lower()))
-        finding = _compared(name, entry, locations.get(name.key, ""), warehouse, mark)
+        finding = _compared(name, entry, locations.get(name.key, ""), own=entry is None or is_own(entry))
         if finding is not None:
             findings.append(finding)
     return tuple(findings)
 
 
-def _compared(name: Name, entry: Held | None, location: str, warehouse: str, mark: str) -> Finding | None:
+def _compared(name: Name, entry: Held | None, location: str, *, own: bool) -> Finding | None:
     if entry is None:
         return Finding(name.name, name.kind, MISSING)
-    if not _is_own(entry, warehouse, mark):
+    if not own:
         at = f" at {entry.location}" if entry.location else ""
         message = f"the catalog has a {entry.kind}{at} of that name that is not of this warehouse"
         return Finding(name.name, name.kind, FOREIGN, f"{message}; rename or drop it there, then run manage.py publish")
@@ -146,6 +168,17 @@ def _is_own(entry: Held, warehouse: str, mark: str) -> bool:
     if entry.kind == TABLE:
         return entry.location.startswith(f"{warehouse.rstrip('/')}/")
     return entry.mark == mark
+
+
+def concerned(states: Iterable[DatasetState], datasets: Collection[str]) -> tuple[DatasetState, ...]:
+    """Return these datasets (by stable key), the views that read them, and everything that feeds either."""
+    by_key = {state.key: state for state in states}
+    fed = {state.key: with_inputs(state, by_key) for state in by_key.values()}
+    read = [
+        state for state in by_key.values() if state.materialization == VIEW and not fed[state.key].isdisjoint(datasets)
+    ]
+    keys = set().union(*(fed[key] for key in (*datasets, *(state.key for state in read)) if key in fed))
+    return tuple(state for state in by_key.values() if state.key in keys)
 
 
 def narrowed(names: Iterable[Name], datasets: Collection[str]) -> tuple[Name, ...]:

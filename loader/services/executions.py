@@ -7,7 +7,7 @@ execution always ends in a final state; only if its worker dies is it marked as 
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from architecture.domain import execution_log
 from architecture.domain.state_files import of_row
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import history_views
+from architecture.domain.views import view_sql
 from architecture.domain.workflow import Refused
 from architecture.models import DryRun, Execution
 from architecture.permissions import on_behalf_of
@@ -32,10 +33,10 @@ from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced, claim
 from loader.domain.catalog import VIEW
 from loader.domain.dependencies import tables_read
-from loader.domain.historization.layers import view_sql
-from loader.domain.manifest import DownstreamQuery, DryRunManifest, ExecuteManifest, ObserveManifest
+from loader.domain.manifest import DownstreamQuery, DryRunManifest, ExecuteManifest, ObserveManifest, PublishManifest
+from loader.domain.publication import UNSUPPORTED, Finding, of_answer
 from loader.domain.refusals import Refusal, worker_accident
-from loader.services.publication import is_shared, publish_after, publish_manifest
+from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.read_permissions import sensitive_in, sensitive_keys
 from loader.services.worker import Conversation, Stopped, SupportsRequests
 from metadata.domain.state import DatasetState
@@ -102,10 +103,10 @@ class ExecutionWork:
         retried(partial(self.attempt.tell, execution_log.verified(len(todo.steps), len(todo.left))))
         if todo.left:
             self._run(todo)
-        if is_shared():
-            self._publish()
-        else:
-            finish_silent_rows(self.attempt)
+        retried(partial(self.attempt.enter, "publishing names"))
+        problem = publish_execution(execution=self.execution, attempt=self.attempt, talk=self.talk)
+        if problem is not None:
+            raise problem
 
     def _observe(self) -> None:
         """Observe every table of the report, and store the observations."""
@@ -142,33 +143,6 @@ class ExecutionWork:
             rows = retried(lambda: list(self.execution.operations.exclude(error="")))
             raise Refusal("STEP_FAILED", rows[0].error if rows else "the runner ended the steps without saying why")
 
-    def _publish(self) -> None:
-        """Publish all names, and finish the rows that change no table: a view is made by its name.
-
-        Raise Refusal NOT_PUBLISHED, or the catalog's own, if the catalog does not show a view afterwards.
-        """
-        ordinals = retried(self.attempt.silent_rows)
-        rows = retried(lambda: {row.ordinal: row for row in self.execution.operations.filter(ordinal__in=ordinals)})
-        execution = retried(partial(Execution.objects.get, pk=self.execution.pk))
-        desired = {key: of_row(row) for key, row in execution.planned["desired"].items()}
-        becoming = [desired[key] for row in rows.values() if (key := str(row.dataset_key)) in desired]
-        make = partial(publish_manifest, environment=execution.environment, becoming=becoming)
-        manifest = retried(make)
-        publication = publish_after(talk=self.talk, manifest=manifest)
-        views = {name.name: name for name in manifest.names if name.kind == VIEW}
-        problem = None
-        for ordinal, row in rows.items():
-            state = desired.get(str(row.dataset_key))
-            view = views.get(state.qualified_name) if state is not None else None
-            error = publication.problem_of(view.name) if view is not None else None
-            problem = problem or error
-            finish = partial(self.attempt.step_finished, ordinal, succeeded=error is None)
-            if view is not None and error is None:
-                retried(partial(self.attempt.step_started, ordinal, statement=view.statement))
-            retried(partial(finish, error=error.as_json() if error is not None else None))
-        if problem is not None:
-            raise problem
-
 
 def store_step(attempt: ExecutionAttempt, event: dict) -> None:
     """Store one event of a step in its row."""
@@ -194,10 +168,77 @@ def store_step(attempt: ExecutionAttempt, event: dict) -> None:
     retried(write)
 
 
-def finish_silent_rows(attempt: ExecutionAttempt) -> None:
-    """Mark operations that change no table as done once everything else is."""
-    for ordinal in retried(attempt.silent_rows):
-        retried(partial(attempt.step_finished, ordinal, succeeded=True))
+# Names, which are published once the tables are written: a catalog that is down, or a name that is taken, fails none
+# of them.
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Result of publishing: ``findings`` are what is left, by name, or ``refusal`` why nothing was published."""
+
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    refusal: Refusal | None = None
+
+    def shows(self, name: str) -> bool:
+        """Return True if the catalog showed the name when it was read again."""
+        return self.refusal is None and name not in self.findings
+
+    def problem_of(self, name: str) -> Refusal | None:
+        """Return why a name is not published; None if it is, and in a catalog that cannot have it."""
+        finding = self.findings.get(name)
+        if finding is None or finding.problem == UNSUPPORTED:
+            return self.refusal
+        return Refusal("NOT_PUBLISHED", finding.one_line())
+
+
+def publish_after(*, talk: Conversation, manifest: PublishManifest) -> Publication:
+    """Publish after a load or an execution, and tell what is left as warnings."""
+    try:
+        finished = talk.ask(PUBLISH, manifest)
+    except Stopped:
+        stopped = Refusal("WORKER_STOPPED", "the work was stopped", hint="run manage.py publish, or load again")
+        finished = {"error": stopped.as_json()}
+    if finished.get("error"):
+        refusal = Refusal.from_json(finished["error"])
+        _warn(talk, f"names were not published: {refusal.one_line()}")
+        return Publication(refusal=refusal)
+    findings = of_answer(finished["answer"])
+    for finding in findings:
+        _warn(talk, f"not published: {finding.one_line()}")
+    return Publication({finding.name: finding for finding in findings})
+
+
+def _warn(talk: Conversation, message: str) -> None:
+    retried(partial(talk.attempt.say, message, level="warning"))
+
+
+def publish_execution(
+    *, execution: Execution, attempt: ExecutionAttempt, talk: Conversation, needs_views: bool = True
+) -> Refusal | None:
+    """Publish all names after the steps, and finish the rows that change no table.
+
+    The row of a view gets its statement once the catalog shows the view. Return why one is not published: its row
+    fails, unless the work does not need views (``needs_views``).
+    """
+    ordinals = retried(attempt.silent_rows)
+    rows = retried(lambda: {row.ordinal: row for row in execution.operations.filter(ordinal__in=ordinals)})
+    planned = retried(partial(Execution.objects.get, pk=execution.pk)).planned
+    desired = {key: of_row(row) for key, row in planned["desired"].items()}
+    becoming = [desired[key] for row in rows.values() if (key := str(row.dataset_key)) in desired]
+    manifest = retried(partial(publish_manifest, environment=execution.environment, becoming=becoming))
+    publication = publish_after(talk=talk, manifest=manifest)
+    described = {state.key for state in becoming if state.materialization == VIEW}
+    views = {name.dataset: name for name in manifest.names if name.kind == VIEW and name.dataset in described}
+    problem = None
+    for ordinal, row in rows.items():
+        view = views.get(str(row.dataset_key))
+        error = publication.problem_of(view.name) if view is not None and needs_views else None
+        problem = problem or error
+        if view is not None and publication.shows(view.name):
+            retried(partial(attempt.step_started, ordinal, statement=view.statement))
+        end = partial(attempt.step_finished, ordinal, succeeded=error is None)
+        retried(partial(end, error=error.as_json() if error is not None else None))
+    return problem
 
 
 def _answer(finished: dict) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.run_states import BRINGING, HISTORY_BATCH
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import LoadAttempt
-from loader.services.executions import finish_silent_rows, store_step
+from loader.services.executions import publish_after, publish_execution, store_step
 from loader.services.load_runs import LOAD_RUN, attempt_of, claim
 from loader.services.maintenance_runs import govern, request_compaction
 from loader.services.manifests import (
@@ -50,7 +50,7 @@ from loader.services.manifests import (
     plan_load,
     plan_named,
 )
-from loader.services.publication import is_shared, publish_after, publish_manifest
+from loader.services.publication import publish_manifest
 from loader.services.read_permissions import sensitive_in
 from loader.services.worker import Conversation, Stopped, SupportsRequests
 
@@ -205,12 +205,12 @@ class LoadWork:
         finished = self.talk.ask("load", manifest, self.store)
         self.keep_commits(finished)
         result = self.must_answer(finished)
-        if is_shared():
-            self._publish(None if pending.operations else frozenset(step.dataset.key for step in todo.steps))
+        if not pending.operations:  # else all names were published with the changes
+            self._publish(frozenset(step.dataset.key for step in todo.steps))
         return result
 
-    def _publish(self, datasets: Collection[str] | None) -> None:
-        """Publish the names of these datasets, by default all; what cannot be published is a warning of the run."""
+    def _publish(self, datasets: Collection[str]) -> None:
+        """Publish the names of these datasets; what cannot be published is a warning of the run."""
         make = partial(publish_manifest, environment=self.run.environment, datasets=datasets)
         publish_after(talk=self.talk, manifest=retried(make))
 
@@ -304,7 +304,7 @@ class LoadWork:
                 )
                 finished = self.talk.ask("execute", manifest, partial(store_step, writer))
             if not finished.get("error"):
-                finish_silent_rows(writer)
+                publish_execution(execution=execution, attempt=writer, talk=self.talk, needs_views=False)
         finally:
             ended = retried(partial(finish_execution, execution=execution))
         _succeeded(finished)

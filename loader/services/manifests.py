@@ -12,7 +12,6 @@ from architecture.domain.tables import (
     TableSpec,
     event_log_table,
     history_table,
-    history_views,
     raw_table,
     rawcore_table,
 )
@@ -280,7 +279,6 @@ def _rawcore_load(
         row_hash=row_hash_components(dataset),
         foreign_keys=_foreign_keys(dataset),
         event_log=event_log_table(dataset) if dataset.historize else None,
-        views=history_views(dataset),
         policy=dict(dataset.history_policy),
         sequence=rows[dataset.key].sequence or 0,
         newest_applied_at=applied.at.isoformat() if applied else None,

@@ -7,18 +7,18 @@ from typing import Any
 from django.conf import settings
 
 from architecture.models import Environment
-from architecture.selectors.environments import applied_states, described_states
-from architecture.services.states import current_environment, last_seen
+from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import MetadataError
-from loader.domain.catalog import TABLE, Entry, catalog_of, with_described_views
+from loader.domain.catalog import TABLE, Entry
 from loader.domain.historization.stage import with_other_names
 from loader.domain.manifest import Masking, QuerySource, ReadManifest
 from loader.domain.queries import MOST_ROWS, CheckedQuery, check_query, masked_results
 from loader.domain.query_results import masked_names
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
+from loader.services.publication import published
 from loader.services.read_permissions import masking_for, may_read, record_sensitive_read
 from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier
@@ -26,17 +26,6 @@ from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.classification import classification
 
 SQL = "sql"
-
-
-def published(*, environment: Environment) -> tuple[Entry, ...]:
-    """Return every published name of an environment.
-
-    A table was applied there, and was not missing or dropped when it was last observed.
-    """
-    states = with_described_views(applied_states(environment=environment), described_states(environment=environment))
-    seen = last_seen(environment=environment)
-    missing = {key for key in seen.asked if key not in seen.tables or seen.tables[key].dropped}
-    return catalog_of(states, warehouse=environment.warehouse, missing=missing)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from django.conf import settings
 from elevata.core.properties import BadProperties, Property, parse_properties
 from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.refusals import Refusal
-from loader.domain.spark_settings import problems_of, secret_of
+from loader.domain.spark_settings import PROMISES, problems_of, secret_of
 
 CODE = "SPARK_SETTINGS"
 _HINT = "Correct ELEVATA_SPARK_CONF; docs/operate/spark.md has the settings that cannot be given."
@@ -34,6 +34,14 @@ def refused_settings(properties: list[Property] | None = None) -> list[str]:
     """Return a sentence for each refused setting of the file: file, line, name and reason."""
     found = problems_of(_properties() if properties is None else properties)
     return [f"{_place(problem.property)}: {problem.property.name} {problem.reason}" for problem in found]
+
+
+def defines(name: str) -> bool:
+    """Return True if the file or the product sets this name; also for a file that cannot be read."""
+    try:
+        return name in PROMISES or any(entry.name == name for entry in _properties())
+    except Refusal:  # reported by itself
+        return True
 
 
 def _properties() -> list[Property]:

@@ -19,6 +19,7 @@ from typing import Any
 from django.conf import settings
 
 from elevata.core.processes import what_about
+from loader.domain.catalog_setting import metastore_addresses
 from loader.domain.manifest import to_json
 from loader.domain.protocol import Said
 from loader.domain.refusals import Refusal, cause_of_death
@@ -264,7 +265,7 @@ def runner_config() -> dict[str, Any]:
         "source_roots": [str(place) for place in source_roots().places],
         "closed_folders": list(source_roots().closed),
         "commits": settings.COMMITS,
-        "metastore": settings.CATALOG if settings.CATALOG.startswith("thrift://") else "",
+        "metastore": metastore_addresses(settings.CATALOG),
         "metastore_version": settings.METASTORE_VERSION,
         "metastore_jars": settings.METASTORE_JARS,
     } | own_settings()

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from django.db import Error as DatabaseProblem
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
+from architecture.services.states import current_environment
 from elevata.core.database import retried
 from elevata.core.processes import process_name
 from elevata.jobs import states
@@ -19,6 +20,7 @@ from elevata.jobs.models import Job, Worker
 from elevata.jobs.registry import ASIDE, MESSAGES, WORK, handler_of, next_work
 from elevata.jobs.services import mark_lost
 from loader.domain.refusals import Refusal
+from loader.services.publication import PUBLISH, is_shared, publish_manifest
 from loader.services.supervisor import Runner
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class Workplace:
         self.runner = make(self.name)
         self._busy = {WORK: threading.Lock(), MESSAGES: threading.Lock()}
         self._presence: threading.Thread | None = None
+        self._published_in: dict | None = None
 
     def open(self) -> None:
         """Record the worker as alive, and start Spark before the first run asks for it."""
@@ -110,6 +113,7 @@ class Workplace:
         try:
             retried(self._show_alive, patience=0)
             mark_lost()
+            self._publish_in_new_runner()
         except DatabaseProblem as error:  # the next beat tries again
             log.warning("no heartbeat, the control database does not answer: %s", error)
 
@@ -117,6 +121,18 @@ class Workplace:
         now = timezone.now()
         alive = {"heartbeat_at": now, "runner_pid": self.runner.pid}
         Worker.objects.update_or_create(name=self.name, defaults=alive, create_defaults={"started_at": now, **alive})
+
+    def _publish_in_new_runner(self) -> None:
+        """Have a runner that has started publish all names: its own catalog is empty."""
+        ready = self.runner.wait_until_ready(0)
+        if ready is None or ready is self._published_in or is_shared():
+            return
+        self._published_in = ready
+        try:
+            manifest = publish_manifest(environment=current_environment())
+            self.runner.request(PUBLISH, replace(manifest, whole=False))
+        except Exception:  # loads and executions publish what they need, and the heartbeat must go on
+            log.exception("the names were not published in the new runner")
 
 
 # Conversation with the runner: while an attempt waits for an answer, it sends heartbeats and can be cancelled.

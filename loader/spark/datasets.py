@@ -25,7 +25,7 @@ from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
-from loader.spark.tables.tables import DeltaTable, publish, publish_views, run_signature
+from loader.spark.tables.tables import DeltaTable, run_signature
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
@@ -110,7 +110,6 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     if task.small is not None and task.small.fits(files := open_files(session, raw)):
         task.phase("writing raw")
         outcome.counts = task.small.write_raw(session, files)
-        publish(session, load.table, raw.location)
         outcome.version_after = raw.version()
         return
     task.phase("reading and checking")
@@ -118,7 +117,6 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     if feed is not None and not feed.has_new_files():
         outcome.counts = {"rows": feed.rows, "duplicates": 0, "files": 0}
         outcome.warnings += feed.warnings
-        publish(session, load.table, raw.location)
         outcome.version_after = raw.version()
         return
     delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
@@ -135,7 +133,6 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
             _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
     finally:
         delivery.release()
-    publish(session, load.table, raw.location)
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     outcome.drift = list(delivery.unknown)
     outcome.warnings += delivery.warnings
@@ -241,10 +238,6 @@ def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:
             outcome.counts = outcome.counts or target.segments()
     else:
         _load_batch(task, session, load, target, outcome, committed)
-    publish(session, load.table, target.rawcore.location)
-    if target.history and load.history:
-        publish(session, load.history, target.history.location)
-        publish_views(session, load.views)
     outcome.version_after = target.leading.version()
 
 

@@ -35,6 +35,7 @@ from loader.domain.reference.cases import parse_cases, select
 from loader.domain.refusals import Refusal, cause_of
 from loader.domain.spark_settings import is_cluster
 from loader.spark import reads
+from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
 from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
 from loader.spark.maintenance_runs import MANIFESTS, govern
@@ -43,7 +44,6 @@ from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables import commits, steps
 from loader.spark.tables.dry_run import dry_run, sizes
-from loader.spark.tables.shared_catalog import publish_names
 from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger("loader.spark.runner")

@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView, is_instance_of
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -135,6 +135,9 @@ def start_session(config: RunnerConfig) -> SparkSession:
     SparkContext._ensure_initialized(conf=conf)
     _check_settings(config)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    # py4j looks its own class up here, to be remembered: a Hive client that cannot connect leaves its thread with a
+    # class loader that does not find it, and then no exception of Java could be read.
+    is_instance_of(SparkContext._gateway, spark._jsparkSession, "java.lang.Object")
     _set_secrets(spark, config.secrets)
     spark.sparkContext.setLogLevel(config.log_level)
     return spark

@@ -40,9 +40,7 @@ def report(
 def carried_out(before: ArchitectureState, after: ArchitectureState, done: ChangeReport) -> ArchitectureState:
     """Return the applied state after every operation of the report finished, one by one."""
     applied = {dataset.key: dataset for dataset in before.datasets}
-    matching = match(
-        before.datasets, after.datasets, name=lambda row: row.qualified_name.lower(), former=former_names
-    )
+    matching = match(before.datasets, after.datasets, name=lambda row: row.qualified_name.lower(), former=former_names)
     desired = {pair.before.key: pair.after for pair in matching.known} | {one.key: one for one in after.datasets}
     for operation in done.operations:
         key = operation.dataset_key

@@ -1,6 +1,6 @@
 """Readers of the warehouse's tables, by kind of table and by what was done to it, with the real libraries.
 
-``docs/use/query.md`` shows the matrix, which is read from there and held against what the libraries do.
+``docs/use/read_tables.md`` shows the matrix, which is read from there and held against what the libraries do.
 """
 
 import json
@@ -117,8 +117,8 @@ def verdict(expected: list[list[str]], partitions: list[int], answer: list[list[
 
 
 def documented() -> dict[tuple[str, str, str, str], str]:
-    """Return the matrix as ``docs/use/query.md`` shows it; a row there may stand for several kinds and changes."""
-    text = (settings.BASE_DIR / "docs" / "use" / "query.md").read_text()
+    """Return the matrix of ``docs/use/read_tables.md``; a row there may stand for several kinds and changes."""
+    text = (settings.BASE_DIR / "docs" / "use" / "read_tables.md").read_text()
     head = re.escape("| readers | table | after | " + " | ".join(LIBRARIES) + " |")
     (table,) = re.findall(head + r"\n\|[-|]+\n((?:\|.*\n)+)", text)
     found = {}

@@ -61,6 +61,7 @@ def described(preview: Preview) -> dict[str, Any]:
             }
             for place, step in enumerate(steps)
         ],
+        "views": preview.document.get("views", []),
         "sizes": preview.sizes,
         "estimate": preview.estimate,
     }
@@ -72,6 +73,9 @@ def _lines(preview: Preview) -> list[str]:
     for step in shown["steps"]:
         lines.append(f"-- {step['step'] + 1}. {step['op']} {step['dataset']}{_size(preview, step['table'])}")
         lines += [*step["statement"].splitlines(), ""]
+    for view in shown["views"]:
+        lines.append(f"-- {'create' if view['new'] else 'change'} the view {view['name']}")
+        lines += [*view["statement"].splitlines(), ""]
     if not lines:
         lines.append("no statement is needed: the change is one of metadata only")
     rewritten = ", ".join(sorted(preview.estimate.get("rewritten", {}))) or "nothing"

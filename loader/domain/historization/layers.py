@@ -7,14 +7,15 @@ statements describe the same in SQL, by the dataset's history policy, and are ne
 from collections.abc import Mapping
 
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.domain.views import lines, qualified, select, typed, view_sql
 from loader.domain.historization.history import CHANGED, DELETED, NEW
-from loader.domain.historization.stage import stage_inputs, view_branches
+from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState
-from metadata.domain.types import TIMESTAMP, parse, spark_type
+from metadata.domain.types import TIMESTAMP
 
 LIVE = "live"
 _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
@@ -59,25 +60,9 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
     return (
         "-- the whole delivery is checked against the source's contract before anything is written;\n"
         "-- of a feed each file is read once, and its rows are added to those of the runs before\n"
-        f"INSERT OVERWRITE {_name(table)}\nSELECT\n  {_lines(selected)}\n"
+        f"INSERT OVERWRITE {_name(table)}\nSELECT\n  {lines(selected)}\n"
         f"FROM {source.format}.{quoted(source.location)}"
     )
-
-
-def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return the statement of a stage view over its tables: typed, renamed, its inputs united."""
-    selects = [
-        _select(
-            [
-                _typed(StageColumn(column.name, column.type, branch.columns[column.key]))
-                for column in dataset.active_columns
-            ],
-            branch.table.qualified_name,
-            " AND ".join(f"({condition})" for condition in branch.conditions),
-        )
-        for branch in view_branches(dataset, by_key)
-    ]
-    return f"CREATE VIEW {_qualified(dataset.qualified_name)} AS\n" + "\nUNION ALL\n".join(selects)
 
 
 def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
@@ -98,14 +83,14 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
             f"-- after the history, for the keys of this run: what holds of them now\nMERGE INTO {_name(table)} AS r\n"
             f"USING (\n{_indented(_open_versions_sql(dataset, by_key))}\n) AS s\nON r.{key} = s.`__key`\n"
             f"WHEN MATCHED AND s.{key} IS NULL THEN DELETE\n"
-            f"WHEN MATCHED THEN UPDATE SET\n  {_lines(updates)}\n"
+            f"WHEN MATCHED THEN UPDATE SET\n  {lines(updates)}\n"
             f"WHEN NOT MATCHED AND s.{key} IS NOT NULL THEN {insert}{absent}"
         )
     differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked(dataset, policy)]
     changed = " OR ".join([f"r.{row_hash} <> s.{row_hash}", *differ])
     return (
         f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indented(hashed_stage_sql(dataset, by_key))}\n) AS s\n"
-        f"ON r.{key} = s.{key}\nWHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {_lines(updates)}\n"
+        f"ON r.{key} = s.{key}\nWHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {lines(updates)}\n"
         f"WHEN NOT MATCHED THEN {insert}{absent}"
     )
 
@@ -201,12 +186,12 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
     opened = f"'{policy.label(LIVE)}'" if tombstones else f"CASE WHEN h.{key} IS NULL THEN '{new}' ELSE '{changed}' END"
     sentences = [
         merge,
-        f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {_lines(_version(table, policy, 's', opened, 'open'))}\n"
+        f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {lines(_version(table, policy, 's', opened, 'open'))}\n"
         f"FROM (\n{stage}\n) AS s\nLEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
         f"WHERE h.{key} IS NULL OR h.{row_hash} <> s.{row_hash}",
     ]
     if tombstones and policy.closes_absent:
-        tombstone = _lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
+        tombstone = lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
         sentences.append(
             f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {tombstone}\nFROM {_name(table)} AS h\n"
             f"LEFT ANTI JOIN (\n{stage}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
@@ -265,7 +250,7 @@ def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) 
     for stage_input in stage_inputs(dataset, by_key):
         columns = [_typed(column) for column in stage_input.columns]
         keys = [f"{_hash(parts, stage_input.columns)} AS {quoted(name)}" for parts, name in hashes]
-        selects.append(_select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
+        selects.append(select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
     return "\nUNION ALL\n".join(selects)
 
 
@@ -275,19 +260,11 @@ def _hash(parts: tuple[HashComponent, ...], columns: tuple[StageColumn, ...]) ->
 
 
 def _typed(column: StageColumn) -> str:
-    return f"CAST({column.expression} AS {spark_type(parse(column.type))}) AS {quoted(column.name)}"
-
-
-def _select(columns: list[str], table: str, condition: str) -> str:
-    return f"SELECT\n  {_lines(columns)}\nFROM {_qualified(table)}" + (f"\nWHERE {condition}" if condition else "")
+    return typed(column.expression, column.type, column.name)
 
 
 def _alias(sql: str, name: str) -> str:
     return sql if sql == quoted(name) else f"{sql} AS {quoted(name)}"
-
-
-def _lines(parts: list[str]) -> str:
-    return ",\n  ".join(parts)
 
 
 def _indented(text: str) -> str:
@@ -295,8 +272,4 @@ def _indented(text: str) -> str:
 
 
 def _name(table: TableSpec) -> str:
-    return _qualified(table.qualified_name)
-
-
-def _qualified(name: str) -> str:
-    return ".".join(quoted(part) for part in name.split(".", 1))
+    return qualified(table.qualified_name)

@@ -6,7 +6,7 @@ from typing import Any
 from architecture.services.states import current_environment
 from elevata.accounts.cli import ProductCommand, json_text
 from loader.domain.catalog import DUCKDB, SPARK, render
-from loader.services.queries import published
+from loader.services.publication import published
 
 JSON = "json"
 

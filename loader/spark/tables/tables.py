@@ -466,17 +466,7 @@ def _list_of(scala_seq) -> list[Any]:
 
 
 def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
-    """Create the table's catalog name; the catalog only publishes names, the log is authoritative."""
+    """Create the table's name in the session's own catalog, unless it has it."""
     name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(table.schema)}")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")
-
-
-def publish_views(spark: SparkSession, views: Iterable[str]) -> None:
-    """Run the statements that publish the views over a history (``architecture.domain.tables``).
-
-    The history must be published before (``publish``). Every statement replaces its view, so added or renamed
-    columns appear after the next load.
-    """
-    for statement in views:
-        spark.sql(statement)

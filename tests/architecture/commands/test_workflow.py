@@ -11,6 +11,7 @@ from elevata.accounts.cli import CommandExit
 from elevata.accounts.services.tokens import create_token
 from tests.architecture.executions import needing_approval
 from tests.architecture.services.test_drift import change_by_hand
+from tests.architecture.services.test_previews import describe_view
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import put_policy_in_force
 
@@ -57,6 +58,16 @@ def test_from_plan_to_preview_with_two_people(looked, acting):
     assert code == 0
     assert said["steps"][0]["statement"]
     assert said["report_fingerprint"] == report["fingerprint"]
+
+
+def test_the_preview_prints_the_select_of_a_view(looked, acting):
+    describe_view(looked)
+    report = str(looked.approved().report_id)
+    acting(looked.operator)
+    assert [view["name"] for view in run("preview", report)[1]["views"]] == ["serving.customers"]
+    out = StringIO()
+    call_command("preview", report, stdout=out)
+    assert "-- create the view serving.customers\nCREATE VIEW `serving`.`customers` AS\nSELECT" in out.getvalue()
 
 
 def test_reject_ends_the_report(looked, acting):

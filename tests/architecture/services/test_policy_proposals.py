@@ -47,9 +47,7 @@ def rita(built: World):
 
 def update(world: World, policies: dict, by, **more) -> PolicyProposal | None:
     version = Environment.objects.get(pk=world.environment.pk).policies_version
-    return update_policies(
-        environment=world.environment, policies=policies, expected_version=version, user=by, **more
-    )
+    return update_policies(environment=world.environment, policies=policies, expected_version=version, user=by, **more)
 
 
 def in_force(world: World) -> PolicySet:

@@ -6,14 +6,23 @@ import pytest
 
 from architecture.domain.workflow import Refused
 from architecture.models import Preview
+from architecture.services.executions import request_execution
 from architecture.services.previews import end_dry_run, make_preview, request_dry_run, steps_in
 from architecture.services.reports import basis_of, operations_of
 from architecture.services.states import store_observations
 from elevata.accounts.permissions import acting_as
+from elevata.core.canonical_json import sha256_hex
 from elevata.jobs.services import claim
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.lifecycle import rename_dataset
-from metadata.services.targets import update_target_column
+from metadata.services.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_target_column,
+    update_target_dataset,
+)
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import customers
 
@@ -41,6 +50,45 @@ def test_its_steps_come_back_as_they_were(renamed):
     preview = renamed.previewed()
     again = Preview.objects.get(pk=preview.pk)
     assert steps_in(again) == basis_of(preview.report).steps(operations_of(preview.report))
+
+
+def describe_view(world, **changes) -> TargetDataset:
+    """Describe a view with a column over the customers, or change it."""
+    with acting_as(world.author):
+        view = TargetDataset.objects.filter(name="customers").first()
+        if view is None:
+            schema = create_schema(name="serving", layer="serving")
+            view = create_target_dataset(schema=schema, name="customers", materialization="view")
+            read = TargetDataset.objects.get(name="rc_crm_customer")
+            view = set_dataset_inputs(dataset=view, inputs=[read], expected_version=view.version)
+            create_target_column(dataset=view, name="full_name", type="string(50)")
+        if changes:
+            view.refresh_from_db()
+            update_target_dataset(dataset=view, expected_version=view.version, **changes)
+    return view
+
+
+def test_it_has_the_select_of_a_view_that_is_created_or_changes_and_none_of_one_that_stays(built):
+    view = describe_view(built)
+    created = built.previewed()
+    (shown,) = created.document["views"]
+    assert (shown["key"], shown["name"], shown["new"]) == (str(view.key), "serving.customers", True)
+    assert shown["statement"].startswith("CREATE VIEW `serving`.`customers` AS\nSELECT\n  CAST(`full_name` AS ")
+    assert shown["statement"].endswith("FROM `rawcore`.`rc_crm_customer`")
+    built.work(request_execution(report=created.report, user=built.operator).execution)
+
+    rename(built, "balance", "amount")
+    assert "views" not in built.executed().preview.document
+    describe_view(built, filter="amount > 0")
+    (shown,) = built.previewed().document["views"]
+    assert (shown["new"], shown["statement"].splitlines()[-1]) == (False, "WHERE (amount > 0)")
+
+
+def test_its_fingerprint_moves_with_the_select_of_a_view(built):
+    describe_view(built)
+    before = built.previewed()
+    document = {**before.document, "views": [{**before.document["views"][0], "statement": "SELECT 1"}]}
+    assert sha256_hex(before.document) == before.fingerprint != sha256_hex(document)
 
 
 def test_the_same_statements_are_the_same_preview(renamed):

@@ -15,6 +15,7 @@ from architecture.services.executions import approve
 from elevata.accounts.permissions import acting_as
 from metadata.models import TargetDataset
 from metadata.services.targets import create_schema, create_target_dataset, update_target_column
+from tests.architecture.services.test_previews import describe_view
 from tests.architecture.world import World, put_policy_in_force
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import address, change, needing, read, rename, section, signed_in, words
@@ -35,6 +36,14 @@ def test_a_page_tells_what_changes_why_and_who_changed_it(viewer: Client, rename
     assert "1 entry since these datasets were last applied" in text
     assert "ada column rawcore.rc_crm_customer.display_name renamed" in text
     assert "1 needed at this risk in dev; 1 missing" in text
+
+
+def test_the_preview_shows_the_select_of_a_view_that_the_report_creates(world: World, viewer: Client):
+    describe_view(world)
+    preview = world.previewed()
+    text = words(section(read(viewer, address(preview.report)), "preview"))
+    assert "serving.customers new view" in text
+    assert "`full_name` AS VARCHAR ( 50 )) AS `full_name` FROM `rawcore` . `rc_crm_customer`" in text
 
 
 def test_the_changes_behind_a_report_stay_the_same_once_it_was_executed(world: World, viewer: Client):

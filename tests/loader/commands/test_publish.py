@@ -71,10 +71,24 @@ def test_a_load_that_changes_no_table_publishes_its_own_names(airports, runner, 
     assert names(published(script)[-1]) >= {CORE, STAGE}
 
 
-def test_nothing_is_published_in_the_embedded_catalog(airports, runner, script, settings):
+def test_a_prefix_precedes_the_schemas_of_a_shared_catalog_alone(airports, runner, script, settings):
+    settings.CATALOG_PREFIX = "test_"
+    perform(queued(), runner)
+    (manifest,) = published(script)
+    assert {CORE.replace("rawcore", "test_rawcore"), f"test_{STAGE}"} <= names(manifest)
+    assert {"test_raw", "test_stage", "test_rawcore"} <= set(manifest["schemas"])
     settings.CATALOG = "embedded"
-    assert perform(queued(), runner).status == "succeeded"
-    assert published(script) == []
+    perform(queued(), runner)
+    assert {CORE, STAGE} <= names(published(script)[-1])
+
+
+def test_the_execution_of_a_load_makes_its_views_and_the_record_says_so(airports, runner, script):
+    run = perform(queued(), runner)
+    row = run.execution.operations.get(qualified_name=STAGE)
+    assert (row.status, row.statement.splitlines()[0]) == (
+        "succeeded",
+        "CREATE OR REPLACE VIEW `stage`.`stg_air_airport`",
+    )
 
 
 def test_a_load_succeeds_while_the_catalog_is_down_and_says_so(airports, runner, script):
@@ -82,6 +96,12 @@ def test_a_load_succeeds_while_the_catalog_is_down_and_says_so(airports, runner,
     run = perform(queued(), runner)
     assert run.status == "succeeded"
     assert warnings(run) == ["names were not published: the catalog thrift://m:9083 does not answer; start it"]
+
+
+def test_the_record_of_a_load_has_no_statement_of_a_view_that_the_catalog_does_not_show(airports, runner, script):
+    script.add(no_catalog=DOWN)
+    run = perform(queued(), runner)
+    assert run.execution.operations.get(qualified_name=STAGE).statement == ""
 
 
 def test_a_load_succeeds_although_a_name_is_taken_and_names_it(airports, runner, script):
@@ -109,13 +129,26 @@ def test_an_execution_of_tables_succeeds_while_the_catalog_is_down_and_its_log_s
     assert done.events.filter(level="warning", message__contains="thrift://m:9083 does not answer").exists()
 
 
-def test_a_report_makes_its_view_and_the_record_says_so(airports, runner, script):
+@pytest.mark.parametrize("catalog", ["embedded", "thrift://m:9083", "spark:unity"])
+def test_a_report_makes_its_view_in_the_catalog_and_the_record_says_so(airports, runner, script, settings, catalog):
+    settings.CATALOG = catalog
     preview = creating()
     done = work(asked(preview), runner)
     assert done.status == "succeeded"
     row = done.operations.get(qualified_name=STAGE)
     assert row.statement.startswith("CREATE OR REPLACE VIEW `stage`.`stg_air_airport`")
     assert "CREATE OR REPLACE VIEW `stage`.`stg_air_airport`" in json.dumps(done.record.document)
+
+
+def test_a_report_succeeds_where_the_catalog_has_no_place_for_views_and_its_record_has_no_statement(
+    airports, runner, script
+):
+    preview = creating()
+    script.add(findings=[{**TAKEN, "name": STAGE, "kind": "view", "problem": "unsupported"}])
+    done = work(asked(preview), runner)
+    assert done.status == "succeeded"
+    assert done.operations.get(qualified_name=STAGE).statement == ""
+    assert done.events.filter(level="warning", message__contains=f"not published: {STAGE}: unsupported").exists()
 
 
 @pytest.mark.parametrize("problem", [{"no_catalog": DOWN}, {"findings": [{**TAKEN, "name": STAGE, "kind": "view"}]}])

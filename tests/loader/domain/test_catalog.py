@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.tables import history_table
-from loader.domain.catalog import Entry, catalog_of, duckdb_query, render, with_described_views
+from loader.domain.catalog import Entry, catalog_of, duckdb_query, render
 from tests.architecture.domain.test_history_layout import dataset as historized
 from tests.loader.domain.historization.test_stage import RAW, STAGE, col, dataset
 
@@ -60,11 +60,6 @@ def test_a_view_without_an_input_or_out_of_use_is_left_out():
 def test_a_view_that_names_no_column_of_its_input_is_left_out():
     broken = dataset("stage", "stg_b", [col("stg_b", "x", expression="nothing + 1")], ["raw_a"])
     assert names(RAW, broken) == ["raw.raw_a"]
-
-
-def test_tables_are_as_applied_and_views_as_described():
-    renamed = replace(RAW, name="raw_z")
-    assert names(*with_described_views([RAW], [renamed, STAGE])) == ["raw.raw_a", "stage.stg_a"]
 
 
 def test_duckdb_reads_each_table_by_delta_scan():

@@ -15,6 +15,7 @@ from loader.domain.publication import (
     Finding,
     Held,
     compare,
+    concerned,
     mark_of,
     names_of,
     narrowed,
@@ -34,9 +35,9 @@ HELD = (
 )
 
 
-def problems(*held: Held, wanted=(A, CURRENT, AS_OF), whole: bool = True) -> list[tuple[str, str]]:
+def problems(*held: Held, wanted=(A, CURRENT, AS_OF), whole: bool = True, shared: bool = True) -> list[tuple[str, str]]:
     locations = {name.key: f"file:/w/{name.key}" for name in wanted if name.key}
-    found = compare(wanted, held, locations=locations, warehouse=WAREHOUSE, mark=MARK, whole=whole)
+    found = compare(wanted, held, locations=locations, warehouse=WAREHOUSE, mark=MARK, whole=whole, shared=shared)
     return [(finding.name, finding.problem) for finding in found]
 
 
@@ -63,6 +64,32 @@ def test_an_empty_catalog_lacks_every_name():
 )
 def test_a_name_of_something_else_is_foreign(held):
     assert problems(held, wanted=(A,)) == [("rawcore.rc_a", FOREIGN)]
+
+
+def test_nothing_is_foreign_in_a_catalog_that_is_not_shared():
+    held = (Held("rawcore.rc_a", TABLE, "file:/elsewhere/a"), Held("rawcore.rc_b", VIEW, mark="of another"))
+    assert problems(*held, wanted=(A,), shared=False) == [("rawcore.rc_b", EXTRA), ("rawcore.rc_a", OUTDATED)]
+
+
+def test_datasets_concern_the_views_that_read_them_and_what_feeds_these():
+    other = replace(RAW, key=RAW.key.replace(RAW.key[0], "f"), name="raw_other")
+    assert concerned([RAW, STAGE, other], {RAW.key}) == (RAW, STAGE)
+    assert concerned([RAW, STAGE, other], {STAGE.key}) == (RAW, STAGE)
+    assert concerned([RAW, STAGE, other], {other.key, "unknown"}) == (other,)
+
+
+def test_a_prefix_precedes_the_schemas_of_names_and_of_the_tables_that_their_statements_read():
+    states = [historized(views=["current", "as_of"]), RAW, STAGE]
+    plain = names(*states)
+    prefixed = names_of(catalog_of(states, warehouse="/w"), states, warehouse="/w", prefix="test_")
+    assert [name.name for name in prefixed] == [f"test_{name.name}" for name in plain]
+    stage = next(name for name in prefixed if name.name == "test_stage.stg_a")
+    assert stage.reads == (("test_raw.raw_a", RAW.key),)
+    assert "VIEW `test_stage`.`stg_a`" in stage.statement
+    assert "FROM `test_raw`.`raw_a`" in stage.statement
+    for name, before in zip(prefixed, plain, strict=True):
+        assert name.statement.replace("`test_", "`") == before.statement
+        assert name.digest == before.digest
 
 
 def test_a_foreign_name_is_told_with_its_location_and_what_to_do():

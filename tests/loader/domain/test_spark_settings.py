@@ -178,6 +178,18 @@ def test_an_accepted_file_passes_check(conf):
     assert checks.spark_settings_are_accepted() == []
 
 
+def test_a_catalog_that_the_file_does_not_define_is_a_warning(conf, settings):
+    settings.CATALOG = "spark:unity"
+    conf("spark.executor.memory 4g\n")
+    (warning,) = checks.catalog_is_defined()
+    assert (warning.id, "the catalog unity, which Spark does not know" in warning.msg) == ("elevata.W007", True)
+    conf("spark.sql.catalog.unity com.example.Catalog\n")
+    assert checks.catalog_is_defined() == []
+    settings.CATALOG = "thrift://m:9083"
+    conf("")
+    assert checks.catalog_is_defined() == []
+
+
 def test_packages_that_set_up_did_not_fetch_are_a_warning(settings, tmp_path, monkeypatch):
     settings.SPARK_JARS = str(tmp_path)
     (tmp_path / "coordinates").write_text("io.delta:delta-spark_4.2_2.13:4.4.0\norg.example:thing:1.0\n")

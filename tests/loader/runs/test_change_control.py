@@ -64,9 +64,11 @@ def carried(shop: Installation, report: dict) -> dict:
     preview = shop.json("preview", fingerprint, by="aron")
     done = shop.json("execute", fingerprint, "--preview", preview["fingerprint"], by="aron")
     assert (done["status"], done["requested_by"]) == ("succeeded", "aron")
-    assert [one["statement"] for one in done["operations"] if one["statement"]] == [
-        one["statement"] for one in preview["steps"]
-    ]
+    made, steps = [one["statement"] for one in done["operations"] if one["statement"]], len(preview["steps"])
+    assert made[:steps] == [one["statement"] for one in preview["steps"]]
+    # The runner's catalog showed each view with the SELECT of the preview.
+    selects = {one["statement"].partition(" AS\n")[2] for one in preview["views"]}
+    assert {statement.partition("\nAS ")[2] for statement in made[steps:]} == selects
     return done
 
 

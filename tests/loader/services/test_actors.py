@@ -64,7 +64,7 @@ def preview(loaded):
 
 def test_a_load_is_done_by_who_asked_for_it(loaded):
     assert loaded.status == "succeeded"
-    assert noted() == [("observe", "olga", "person"), ("execute", "olga", "person"), ("load", "olga", "person")]
+    assert noted() == [(kind, "olga", "person") for kind in ("observe", "execute", "publish", "load")]
     assert current_actor().kind == "system"
 
 
@@ -79,7 +79,7 @@ def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
     tasks.perform(execution.pk)
     execution.refresh_from_db()
     assert (execution.status, execution.record.document["requested_by"]) == ("succeeded", "otto")
-    assert noted()[before:] == [("observe", "otto", "person"), ("execute", "otto", "person")]
+    assert noted()[before:] == [(kind, "otto", "person") for kind in ("observe", "execute", "publish")]
     assert current_actor().kind == "system"
 
 

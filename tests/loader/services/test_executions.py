@@ -46,7 +46,7 @@ def test_it_observes_verifies_runs_the_steps_and_seals_the_record(preview, runne
     before = len(script.seen())
     done = work(asked(preview), runner)
     assert (done.status, done.error) == ("succeeded", None)
-    assert [request["kind"] for request in script.seen()][before:] == ["observe", "execute"]
+    assert [request["kind"] for request in script.seen()][before:] == ["observe", "execute", "publish"]
     assert done.record.document["outcome"] == "succeeded"
     assert done.events.exists()
     assert not leases_held(environment=current_environment()).exists()

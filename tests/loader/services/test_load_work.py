@@ -47,7 +47,7 @@ def wait_until(condition, seconds=10.0):
 def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
     run = perform(queued(), runner)
     assert (run.status, run.attempt, run.error) == ("succeeded", 1, None)
-    assert [request["kind"] for request in script.seen()] == ["observe", "execute", "load"]
+    assert [request["kind"] for request in script.seen()] == ["observe", "execute", "publish", "load"]
     names = [one.qualified_name for one in run.datasets.order_by("ordinal")]
     assert names == ["raw.raw_air_airport", "raw.raw_net_route", "rawcore.rc_air_airport", "rawcore.rc_net_route"]
     airport = row(run, "rawcore.rc_air_airport")
@@ -74,7 +74,7 @@ def test_a_run_and_its_log_say_which_path_its_commits_took_and_why(airports, run
 def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, runner, script):
     perform(queued(), runner)
     run = perform(queued(), runner)
-    assert [request["kind"] for request in script.seen()][3:] == ["observe", "load"]
+    assert [request["kind"] for request in script.seen()][4:] == ["observe", "load", "publish"]
     assert row(run, "rawcore.rc_air_airport").sequence == 2
     manifest = script.seen("load")[-1]["body"]
     first = LoadRun.objects.order_by("pk").first()

@@ -27,9 +27,15 @@ def metastore() -> Iterator[Metastore]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, metastore: Metastore) -> Iterator[Installation]:
+def prefix() -> str:
+    """Prefix of the published schemas."""
+    return ""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, metastore: Metastore, prefix: str) -> Iterator[Installation]:
     """Shop whose history has views, with a worker that publishes in the metastore; nothing is loaded yet."""
-    made = make_installation(tmp_path / "data", servers=metastore.variables)
+    made = make_installation(tmp_path / "data", servers=metastore.variables | {"ELEVATA_CATALOG_PREFIX": prefix})
     made.edit_columns(ITEM, by="edda", facts={"history_policy": {"views": ["current", "as_of"]}})
     with working(made):
         yield made
@@ -60,15 +66,24 @@ def load(shop: Installation, at: str) -> None:
     assert shop.json("load", "--at", at, by="aron")["status"] == "succeeded"
 
 
-def test_a_load_publishes_and_a_report_renames_for_every_reader(shop, metastore, tmp_path):
+@pytest.mark.parametrize("prefix", ["dev_"])
+def test_a_load_publishes_and_a_report_renames_beside_the_names_of_another_environment(
+    shop, metastore, tmp_path, prefix
+):
+    read(
+        metastore,
+        tmp_path,
+        "CREATE SCHEMA rawcore",
+        f"CREATE TABLE {ITEM} USING delta LOCATION '{tmp_path}/prod' AS SELECT 'of another environment' AS text",
+    )
     load(shop, "2024-01-01")
     assert findings(shop, "--check") == {}
     names = [entry["name"] for entry in json.loads(shop.run("catalog").stdout)]
     counts = read(
         metastore,
         tmp_path,
-        *(f"SELECT count(*) FROM {name}" for name in names),
-        f"SELECT count(*) FROM {HISTORY}_as_of(TIMESTAMP '2024-06-01')",
+        *(f"SELECT count(*) FROM {prefix}{name}" for name in names),
+        f"SELECT count(*) FROM {prefix}{HISTORY}_as_of(TIMESTAMP '2024-06-01')",
     )
     assert {f"{ITEM}", HISTORY, f"{HISTORY}_current", "stage.stg_shop_item"} <= set(names)
     assert counts == [[[3]]] * (len(names) + 1)
@@ -81,13 +96,15 @@ def test_a_load_publishes_and_a_report_renames_for_every_reader(shop, metastore,
     done = shop.json("execute", report["fingerprint"], "--preview", preview["fingerprint"], by="aron")
     assert done["status"] == "succeeded"
     assert findings(shop, "--check") == {}
-    tables, rows, current = read(
+    tables, rows, current, other = read(
         metastore,
         tmp_path,
-        "SHOW TABLES IN rawcore",
-        f"SELECT id, name FROM {THING} ORDER BY id",
-        f"SELECT count(*) FROM {THING}_hist_current",
+        f"SHOW TABLES IN {prefix}rawcore",
+        f"SELECT id, name FROM {prefix}{THING} ORDER BY id",
+        f"SELECT count(*) FROM {prefix}{THING}_hist_current",
+        f"SELECT text FROM {ITEM}",
     )
+    assert other == [["of another environment"]]
     assert not [row for row in tables if row[1].startswith("rc_shop_item")]
     assert rows == [[1, "Anvil"], [2, "Bell"], [3, None]]
     assert current == [[3]]

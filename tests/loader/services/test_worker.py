@@ -1,5 +1,7 @@
 """Worker process: one load run at a time, reads in parallel, repeated and lost messages."""
 
+import os
+import signal
 import threading
 from datetime import timedelta
 
@@ -145,6 +147,34 @@ def test_a_worker_is_there_from_open_to_close(airports, workplace, monkeypatch):
     assert workplace.runner.wait_until_ready(10)
     workplace.close()
     assert not Worker.objects.exists()
+
+
+def test_every_runner_of_a_worker_gets_all_names_of_the_embedded_catalog_once(airports, workplace, script, monkeypatch):
+    tasks.perform(queued().pk)
+    published = len(script.seen("publish"))
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    workplace.open()
+    wait_until(lambda: len(script.seen("publish")) == published + 1)
+    manifest = script.seen("publish")[-1]["body"]
+    assert {"rawcore.rc_air_airport", "stage.stg_air_airport"} <= {name["name"] for name in manifest["names"]}
+    assert (manifest["address"], manifest["whole"]) == ("embedded", False)
+    first = workplace.runner.pid
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: workplace.runner.pid != first)
+    workplace.runner.start()
+    wait_until(lambda: len(script.seen("publish")) == published + 2)
+
+
+def test_a_worker_goes_on_if_the_names_cannot_be_asked_for(airports, workplace, script, monkeypatch):
+    said = []
+    monkeypatch.setattr(worker, "publish_manifest", lambda **_: 1 / 0)
+    monkeypatch.setattr(worker.log, "exception", lambda text: said.append(text))
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    workplace.open()
+    wait_until(lambda: said)
+    Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    wait_until(lambda: live_workers().exists())
+    assert said == ["the names were not published in the new runner"]
 
 
 def test_a_worker_opens_even_if_its_runner_cannot_start(airports, workplace, make_runner, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import history_table, history_views, tables_of
 from loader.spark.tables import steps
-from loader.spark.tables.tables import DeltaTable, publish, publish_views
+from loader.spark.tables.tables import DeltaTable, publish
 from metadata.domain.history_policy import VIEWS
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
@@ -31,6 +31,11 @@ def rows(spark, query: str) -> list[tuple]:
 JANUARY, FEBRUARY, MARCH = (f"2024-0{month}-01 00:00:00.000" for month in (1, 2, 3))
 
 
+def define_views(spark, state: DatasetState) -> None:
+    for statement in history_views(state):
+        spark.sql(statement)
+
+
 @pytest.fixture(scope="module")
 def item(spark, tmp_path_factory) -> Dataset:
     """Dataset in which key 1 changes, key 2 is deleted and returns, key 3 stays."""
@@ -47,7 +52,7 @@ def item(spark, tmp_path_factory) -> Dataset:
         assert status == "succeeded", event
     state = DatasetState(**{**vars(dataset.state), "history_policy": {"views": list(VIEWS)}})
     publish(spark, dataset.history_spec, dataset.table(dataset.history_spec).location)
-    publish_views(spark, history_views(state))
+    define_views(spark, state)
     return dataset
 
 
@@ -116,7 +121,7 @@ def test_changes_say_what_each_run_did(item: Dataset) -> None:
 
 def test_publishing_again_changes_nothing(item: Dataset) -> None:
     state = DatasetState(**{**vars(item.state), "history_policy": {"views": ["current", "as_of"]}})
-    publish_views(item.spark, history_views(state))
+    define_views(item.spark, state)
     assert item.spark.table("rawcore.rc_t_viewed_hist_current").count() == 3
 
 
@@ -153,7 +158,7 @@ class Stored:
         assert steps.execute(spark, str(folder), plan_steps(tables_of(self.state), {}), lambda *_, **__: None)
         self.location = DeltaTable(spark, str(folder), self.spec.key).location
         publish(spark, self.spec, self.location)
-        publish_views(spark, history_views(self.state))
+        define_views(spark, self.state)
 
     def insert(self, *versions: dict) -> "Stored":
         """Insert versions, given as SQL values by purpose or by the name of a described column."""

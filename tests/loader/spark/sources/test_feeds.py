@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loader.domain.manifest import LoadManifest
-from loader.spark import datasets
+from loader.spark import datasets, load
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset, finished, stable
 
@@ -94,7 +94,7 @@ def test_a_run_that_died_after_raw_is_repeated_without_doubling_it(feed, monkeyp
     feed.sequence += 1
     manifest = feed.manifest(feed.place, at=DAY[0], run_id="r1")
     with monkeypatch.context() as broken:
-        broken.setattr(datasets, "publish", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
+        broken.setattr(load, "load_rawcore", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
         assert feed.repeat(manifest)[0] == "failed"
     feed.put("late.jsonl", (2, "late", 0))
     status, raw, _ = feed.repeat(replace(manifest, attempt=2))

@@ -1,0 +1,54 @@
+"""Statements of described views that a change creates or changes."""
+
+from dataclasses import replace
+from uuid import NAMESPACE_DNS, uuid5
+
+from architecture.domain.views import changed_views
+from metadata.domain.state import ColumnState, DatasetState
+
+
+def key(name: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def column(dataset: str, name: str, reads: str = "", **more) -> ColumnState:
+    return ColumnState(key(f"{dataset}.{name}"), name, "string", inputs=(key(reads),) if reads else (), **more)
+
+
+def dataset(layer: str, name: str, *columns: ColumnState, reads: str, view: bool = False) -> DatasetState:
+    kind = "view" if view else "table"
+    return DatasetState(key(name), layer, layer, name, columns, materialization=kind, inputs=(key(reads),))
+
+
+RAW = dataset("raw", "raw_a", column("raw_a", "id"), reads="source")
+STAGE = dataset("stage", "stg_a", column("stg_a", "id", "raw_a.id"), reads="raw_a", view=True)
+OUTER = dataset("serving", "outer", column("outer", "id", "stg_a.id"), reads="stg_a", view=True)
+SELECT_STAGE = "CREATE VIEW `stage`.`stg_a` AS\nSELECT\n  CAST(`id` AS STRING) AS `id`\nFROM `raw`.`raw_a`"
+
+
+def test_a_view_that_is_created_has_its_select():
+    assert changed_views([RAW], [RAW, STAGE]) == {STAGE.key: SELECT_STAGE}
+
+
+def test_what_stays_is_not_listed():
+    assert changed_views([RAW, STAGE, OUTER], [RAW, STAGE, OUTER]) == {}
+
+
+def test_a_view_changes_with_the_view_or_table_beneath_it():
+    renamed = replace(RAW, columns=(replace(RAW.columns[0], name="nr"),))
+    assert list(changed_views([RAW, STAGE, OUTER], [renamed, STAGE, OUTER])) == [OUTER.key, STAGE.key]
+    filtered = replace(STAGE, filter="id IS NOT NULL")
+    changed = changed_views([RAW, STAGE, OUTER], [RAW, filtered, OUTER])
+    assert [text.partition("WHERE ")[2] for text in changed.values()] == ["(id IS NOT NULL)"] * 2
+
+
+def test_a_change_that_no_statement_shows_is_not_listed():
+    described = replace(RAW, columns=(*RAW.columns, column("raw_a", "more")))
+    assert changed_views([RAW, STAGE], [described, STAGE]) == {}
+
+
+def test_a_retired_view_and_one_without_a_statement_are_not_listed():
+    unknown = replace(STAGE, columns=(column("stg_a", "id", expression="nothing + 1"),))
+    assert changed_views([RAW], [RAW, replace(STAGE, active=False)]) == {}
+    assert changed_views([RAW], [RAW, unknown]) == {}
+    assert changed_views([], [STAGE]) == {}
