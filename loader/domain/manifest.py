@@ -167,7 +167,7 @@ class LoadManifest:
     deletes_share: float = 0.2
     deletes_keys: int = 1000
     already_done: tuple[str, ...] = ()
-    small_rows: int = 50_000
+    small_rows: int = 0
 
 
 @dataclass(frozen=True)

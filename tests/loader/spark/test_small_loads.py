@@ -14,6 +14,8 @@ from tests.loader.harness import Dataset
 
 pytestmark = pytest.mark.spark
 
+SMALL = 50_000
+
 COLUMNS = {
     "id": "integer",
     "part": "string(3)",
@@ -106,9 +108,9 @@ def test_the_tables_are_those_of_the_general_way(
     small = Dataset(spark, tmp_path / "small", name, **described)
     general.folder.mkdir()
     small.folder.mkdir()
-    expected = loads(general, DELIVERIES, small_rows=0)
+    expected = loads(general, DELIVERIES)
     never_the_general_way()
-    assert loads(small, DELIVERIES) == expected
+    assert loads(small, DELIVERIES, small_rows=SMALL) == expected
     assert content(small) == content(general)
 
 
@@ -126,7 +128,7 @@ def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
     for dataset in datasets_of:
         dataset.sequence = 1
         path = dataset.deliver([{"id": 1, "v": dataset.name}])
-        manifests.append(dataset.manifest(path, at="2024-01-01T00:00:00Z", run_id="all"))
+        manifests.append(dataset.manifest(path, at="2024-01-01T00:00:00Z", run_id="all", small_rows=SMALL))
     raw = tuple(manifest.raw[0] for manifest in manifests)
     rawcore = tuple(manifest.rawcore[0] for manifest in manifests)
     status, _ = first.attempt(replace(manifests[0], raw=raw, rawcore=rawcore))
@@ -137,7 +139,7 @@ def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
 
 def test_a_table_that_moves_after_the_job_is_compared_again(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (item,) = both(spark, tmp_path, "moved")
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z")
+    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     prepare = small_loads.prepare_small_loads
 
     def prepared(*arguments: Any) -> Any:
@@ -148,7 +150,7 @@ def test_a_table_that_moves_after_the_job_is_compared_again(spark, tmp_path: Pat
         return found
 
     monkeypatch.setattr("loader.spark.load.prepare_small_loads", prepared)
-    item.load([{"id": 1, "v": "x"}, {"id": 2, "v": "b"}], at="2024-01-02T00:00:00Z")
+    item.load([{"id": 1, "v": "x"}, {"id": 2, "v": "b"}], at="2024-01-02T00:00:00Z", small_rows=SMALL)
     ids = [(version["id"], version["v"], version["ended"]) for version in item.history()]
     assert ids == [(1, "a", "2024-01-02T00:00:00Z"), (1, "x", None), (2, "b", None)]
     assert item.current() == [{"id": 1, "v": "x"}, {"id": 2, "v": "b"}]
@@ -165,7 +167,7 @@ def test_a_file_that_changes_after_the_job_is_refused(spark, tmp_path: Path, mon
         return found
 
     monkeypatch.setattr("loader.spark.load.prepare_small_loads", prepared)
-    item.load([{"id": 1, "v": "a"}], at="2024-01-01T00:00:00Z")
+    item.load([{"id": 1, "v": "a"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     (raw,) = [e for e in item.events if e["event"] == "dataset_finished" and e["dataset"] == item.raw_state.key]
     assert (raw["status"], raw["error"]["code"]) == ("failed", "CHANGED_FILE")
     assert item.history() == []
@@ -173,21 +175,21 @@ def test_a_file_that_changes_after_the_job_is_refused(spark, tmp_path: Path, mon
 
 def test_a_delivery_that_is_not_plain_is_judged_by_the_general_way(spark, tmp_path: Path):
     (item,) = both(spark, tmp_path, "judged")
-    item.load([{"id": "one", "v": "a"}], at="2024-01-01T00:00:00Z")
+    item.load([{"id": "one", "v": "a"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     (raw,) = [e for e in item.events if e["event"] == "dataset_finished" and e["dataset"] == item.raw_state.key]
     assert (raw["error"]["code"], raw["error"]["row"]) == ("VALUE_DOES_NOT_FIT", 2)
-    status, event = item.load([{"id": 1, "v": "a"}, {"id": 1, "v": "a"}], at="2024-01-02T00:00:00Z")
+    status, event = item.load([{"id": 1, "v": "a"}, {"id": 1, "v": "a"}], at="2024-01-02T00:00:00Z", small_rows=SMALL)
     assert (status, event["counts"]["duplicates"], event["counts"]["new"]) == ("succeeded", 0, 1)
 
 
 def test_a_snapshot_that_lacks_many_keys_needs_a_decision(spark, tmp_path: Path):
     (item,) = both(spark, tmp_path, "lacking")
-    item.load([{"id": id_, "v": "a"} for id_ in range(1, 6)], at="2024-01-01T00:00:00Z")
+    item.load([{"id": id_, "v": "a"} for id_ in range(1, 6)], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     rest = [{"id": 1, "v": "a"}]
     limits = {"deletes_share": 0.2, "deletes_keys": 1}
-    status, event = item.load(rest, at="2024-01-02T00:00:00Z", **limits)
+    status, event = item.load(rest, at="2024-01-02T00:00:00Z", small_rows=SMALL, **limits)
     assert (status, event["error"]["code"], event["error"]["count"]) == ("failed", "TOO_MANY_DELETES", 4)
-    status, event = item.load(rest, at="2024-01-03T00:00:00Z", allow_deletes=True, **limits)
+    status, event = item.load(rest, at="2024-01-03T00:00:00Z", small_rows=SMALL, allow_deletes=True, **limits)
     assert (status, event["counts"]["deleted"]) == ("succeeded", 4)
 
 
@@ -195,15 +197,17 @@ def test_a_run_killed_between_history_and_rawcore_ends_right_when_repeated(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (item,) = both(spark, tmp_path, "killed")
-    item.load([{"id": 1, "v": "a"}], at="2024-01-01T00:00:00Z")
+    item.load([{"id": 1, "v": "a"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
 
     def killed(_: Any) -> None:
         raise SystemError("killed")
 
     with monkeypatch.context() as patch:
         patch.setattr(small_loads.SmallBatch, "write_rawcore", killed)
-        assert item.load([{"id": 1, "v": "b"}], at="2024-01-02T00:00:00Z")[0] == "failed"
-    manifest = item.manifest(item.deliver([{"id": 1, "v": "b"}]), at="2024-01-02T00:00:00Z", run_id="run-2")
+        assert item.load([{"id": 1, "v": "b"}], at="2024-01-02T00:00:00Z", small_rows=SMALL)[0] == "failed"
+    manifest = item.manifest(
+        item.deliver([{"id": 1, "v": "b"}]), at="2024-01-02T00:00:00Z", run_id="run-2", small_rows=SMALL
+    )
     assert item.again(manifest)[0] == "succeeded"
     assert [(version["v"], version["ended"]) for version in item.history()] == [
         ("a", "2024-01-02T00:00:00Z"),
