@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from loader.arrow.deliveries import Delivery, NotPlain, read_delivery
 from loader.arrow.parquet_files import StoredFile, Table, read_rows, write_rows
-from loader.arrow.versions import History, Part, Rows, Stamp, compare, hashed, history_files, live_rows, stage_rows
+from loader.arrow.versions import History, Part, Rows, Stamp, compare, history_files, live_rows, stage_rows
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,17 @@ class SmallLoad:
 
 
 def load_small(load: SmallLoad) -> dict[str, Any]:
-    """Return the files written and the counts, or ``{"not_plain": reason}``.
+    """Return the files written and the counts, or ``{"not_plain": reason}``; the reason holds no value.
 
     ``raw``, ``history`` and ``rawcore`` list the ``add`` actions of a Delta log, as JSON; ``replaces`` is True if they
     stand for all rows of the open files. ``counts`` has rows, new, reappeared, changed, deleted, unchanged, stored.
     """
     try:
         return _loaded(load)
-    except (NotPlain, OSError, pa.ArrowInvalid) as reason:
-        return {"not_plain": f"{type(reason).__name__}: {reason}"}
+    except NotPlain as reason:
+        return {"not_plain": str(reason)}
+    except (OSError, pa.ArrowInvalid) as error:  # their messages can hold values, and the reason is logged
+        return {"not_plain": type(error).__name__}
 
 
 def _loaded(load: SmallLoad) -> dict[str, Any]:
@@ -91,6 +93,3 @@ def _reappeared(load: SmallLoad, rows: Rows) -> int:
     name = load.entity_key[0]
     ended = read_rows(load.history.table, load.ended_files, load.limit, columns=(name,))[name].to_pylist()
     return len(set(ended) & set(rows.delivered(rows.new)[name].to_pylist()))
-
-
-__all__ = ["Delivery", "History", "NotPlain", "SmallLoad", "Stamp", "StoredFile", "Table", "hashed", "load_small"]

@@ -40,7 +40,7 @@ class History:
     """History table: its columns by purpose, the parts of its version key, its labels and its open end.
 
     ``key_ids`` are the stable keys of entity key and start. ``labels`` are those of the states new, changed and
-    deleted. ``segments`` are the values of the partition column for open, closed and deleted.
+    deleted.
     """
 
     table: Table

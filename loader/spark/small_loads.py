@@ -165,8 +165,8 @@ def prepare_small_loads(
 ) -> dict[str, PreparedLoad]:
     """Run the small loads among ``datasets`` in one job; return them by the keys of both their datasets.
 
-    Nothing is committed; only the direct path can commit files that are written already. A load that is missing in the
-    result takes the general way.
+    Nothing is committed; only the direct path can commit files that are written already, and tasks write local files
+    only. A load that is missing in the result takes the general way.
     """
 
     def task_of(pair: tuple[RawLoad, RawcoreLoad]) -> tuple[PreparedLoad, SmallLoad] | None:
@@ -176,7 +176,7 @@ def prepare_small_loads(
             log.info("%s takes the general way: %s", pair[1].name, reason)
             return None
 
-    if path_in_use().name != DIRECT:
+    if path_in_use().name != DIRECT or not warehouse.startswith(("/", _LOCAL)):
         return {}
     pairs = [pair for pair in small_pairs(manifest) if all(load.dataset in datasets for load in pair)]
     with ThreadPoolExecutor(side_by_side) as pool:

@@ -159,6 +159,12 @@ def test_what_is_not_plain_is_left_to_the_general_way_and_writes_nothing(tmp_pat
     assert not list(tmp_path.rglob("part-*"))
 
 
+@pytest.mark.parametrize("rows", ["id,v\nsesame,a\n", "id,v\n1,sesame\n"])
+def test_the_reason_why_a_delivery_is_not_plain_holds_no_value(tmp_path: Path, rows: str):
+    columns = {"id": "integer", "v": "string(3)"}
+    assert "sesame" not in text(rows, columns)(tmp_path)["not_plain"]
+
+
 @pytest.mark.parametrize(
     "rows",
     ['id,v\n1,"a\n"\n', 'id,v\r\n1,"a,""b"""\r\n', "v,id\na,1", "id,v\n1, a \n", "id,v\n", 'id,v\n"1",""\n'],

@@ -137,6 +137,13 @@ def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
     assert [dataset.current() for dataset in datasets_of] == [[{"id": 1, "v": name}] for name in "abc"]
 
 
+def test_a_warehouse_on_an_object_store_takes_the_general_way(tmp_path: Path):
+    item = Dataset(None, tmp_path, format="csv")
+    manifest = item.manifest(item.deliver([]), at="2024-01-01T00:00:00Z", run_id="one", small_rows=SMALL)
+    datasets_of = {manifest.raw[0].dataset, manifest.rawcore[0].dataset}
+    assert small_loads.prepare_small_loads(None, "s3a://bucket/tables", manifest, None, datasets_of, 1) == {}
+
+
 def test_a_table_that_moves_after_the_job_is_compared_again(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (item,) = both(spark, tmp_path, "moved")
     item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
