@@ -189,5 +189,5 @@ def _carried(draft: Draft, same: Mapping[str, str], downstream: Downstream) -> D
 
 
 def _differs(operation: Operation, history: str) -> Operation:
-    message = f"the history of {history} is kept of it"
+    message = f"the history of {history} is built from it"
     return replace(operation, code=HISTORY_DIFFERS, message=", ".join(filter(None, (operation.message, message))))
