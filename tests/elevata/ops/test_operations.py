@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -244,7 +245,8 @@ def test_a_sqlite_database_is_backed_up_and_restored(
     assert "restored from control" in shell(manage("verify_audit"))
     import sqlite3
 
-    with sqlite3.connect(tmp_path / "data" / "control.sqlite3") as database:
+    # A connection that stays open would write its pages into the copy that is put back below.
+    with closing(sqlite3.connect(tmp_path / "data" / "control.sqlite3")) as database:
         assert database.execute("SELECT username FROM auth_user").fetchall() == [("ada",)]
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             database.execute("DELETE FROM audit_changelogentry")
