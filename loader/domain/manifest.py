@@ -172,7 +172,7 @@ class LoadManifest:
 
 @dataclass(frozen=True)
 class PublishedName:
-    """A name to publish (``loader.domain.publication``). ``kind`` is table, view or function.
+    """A name to publish (``loader.domain.catalogs.publication``). ``kind`` is table, view or function.
 
     ``key`` is the stable key of a table; ``statement`` defines a view or function.
     ``reads`` are (name, stable key) of the tables beneath a view or function. ``digest`` covers the statement and
@@ -194,7 +194,7 @@ class PublishManifest:
 
     ``schemas`` are those that the warehouse uses or used: with ``whole``, entries of the warehouse in them that are
     not among ``names`` are extra. ``mark`` is that of the warehouse's views and functions
-    (``loader.domain.publication.mark_of``), ``address`` the setting ELEVATA_CATALOG.
+    (``loader.domain.catalogs.publication.mark_of``), ``address`` the setting ELEVATA_CATALOG.
     """
 
     names: tuple[PublishedName, ...]

@@ -1,8 +1,8 @@
 """Read-only SQL over temporary views, with columns masked beneath the query.
 
-The text was checked before (``loader.domain.queries``). Spark's own plan is checked again: no command, no program,
-and no table but those behind the temporary views. Values of the answer are JSON: integers, floats and booleans as
-they are, decimals, dates and timestamps (UTC) as text, NULL as null.
+The text was checked before (``loader.domain.queries.select_statements``). Spark's own plan is checked again: no
+command, no program, and no table but those behind the temporary views. Values of the answer are JSON: integers,
+floats and booleans as they are, decimals, dates and timestamps (UTC) as text, NULL as null.
 """
 
 import logging
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.manifest import Masking, QuerySource, ReadManifest
-from loader.domain.queries import FAILED, INVALID, MOST_ROWS, REFUSED, position_in_text
+from loader.domain.queries.select_statements import FAILED, INVALID, MOST_ROWS, REFUSED, position_in_text
 from loader.domain.refusals import Refusal
 from loader.spark import history_queries
 from loader.spark.session import fit_shuffles

@@ -25,7 +25,7 @@ from loader.forms.imports import (
     seen_again,
     unpacked,
 )
-from loader.services.source_samples import Place, readable_sample
+from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample, format_of
 from loader.sources.limits import place_in
 from loader.views.systems import SystemPage

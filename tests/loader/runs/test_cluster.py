@@ -14,7 +14,7 @@ import pytest
 
 from tests.loader.installation import ITEM, Installation, make_installation
 from tests.loader.processes import manage
-from tests.loader.services.test_supervisor import wait_until
+from tests.loader.services.runner.test_supervisor import wait_until
 from tests.services.spark_cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers]

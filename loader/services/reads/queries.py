@@ -11,15 +11,15 @@ from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import MetadataError
-from loader.domain.catalog import TABLE, Entry
+from loader.domain.catalogs.catalog import TABLE, Entry
 from loader.domain.historization.stage import with_other_names
 from loader.domain.manifest import Masking, QuerySource, ReadManifest
-from loader.domain.queries import MOST_ROWS, CheckedQuery, check_query, masked_results
-from loader.domain.query_results import masked_names
+from loader.domain.queries.query_results import masked_names
+from loader.domain.queries.select_statements import MOST_ROWS, CheckedQuery, check_query, masked_results
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import published
-from loader.services.read_permissions import masking_for, may_read, record_sensitive_read
+from loader.services.reads.read_permissions import masking_for, may_read, record_sensitive_read
 from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier
 from metadata.models import TargetDataset, TargetSchema

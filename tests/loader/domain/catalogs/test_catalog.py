@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.tables import history_table
-from loader.domain.catalog import Entry, catalog_of, duckdb_query, render
+from loader.domain.catalogs.catalog import Entry, catalog_of, duckdb_query, render
 from tests.architecture.domain.test_history_layout import dataset as historized
 from tests.loader.domain.historization.test_stage import RAW, STAGE, col, dataset
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loader.domain.query_results import value_text
+from loader.domain.queries.query_results import value_text
 
 PARQUET = "application/vnd.apache.parquet"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loader.services.result_files import parquet_of
+from loader.services.reads.result_files import parquet_of
 
 
 def table_of(*columns: tuple[str, str, list], masked: tuple[str, ...] = ()) -> pa.Table:

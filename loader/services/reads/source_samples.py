@@ -6,9 +6,9 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 
 from elevata.accounts.roles import Permission
-from loader.domain.query_results import without_values
+from loader.domain.queries.query_results import without_values
 from loader.domain.refusals import Refusal
-from loader.services.read_permissions import may_read, may_read_sensitive, record_sensitive_read
+from loader.services.reads.read_permissions import may_read, may_read_sensitive, record_sensitive_read
 from loader.sources.files import Sample
 from loader.sources.systems import sample
 from metadata.domain.sensitivity import MASK

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loader.domain.refusals import Refusal
-from loader.services.folder_lock import FolderLock
+from loader.services.runner.folder_lock import FolderLock
 
 OBSERVE = {"tables": []}
 READ = {"kind": "sample"}
@@ -159,7 +159,7 @@ def test_a_second_runner_of_a_folder_is_refused_and_told_who_has_it(runner, make
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from loader.services.folder_lock import FolderLock
+from loader.services.runner.folder_lock import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire("a worker")
 child = subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[lock.descriptor])
@@ -221,7 +221,7 @@ import sys
 sys.argv = ["x"]
 import django; django.setup()
 from pathlib import Path
-from loader.services.supervisor import Runner
+from loader.services.runner.supervisor import Runner
 runner = Runner(holder="owner", folder=Path({folder!r}), command=[sys.executable, {fake!r}, {script!r}])
 runner.request("observe", {{"tables": []}}).next(10)
 print(runner.pid, flush=True)

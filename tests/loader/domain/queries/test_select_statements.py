@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.queries import check_query, masked_results, position_in_text
+from loader.domain.queries.select_statements import check_query, masked_results, position_in_text
 from loader.domain.refusals import Refusal
 
 PUBLISHED = ("raw.raw_a", "rawcore.rc_a", "rawcore.rc_b", "rawcore.rc_a_hist")

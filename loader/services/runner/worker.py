@@ -21,7 +21,7 @@ from elevata.jobs.registry import ASIDE, MESSAGES, WORK, handler_of, next_work
 from elevata.jobs.services import mark_lost
 from loader.domain.refusals import Refusal
 from loader.services.publication import PUBLISH, is_shared, publish_manifest
-from loader.services.supervisor import Runner
+from loader.services.runner.supervisor import Runner
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class SupportsExchange(Protocol):
 
 
 class SupportsRequests(Protocol):
-    """Interface of a runner that the work needs (``loader.services.supervisor.Runner``)."""
+    """Interface of a runner that the work needs (``loader.services.runner.supervisor.Runner``)."""
 
     def request(self, kind: str, manifest: Any) -> SupportsExchange: ...
     def kill(self, why: Refusal) -> None: ...

@@ -10,8 +10,8 @@ import pytest
 
 from elevata.core.processes import about
 from loader.domain.protocol import Said
-from loader.services.child_process import ChildOutput, Lines, Subjects
-from tests.loader.services.test_supervisor import OBSERVE, READ, finished, wait_until
+from loader.services.runner.child_process import ChildOutput, Lines, Subjects
+from tests.loader.services.runner.test_supervisor import OBSERVE, READ, finished, wait_until
 
 CANARY = "canary-source-8h2k"
 JAVA = "26/01/31 12:00:00 {} TaskSetManager: {}"

@@ -4,7 +4,7 @@ from typing import Any
 
 from elevata.audit.services.change_log import assign, record_change, writing
 from elevata.core.errors import MetadataError
-from loader.domain.queries import MAX_LENGTH
+from loader.domain.queries.select_statements import MAX_LENGTH
 from loader.models import SavedQuery
 from metadata.services.row_changes import remove, store
 

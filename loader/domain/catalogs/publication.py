@@ -12,7 +12,7 @@ from typing import Any
 from architecture.domain.tables import history_table, history_views
 from architecture.domain.views import with_inputs
 from elevata.core.canonical_json import sha256_hex
-from loader.domain.catalog import TABLE, VIEW, Entry
+from loader.domain.catalogs.catalog import TABLE, VIEW, Entry
 from loader.domain.historization.stage import renamed_schemas, with_other_names
 from loader.domain.manifest import PublishedName as Name
 from metadata.domain.history_policy import AS_OF, HistoryPolicy
@@ -65,8 +65,8 @@ def names_of(
 ) -> tuple[Name, ...]:
     """Return the names to publish: tables, then views, then the functions over histories.
 
-    ``entries`` are published names (``loader.domain.catalog.catalog_of``), ``states`` their datasets. ``prefix``
-    precedes every schema, so that environments can share a catalog.
+    ``entries`` are published names (``loader.domain.catalogs.catalog.catalog_of``), ``states`` their datasets.
+    ``prefix`` precedes every schema, so that environments can share a catalog.
     """
     entries, mark = list(entries), mark_of(warehouse)
     tables = {entry.name: entry for entry in entries if entry.kind == TABLE}

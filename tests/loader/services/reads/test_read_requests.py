@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
-from loader.services import reads
-from loader.services.reads import perform_read, read_manifest, request_read
+from loader.services.reads import read_requests
+from loader.services.reads.read_requests import perform_read, read_manifest, request_read
 from metadata.models import TargetDataset
 from tests.loader.airports import target
 
@@ -45,7 +45,7 @@ def test_what_the_runner_refuses_is_the_reads_error(airports, runner):
 
 
 def test_a_read_that_takes_too_long_ends(airports, runner, script, monkeypatch):
-    monkeypatch.setattr(reads, "_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(read_requests, "_GRACE_SECONDS", 0.0)
     script.tell(deaf_on=["read"])
     read = perform_read(read_pk=asked().pk, worker="w", runner=runner, timeout_seconds=0.2)
     assert (read.status, read.error["code"]) == ("failed", "READ_TIMEOUT")
@@ -102,19 +102,19 @@ def test_a_check_has_its_own_request_and_its_own_patience(airports, runner, scri
     assert (read.status, read.answer) == ("succeeded", {"findings": []})
     body = script.seen("check")[0]["body"]
     assert (body["history"]["name"], body["rawcore"]["name"]) == ("rc_air_airport_hist", "rc_air_airport")
-    assert (body["samples"], body["timeout_seconds"]) == (2, reads.CHECK_TIMEOUT_SECONDS)
+    assert (body["samples"], body["timeout_seconds"]) == (2, read_requests.CHECK_TIMEOUT_SECONDS)
     assert {part["column"] for part in body["row_hash"]} == {"name", "elevation"}
 
 
 def test_a_check_may_take_longer_than_a_page_waits(airports):
     checked, sampled = asked("check"), asked("sample")
-    ReadRequest.objects.update(requested_at=timezone.now() - reads.GIVEN_UP_AFTER * 2)
-    reads.end_old_reads()
+    ReadRequest.objects.update(requested_at=timezone.now() - read_requests.GIVEN_UP_AFTER * 2)
+    read_requests.end_old_reads()
     checked.refresh_from_db()
     sampled.refresh_from_db()
     assert (checked.status, sampled.status) == ("queued", "failed")
-    ReadRequest.objects.update(requested_at=timezone.now() - reads.CHECK_GIVEN_UP_AFTER * 2)
-    reads.end_old_reads()
+    ReadRequest.objects.update(requested_at=timezone.now() - read_requests.CHECK_GIVEN_UP_AFTER * 2)
+    read_requests.end_old_reads()
     checked.refresh_from_db()
     assert (checked.status, checked.error["code"]) == ("failed", "NO_ANSWER")
 

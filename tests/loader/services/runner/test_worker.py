@@ -16,10 +16,10 @@ from elevata.notifications.models import Delivery
 from loader import tasks
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun
-from loader.services import worker
 from loader.services.load_runs import request_load_run
-from loader.services.reads import request_read
-from loader.services.worker import Workplace
+from loader.services.reads.read_requests import request_read
+from loader.services.runner import worker
+from loader.services.runner.worker import Workplace
 from tests.factories import DeliveryFactory
 from tests.loader.airports import target
 from tests.loader.services.test_load_work import wait_until

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from loader.domain.catalog import TABLE, VIEW, catalog_of
-from loader.domain.manifest import PublishedName
-from loader.domain.publication import (
+from loader.domain.catalogs.catalog import TABLE, VIEW, catalog_of
+from loader.domain.catalogs.publication import (
     EXTRA,
     FOREIGN,
     FUNCTION,
@@ -20,6 +19,7 @@ from loader.domain.publication import (
     names_of,
     narrowed,
 )
+from loader.domain.manifest import PublishedName
 from tests.architecture.domain.test_history_layout import dataset as historized
 from tests.loader.domain.historization.test_stage import RAW, STAGE
 

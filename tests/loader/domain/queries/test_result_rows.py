@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from architecture.domain.tables import ColumnSpec, TableSpec
-from loader.domain.query_results import BLANK, EMPTY, NULL, SHOWN, TEXT, cell, csv_lines, csv_text, grid_of, key_changes
+from loader.domain.queries.query_results import (
+    BLANK,
+    EMPTY,
+    NULL,
+    SHOWN,
+    TEXT,
+    cell,
+    csv_lines,
+    csv_text,
+    grid_of,
+    key_changes,
+)
 
 TABLE = TableSpec(
     "t",

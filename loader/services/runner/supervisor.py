@@ -19,14 +19,14 @@ from typing import Any
 from django.conf import settings
 
 from elevata.core.processes import what_about
-from loader.domain.catalog_setting import metastore_addresses
+from loader.domain.catalogs.catalog_setting import metastore_addresses
 from loader.domain.manifest import to_json
 from loader.domain.protocol import Said
 from loader.domain.refusals import Refusal, cause_of_death
-from loader.services.child_process import Child, RunnerLog, Subjects
-from loader.services.folder_lock import FolderLock
 from loader.services.manifests import source_roots
-from loader.services.spark_settings import own_settings
+from loader.services.runner.child_process import Child, RunnerLog, Subjects
+from loader.services.runner.folder_lock import FolderLock
+from loader.services.runner.spark_settings import own_settings
 
 log = logging.getLogger(__name__)
 

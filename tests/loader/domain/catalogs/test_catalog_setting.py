@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.catalog_setting import is_catalog, is_prefix, metastore_addresses, spark_catalog
+from loader.domain.catalogs.catalog_setting import is_catalog, is_prefix, metastore_addresses, spark_catalog
 
 
 @pytest.mark.parametrize("address", ["embedded", "hive", "thrift://m:9083", "thrift://a:1,thrift://b:2", "spark:unity"])

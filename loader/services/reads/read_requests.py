@@ -40,14 +40,14 @@ from loader.domain.manifest import (
     SizesManifest,
     SourceSpec,
 )
-from loader.domain.query_results import must_not_tell
+from loader.domain.queries.query_results import must_not_tell
 from loader.domain.refusals import Refusal, worker_accident
 from loader.models import ReadRequest
 from loader.services.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec
 from loader.services.publication import PUBLISH, publish_manifest
-from loader.services.queries import SQL, query_answer, query_arguments, query_manifest, record_query
-from loader.services.read_permissions import masking_for, must_read, record_read
-from loader.services.worker import SupportsRequests
+from loader.services.reads.queries import SQL, query_answer, query_arguments, query_manifest, record_query
+from loader.services.reads.read_permissions import masking_for, must_read, record_read
+from loader.services.runner.worker import SupportsRequests
 from metadata.domain.history_columns import ends_inclusive
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.state import DatasetState
@@ -169,7 +169,7 @@ def request_read(
 
 
 def request_query(text: str, limit: int, *, user: Any, wake_worker: bool = True, reason: str = "") -> RequestedRead:
-    """Request one read-only query (``loader.services.queries.must_run``) with at most ``limit`` rows."""
+    """Request one read-only query (``loader.services.reads.queries.must_run``) with at most ``limit`` rows."""
     arguments = query_arguments(text, limit)
     return request_read(kind=SQL, arguments=arguments, user=user, wake_worker=wake_worker, reason=reason)
 
