@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 ("tags", models.JSONField(blank=True, default=list, help_text="A list of words.")),
                 ("key", models.UUIDField(editable=False, unique=True)),
                 ("name", models.CharField(max_length=200)),
-                ("short_name", models.CharField(max_length=100)),
+                ("short_name", models.CharField(max_length=90)),
                 ("location", models.CharField(max_length=1000)),
                 (
                     "format",
