@@ -16,7 +16,7 @@ from architecture.domain.tables import event_log_table, history_table, raw_table
 from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.engine import Engine
 from bench.plan import load_time
-from loader.domain.historization.history import DeleteGuard
+from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest import (
     CompactManifest,
     DeliveredColumn,

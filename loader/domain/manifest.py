@@ -153,7 +153,7 @@ class RawcoreLoad:
 class LoadManifest:
     """One attempt of one load run.
 
-    ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.history.DeleteGuard``.
+    ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.load_guards.DeleteGuard``.
     Datasets of up to ``small_rows`` rows are loaded by one Spark job (``loader.spark.small_loads``); 0: none is.
     """
 

@@ -33,7 +33,7 @@ from elevata.jobs.services import Fenced, wait
 from loader.domain import run_states
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest
-from loader.domain.queries.query_results import without_any_value
+from loader.domain.queries.masking import without_any_value
 from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.run_states import BRINGING, HISTORY_BATCH
 from loader.models import DatasetRun, LoadRun

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from elevata.core import strict_json
 from elevata.core.words import counted
-from loader.domain.contracts import Value
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import Value
 from metadata.domain import types as data_types
 from metadata.domain.types import MAX_PRECISION, DataType
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from loader.domain.contracts import SampledColumn, Value, infer, suggest_key
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import SampledColumn, Value, infer, suggest_key
 from loader.sources.file_formats import ROWS, guess_delimiter, is_number, read_csv, read_json_lines, text_of
 from metadata.domain import types as data_types
 from metadata.domain.contracts import check_options

@@ -13,8 +13,8 @@ from django.shortcuts import redirect
 
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
-from loader.domain.contracts import SAME, Line, compare_contract
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import SAME, Line, compare_contract
 from loader.forms.imports import (
     Row,
     chosen,

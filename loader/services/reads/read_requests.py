@@ -40,7 +40,7 @@ from loader.domain.manifest import (
     SizesManifest,
     SourceSpec,
 )
-from loader.domain.queries.query_results import must_not_tell
+from loader.domain.queries.masking import must_not_tell
 from loader.domain.refusals import Refusal, worker_accident
 from loader.models import ReadRequest
 from loader.services.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 
 from elevata.accounts.roles import Permission
-from loader.domain.queries.query_results import without_values
+from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.services.reads.read_permissions import may_read, may_read_sensitive, record_sensitive_read
 from loader.sources.files import Sample
