@@ -286,7 +286,7 @@ class RevertManifest:
 
 @dataclass(frozen=True)
 class PruneManifest:
-    """Removal of a history's closed versions that ended before ``ended_before``, a time or a number like theirs.
+    """Removal of a history's closed versions that ended before ``ended_before``, in the type of the history's times.
 
     ``archive`` is the folder they are written to first, as a Delta table; None deletes them without a copy.
     """
