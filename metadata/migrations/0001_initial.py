@@ -646,7 +646,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="target_column_retired_means_inactive",
-                violation_error_message="Retired means: not active, with a time and by whom.",
+                violation_error_message="Only a retired, inactive object records when and by whom it was retired.",
             ),
         ),
         migrations.AddConstraint(
@@ -785,7 +785,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="target_dataset_retired_means_inactive",
-                violation_error_message="Retired means: not active, with a time and by whom.",
+                violation_error_message="Only a retired, inactive object records when and by whom it was retired.",
             ),
         ),
         migrations.AddConstraint(

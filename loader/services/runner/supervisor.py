@@ -1,7 +1,7 @@
 """Owner of the runner process and of the data folder's lock.
 
 Several requests may be under way at once; each has its own queue of events. The runner is started
-on first use, started again when it is dead, and never outlives the process that owns it.
+on first use and restarted after its end, and never outlives the process that owns it.
 """
 
 import json
@@ -64,7 +64,7 @@ class Exchange:
             return None
 
     def cancel(self) -> None:
-        """Ask the runner to stop this request; its ``finished`` still comes."""
+        """Ask the runner to stop this request; its ``finished`` event still follows."""
         self._owner.tell({"id": self.id, "kind": "cancel"})
 
     def put(self, event: dict) -> None:
@@ -85,7 +85,7 @@ class Runner:
     ):
         """Prepare the runner without starting it.
 
-        ``holder`` names this owner in the refusal of a second one that finds the folder taken.
+        ``holder`` names this owner in the error of a second owner that finds the folder locked.
         """
         self._holder, self._command, self._patience = holder, tuple(command), patience
         self._fixed, self._config = config, dict(config or {})
@@ -139,7 +139,7 @@ class Runner:
         return self._ready
 
     def request(self, kind: str, manifest: Any) -> Exchange:
-        """Send a request; the exchange gets its events and always, at last, one ``finished``."""
+        """Send a request; return its exchange, which receives its events, the last of them always ``finished``."""
         self._renew()
         with self._guard:
             self.start()
@@ -150,7 +150,7 @@ class Runner:
         return exchange
 
     def _renew(self) -> None:
-        """End an idle runner whose configuration has changed, a secret for example; the next one has the new values."""
+        """End an idle runner whose configuration (a secret, for example) has changed; the next start reads it."""
         with self._guard:
             child = self._child
             if child is None or self._open or self._fixed is not None or runner_config() == self._config:
@@ -208,7 +208,7 @@ class Runner:
     def _ended(self, child: Child, code: int) -> None:
         """Fail all requests under way after the runner has ended."""
         with self._guard:
-            if self._child is not child:  # it was replaced while it was idle
+            if self._child is not child:  # ``_renew`` had ended it, because it was idle
                 return
             self._child = None
             orphans, self._open = list(self._open.values()), {}
@@ -229,7 +229,7 @@ class Runner:
         )
 
     def _watch(self, child: Child) -> None:
-        """Detect a start that takes too long, and a runner that no longer answers; kill it."""
+        """Kill a runner that takes too long to start or no longer answers."""
         while self._child is child and not self._closed.wait(self._patience.look):
             silent = time.monotonic() - self._last_event
             if self._ready is None:
@@ -248,7 +248,7 @@ class Runner:
 
 
 def _java() -> dict[str, str]:
-    """Return the Java for Spark, if set-up selected one that the environment does not name."""
+    """Return JAVA_HOME for the runner; nothing if neither the environment nor set-up names one."""
     return {"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {}
 
 
