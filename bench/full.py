@@ -107,7 +107,7 @@ def _many(size: Size, work: Path, keep: bool) -> dict:
         say(f"case {MANY}: {tables} tables")
         with Bench(cases.plans(SMALL_ROWS, size.changed_pct, 0), work, keep=keep) as bench:
             counted.append(cases.many_tables(bench, tables, size.repeats))
-    return {"counted": counted, "results": [], "ratios": {"time_per_table": _ratio(counted, "tables")}}
+    return {"counted": counted, "results": [], "ratios": {"time_per_table": time_ratio(counted, "tables")}}
 
 
 def _on_cluster(size: Size, work: Path, keep: bool) -> dict:
@@ -120,12 +120,12 @@ def _on_cluster(size: Size, work: Path, keep: bool) -> dict:
             Bench(cases.plans(rows, size.changed_pct, 0), work, keep=keep, master=master) as bench,
         ):
             counted.append(cases.cluster(bench, rows))
-    return {"counted": counted, "results": counted, "ratios": {"time_per_row": _ratio(counted, "rows")}}
+    return {"counted": counted, "results": [], "ratios": {"time_per_row": time_ratio(counted, "rows")}}
 
 
-def _ratio(counted: list[dict], per: str) -> float | None:
-    """Return how many times as long the last entry takes for one of ``per`` as the first one, None if one failed."""
-    if any(entry["median"] is None for entry in counted):
+def time_ratio(counted: list[dict], per: str) -> float | None:
+    """Return the last entry's time for one of ``per`` divided by the first entry's; None if one failed or is wrong."""
+    if any(entry["median"] is None or "wrong" in entry for entry in counted):
         return None
     first, *_, last = (entry["median"] / entry[per] for entry in counted)
     return round(last / first, 3)
