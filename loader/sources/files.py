@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from elevata.core.errors import MetadataError
 from loader.domain.contracts import SampledColumn, Value, infer, suggest_key
 from loader.domain.refusals import Refusal
 from loader.sources.file_formats import ROWS, guess_delimiter, is_number, read_csv, read_json_lines, text_of
 from metadata.domain import types as data_types
-from metadata.domain.contracts import check_options
 from metadata.domain.locations import OutsideRoots, Roots
+from metadata.domain.source_formats import check_options, format_of
 from metadata.domain.types import DataType
 
 # Results of a connection test, a listing and a sample of an outside system.
@@ -75,25 +76,6 @@ class Sample:
 MAX_FILES = 5_000
 MAX_DEPTH = 6
 _HIDDEN = ("_", ".")  # loads leave these out, too
-_PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz")
-_FORMATS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
-
-def format_of(name: str) -> str:
-    """Return the format that a file's extension indicates; empty if it indicates none."""
-    stem = name.lower()
-    for packed in _PACKED:
-        stem = stem.removesuffix(packed)
-    return _FORMATS.get(os.path.splitext(stem)[1], "")
 
 
 def reach_folder(folder: Path, roots: Roots) -> Reached:
@@ -224,7 +206,7 @@ def sample_files(
     """
     files = files_at(path, roots)
     first = files[0]
-    check_options(format_name, options or {})
+    _check_options(format_name, options or {})
     match format_name:
         case "csv":
             sample = _csv(first, options, rows)
@@ -238,6 +220,14 @@ def sample_files(
         note = f"Only the first of {len(files):,} files was read; a load reads all."
         sample = replace(sample, notes=(*sample.notes, note), whole=False)
     return sample
+
+
+def _check_options(format_name: str, options: dict[str, Any]) -> None:
+    try:
+        check_options(format_name, options)
+    except MetadataError as problem:
+        message = f"{problem.field.removeprefix('options.')} {problem.message}"
+        raise Refusal("BAD_OPTION", message, hint="Correct how the file is read.") from None
 
 
 def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:

@@ -485,6 +485,14 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddConstraint(
+            model_name="sourcedataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("format__in", ("csv", "jsonl", "parquet", "table"))),
+                name="source_dataset_format",
+                violation_error_message="There is no such format.",
+            ),
+        ),
+        migrations.AddConstraint(
             model_name="sourcecolumn",
             constraint=models.CheckConstraint(
                 condition=models.Q(

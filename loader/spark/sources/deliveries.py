@@ -1,9 +1,8 @@
 """Deliveries of a run: feed file selection, reading, type inference, checks.
 
 A location is a file, a folder (all files below it that are not hidden) or a pattern, given as a path or a URI
-of any file system that Hadoop supports; compression is recognised by the file's ending. Formats are ``csv``,
-``jsonl`` and ``parquet``. Options are described in ``loader.spark.sources.formats``, conversion of values in
-``loader.spark.expressions``.
+of any file system that Hadoop supports; compression is recognised by the file's ending. Formats and options are
+described in ``metadata.domain.source_formats``, conversion of values in ``loader.spark.expressions``.
 
 Refusals, in the order of the checks:
 
@@ -49,7 +48,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
-from loader.spark.sources.delivery_reading import Opened, missing_columns, open_delivery
+from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import (
     JAVA_ERRORS,
     DeliveredFile,
@@ -59,7 +58,7 @@ from loader.spark.sources.files import (
     list_files,
     unreadable,
 )
-from loader.spark.sources.formats import JSONL
+from loader.spark.sources.opened import Opened
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
@@ -86,7 +85,7 @@ def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -
         aggregates.append(F.count(opened.column(name)).alias(f"present{place}"))
         aggregates += [F.count_if(test).alias(f"{kind}{place}") for kind, test in tests[name].items()]
     found = frame.agg(*aggregates).first()
-    native = _json_types(opened)
+    native = opened.reader.own_types(opened)
     columns = []
     for place, name in enumerate(names):
         present = found[f"present{place}"]
@@ -131,17 +130,6 @@ def _choice(fitting: list[str], described: T.DataType | None) -> str:
         case T.TimeType():
             return data_types.TIME
     return str(data_types.from_spark(described.simpleString()))
-
-
-def _json_types(opened: Opened) -> dict[str, T.DataType]:
-    """Return the types of JSON's own notation.
-
-    Empty if keys differ only in case, since Spark cannot distinguish them.
-    """
-    if opened.format != JSONL or len({name.lower() for name in opened.names}) < len(opened.names):
-        return {}
-    schema = opened.spark.read.json([file.pattern for file in opened.files]).schema
-    return {field.name: field.dataType for field in schema}
 
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
