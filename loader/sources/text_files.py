@@ -1,41 +1,29 @@
-"""First rows and columns of CSV, JSON lines and Parquet files.
+"""First rows and columns of CSV and JSON lines files.
 
 CSV is read by the standard library's reader, which preserves ``007``.
 """
 
-import bz2
 import csv
-import gzip
 import io
-import json
 from collections.abc import Iterator
-from datetime import date, datetime, time
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from elevata.core import strict_json
 from elevata.core.words import counted
 from loader.domain.contracts import Value
 from loader.domain.refusals import Refusal
-from metadata.domain import types as data_types
-from metadata.domain.types import MAX_PRECISION, DataType
+from loader.records import content
+from loader.records.content import unpacked
+from loader.records.values import Number, header_names, text_of
+from metadata.domain.source_formats import ReadingOptions, columns_of
 
 ROWS = 2_000
 # Characters of one file; a file whose first rows are longer is sampled by fewer rows.
 MOST_CHARACTERS = 16_000_000
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open}
 _DELIMITERS = (",", ";", "\t", "|")
-_UNREADABLE = (OSError, EOFError, gzip.BadGzipFile)
 
 Rows = tuple[list[str], list[list[Value]], bool]
-
-
-class _Number(str):
-    """A number of a JSON text, as it is written there."""
 
 
 def guess_delimiter(path: Path, encoding: str) -> str:
@@ -57,16 +45,18 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
         dialect |= {"quotechar": quote}
     else:
         dialect |= {"quotechar": quote, "escapechar": escape or None, "doublequote": False}
-    nulls = _nulls(options, empty_is_null=True)
+    nulls = nulls_of(options, empty_is_null=True)
     with _opened(path, encoding) as stream:
         try:
             reader = csv.reader(_lines(stream, path, encoding), **dialect)
             records = (record for record in reader if record)
             header = next(records, None)
             if header is None:
-                raise _empty(path)
+                raise empty(path)
             named = options.get("header", True)
-            names = _names(path, header) if named else [f"column_{n}" for n in range(1, len(header) + 1)]
+            names = (
+                list(header_names(path.name, header)) if named else [f"column_{n}" for n in range(1, len(header) + 1)]
+            )
             found: list[list[Value]] = [] if named else [_values(header, nulls)]
             for record in records:
                 if len(record) != len(names):
@@ -85,6 +75,31 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     return names, found, True
 
 
+def read_fixed_width(path: Path, options: ReadingOptions, rows: int = ROWS) -> Rows:
+    """Return names, rows of text, and whether these are all. Raise Refusal as a load would."""
+    positions = columns_of(options.columns)
+    last = max(end for _, _, end in positions)
+    found: list[list[Value]] = []
+    with _opened(path, options.encoding) as stream:
+        for number, text in enumerate(_lines(stream, path, options.encoding), start=1):
+            line = text.rstrip("\r\n")
+            if not line:
+                continue
+            if len(found) == rows:
+                return [name for name, _, _ in positions], found, False
+            if len(line) < last and not options.short_lines:
+                raise Refusal(
+                    "RAGGED_ROW",
+                    f"{path.name}, line {number}: it ends before its last column does, at {last}",
+                    file=path.name,
+                    row=number,
+                    samples=(line[:80],),
+                    hint="Correct the option columns, or set short_lines if blanks at the end of lines are left out.",
+                )
+            found.append([line[start - 1 : end].strip(" ") for _, start, end in positions])
+    return [name for name, _, _ in positions], found, True
+
+
 def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tuple[list[str], list[dict], bool]:
     """Return keys in order of appearance, objects by key, and whether these are all. Raise Refusal as a load would.
 
@@ -92,7 +107,7 @@ def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tu
     """
     found: list[dict[str, Any]] = []
     names: dict[str, None] = {}
-    nulls = _nulls(options, empty_is_null=False)
+    nulls = nulls_of(options, empty_is_null=False)
     with _opened(path, "UTF-8") as stream:
         for number, line in enumerate(_lines(stream, path, "UTF-8"), start=1):
             if not line.strip():
@@ -103,26 +118,13 @@ def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tu
             found.append({name: None if text_of(value) in nulls else value for name, value in described.items()})
             names.update(dict.fromkeys(found[-1]))
     if not found:
-        raise _empty(path)
+        raise empty(path)
     return list(names), found, True
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, _Number)
 
 
 def _opened(path: Path, encoding: str) -> TextIO:
     try:
-        if path.suffix in _OPENERS:
-            return _OPENERS[path.suffix](path, "rt", encoding=encoding, newline="")
-        if path.suffix in (".zst", ".snappy", ".lz4", ".deflate", ".xz"):
-            raise Refusal(
-                "UNREADABLE_FILE",
-                f"{path.name} is packed as {path.suffix}, which these pages do not unpack",
-                file=path.name,
-                hint="A load may read it all the same. Describe the source in YAML, or deliver it as .gz.",
-            )
-        return path.open(encoding=encoding, newline="")
+        return io.TextIOWrapper(unpacked(path.open("rb"), path.name), encoding=encoding, newline="")
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -142,37 +144,15 @@ def _lines(stream: TextIO, path: Path, encoding: str) -> Iterator[str]:
             file=path.name,
             hint="Say the file's encoding above; windows-1252 and ISO-8859-1 are common.",
         ) from None
-    except _UNREADABLE as error:
+    except content.UNREADABLE as error:
         raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: Exception) -> Refusal:
-    said = getattr(error, "strerror", None) or str(error)
-    return Refusal(
-        "UNREADABLE_FILE",
-        f"{path.name} cannot be read: {said[:300]}",
-        file=path.name,
-        hint="Check that the file is whole, that its ending says how it is packed, and who may read it.",
-    )
+    return content.unreadable(path.name, getattr(error, "strerror", None) or str(error))
 
 
-def _names(path: Path, header: list[str]) -> list[str]:
-    names = [field.strip() or f"(column {place})" for place, field in enumerate(header, start=1)]
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise Refusal(
-            "DUPLICATE_COLUMN",
-            f"{path.name}: the header names {', '.join(twice[:5])} more than once",
-            file=path.name,
-            row=1,
-            column=twice[0],
-            count=len(twice),
-            hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
-        )
-    return names
-
-
-def _nulls(options: dict[str, Any], *, empty_is_null: bool) -> frozenset[str]:
+def nulls_of(options: dict[str, Any], *, empty_is_null: bool) -> frozenset[str]:
     """Return the texts that mean NULL."""
     empty = [""] if options.get("empty_is_null", empty_is_null) else []
     return frozenset([*empty, *([options["null_string"]] if options.get("null_string") else [])])
@@ -182,7 +162,7 @@ def _values(record: list[str], nulls: frozenset[str]) -> list[Value]:
     return [None if value in nulls else value for value in record]
 
 
-def _empty(path: Path) -> Refusal:
+def empty(path: Path) -> Refusal:
     return Refusal(
         "EMPTY_FILE",
         f"{path.name} is empty: it has nothing that would name its columns",
@@ -208,7 +188,7 @@ def _ragged(path: Path, line: int, record: list[str], names: list[str], delimite
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        found = strict_json.loads(line, parse_int=_Number, parse_float=_Number)
+        found = strict_json.loads(line, parse_int=Number, parse_float=Number)
     except strict_json.BadJson as error:
         message = str(error)
     else:
@@ -225,85 +205,5 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     )
 
 
-def text_of(value: Any) -> Value:
-    """Return a value of a JSON object as a load reads it: text as it is, all else as it is written."""
-    if value is None or isinstance(value, str):
-        return None if value is None else str(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
 # The csv module refuses fields above 128 kB by default; a description may well be longer.
 csv.field_size_limit(io.DEFAULT_BUFFER_SIZE * 256)
-
-
-# Columns of a Parquet file from its footer, and its first rows.
-
-
-_KINDS = (
-    (pa.types.is_boolean, data_types.BOOLEAN),
-    (lambda kind: pa.types.is_integer(kind) and kind.bit_width + _unsigned(kind) <= 32, data_types.INTEGER),
-    (lambda kind: pa.types.is_integer(kind) and kind.bit_width + _unsigned(kind) <= 64, data_types.BIGINT),
-    (pa.types.is_floating, data_types.FLOAT),
-    (pa.types.is_date, data_types.DATE),
-    (pa.types.is_timestamp, data_types.TIMESTAMP),
-    (pa.types.is_time, data_types.TIME),
-    (
-        lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind),
-        data_types.STRING,
-    ),
-    (
-        lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind),
-        data_types.BINARY,
-    ),
-    (pa.types.is_nested, data_types.JSON),
-)
-
-
-def read_parquet(path: Path, rows: int = ROWS) -> tuple[list[tuple[str, str, DataType | None]], list[list[Value]], int]:
-    """Return (name, the file's own type, ours or None) per column, columns of values as text, and the number of rows.
-
-    Raise Refusal UNREADABLE_FILE.
-    """
-    try:
-        with pq.ParquetFile(path) as file:
-            schema, total = file.schema_arrow, file.metadata.num_rows
-            batch = next(file.iter_batches(batch_size=rows), None) if total else None
-            found = [column.to_pylist() for column in batch.columns] if batch is not None else [[] for _ in schema]
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, error) from error
-    columns = [(field.name, str(field.type), data_type(field.type)) for field in schema]
-    return columns, [[_text(value) for value in column] for column in found], total
-
-
-def data_type(kind: pa.DataType) -> DataType | None:
-    """Return our type for one of Arrow's; None where the warehouse has none."""
-    if pa.types.is_dictionary(kind):
-        return data_type(kind.value_type)
-    if pa.types.is_decimal(kind):
-        fits = kind.precision <= MAX_PRECISION and 0 <= kind.scale <= kind.precision
-        return DataType(data_types.DECIMAL, precision=kind.precision, scale=kind.scale) if fits else None
-    if kind == pa.uint64():
-        return DataType(data_types.DECIMAL, precision=20, scale=0)
-    return next((DataType(name) for fits, name in _KINDS if fits(kind)), None)
-
-
-def _unsigned(kind: pa.DataType) -> int:
-    """Return 1 for an unsigned type: only a signed type with one more bit holds it."""
-    return 1 if pa.types.is_unsigned_integer(kind) else 0
-
-
-def _text(value: Any) -> Value:
-    match value:
-        case None | str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case datetime() | date() | time():
-            return value.isoformat()
-        case bytes():
-            return value.hex()
-        case Decimal():
-            return format(value, "f")
-        case dict() | list():
-            return json.dumps(value, default=str, ensure_ascii=False)
-    return str(value)

@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import VARIABLE
 
-CSV, JSONL, PARQUET, TABLE = "csv", "jsonl", "parquet", "table"
+CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
+PARQUET, ORC, AVRO, TABLE = "parquet", "orc", "avro", "table"
 PACKED = (".gz", ".bz2", ".zst", ".zstd")
 
 
@@ -32,10 +33,18 @@ class SourceFormat:
 
 FORMATS = (
     SourceFormat(CSV, "CSV", (".csv", ".tsv", ".txt"), True, "Spark, by records", "inferred from every value"),
+    SourceFormat(FIXED, "Fixed width", (), True, "Spark, by lines", "inferred from every value"),
+    SourceFormat(JSONL, "JSON lines", (".jsonl", ".ndjson"), True, "Spark, by lines", "JSON's own, then the values"),
     SourceFormat(
-        JSONL, "JSON lines", (".jsonl", ".ndjson", ".json"), True, "Spark, by lines", "JSON's own, then the values"
+        JSON, "JSON document", (".json",), True, "a task per file, 256 MB at most", "inferred from every value"
+    ),
+    SourceFormat(XML, "XML", (".xml",), True, "a task per file, 1 GB at most", "inferred from every value"),
+    SourceFormat(
+        XLSX, "Excel workbook", (".xlsx",), True, "a task per file, 64 MB at most", "inferred from every value"
     ),
     SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark, by columns", "the file's"),
+    SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
+    SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
     SourceFormat(TABLE, "Database table", (), False, "the browser pages", "the catalog's"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
@@ -87,11 +96,53 @@ def _is_encoding(value: Any) -> bool:
         return False
 
 
+_POSITIONS = re.compile(r"([^:]*[^:\s][^:]*):\s*([1-9]\d{0,4})\s*-\s*([1-9]\d{0,4})")
+_RANGE = re.compile(r"([A-Z]{1,3})([1-9]\d{0,6})(?::([A-Z]{1,3})([1-9]\d{0,6}))?")
+
+
+def range_of(text: Any) -> tuple[int, int, int | None, int | None] | None:
+    """Return the first column and row, and the last ones or None, of cells like A3:F200; None for no such text."""
+    found = _RANGE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    left, top = _number_of(found[1]), int(found[2])
+    if found[3] is None:
+        return left, top, None, None
+    right, bottom = _number_of(found[3]), int(found[4])
+    return (left, top, right, bottom) if left <= right and top <= bottom else None
+
+
+def _number_of(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number
+
+
+def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
+    """Return name, first and last position of each column of a text like ``id:1-8, name:9-30``; empty for no such text.
+
+    Positions count from 1, names differ, and columns do not overlap.
+    """
+    if not isinstance(text, str):
+        return ()
+    found = [_POSITIONS.fullmatch(part.strip()) for part in text.split(",")]
+    columns = [(match[1].strip(), int(match[2]), int(match[3])) for match in found if match]
+    in_order = sorted(columns, key=lambda column: column[1])
+    overlap = any(after <= end for (_, _, end), (_, after, _) in zip(in_order, in_order[1:], strict=False))
+    names = {name for name, _, _ in columns}
+    is_right = all(found) and len(names) == len(columns) and all(start <= end for _, start, end in columns)
+    return tuple(columns) if is_right and not overlap else ()
+
+
 # One character means: exactly one, or none to switch it off.
 CHARACTER = Kind("one character", _is_character)
 DELIMITER = Kind("one character, not empty", lambda value: _is_character(value) and value != "")
 TEXT = Kind("text", _is_text)
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+PATH = Kind("names with dots between, like result.items", lambda value: _is_text(value) and all(value.split(".")))
+RANGE = Kind("cells like A3:F200, or the first cell like B2", lambda value: range_of(value) is not None)
+POSITIONS = Kind("columns with positions like id:1-8, name:9-30", lambda value: bool(columns_of(value)))
 ZONE = Kind("a time zone like Europe/Berlin or +02:00", _is_zone)
 ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_encoding)
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
@@ -110,6 +161,7 @@ class Option:
     default_in: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
     longest: int = 64
+    required: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name.replace("_", " ").capitalize())
@@ -141,14 +193,49 @@ OPTIONS = (
         "`\\`",
         "character before a quote inside a quoted field; by default the quote itself, doubled; empty: none",
     ),
-    Option("encoding", (CSV,), ENCODING, "UTF-8", "`windows-1252`", "character set of the file"),
+    Option("encoding", (CSV, FIXED), ENCODING, "UTF-8", "`windows-1252`", "character set of the file"),
     Option(
         "header",
-        (CSV,),
+        (CSV, XLSX),
         FLAG,
         True,
         "`false`",
         "the first record has the names; if false, the fields are the contract's columns in their order",
+    ),
+    Option(
+        "columns",
+        (FIXED,),
+        POSITIONS,
+        None,
+        "`id:1-8, name:9-30`",
+        "names of the columns, each with its first and last character. A position that no column has is not read",
+        longest=4000,
+        required=True,
+    ),
+    Option("short_lines", (FIXED,), FLAG, False, "`true`", "a line may end early: what is missing is empty"),
+    Option(
+        "path",
+        (JSON,),
+        PATH,
+        None,
+        "`result.items`",
+        "place of the array of objects in the document; by default the document itself",
+        label="Path",
+        longest=200,
+    ),
+    Option(
+        "row_tag",
+        (XML,),
+        TEXT,
+        None,
+        "`order`",
+        "name of the element that is one row; by default each element in the root element",
+        label="Row element",
+        longest=200,
+    ),
+    Option("sheet", (XLSX,), TEXT, None, "`Prices`", "name of the sheet; by default the first one"),
+    Option(
+        "range", (XLSX,), RANGE, None, "`B3:F200`", "cells that are read, the header in the first row; by default all"
     ),
     Option(
         "empty_is_null",
@@ -157,7 +244,7 @@ OPTIONS = (
         True,
         "`false`",
         "an empty text is NULL, quoted or not; false keeps a quoted empty text of CSV as it is",
-        default_in={JSONL: False},
+        default_in={JSONL: False, JSON: False},
         label="Empty is NULL",
     ),
     Option(
@@ -206,6 +293,12 @@ class ReadingOptions:
     escape: str
     encoding: str
     header: bool
+    columns: str | None
+    short_lines: bool
+    path: str | None
+    row_tag: str | None
+    sheet: str | None
+    range: str | None
     empty_is_null: bool
     null_string: str | None
     timezone: str
@@ -239,6 +332,9 @@ def check_options(format_name: str, given: Any) -> None:
             raise _problem(where, f"holds {VARIABLE}, which would stand for a variable of the worker")
         if not known[name].kind.fits(value):
             raise _problem(where, f"must be {known[name].kind.description}, not {value!r}")
+    for name, option in known.items():
+        if option.required and name not in given:
+            raise _problem(f"options.{name}", f"is needed: {option.kind.description}")
 
 
 def _problem(where: str, message: str) -> MetadataError:
@@ -275,6 +371,8 @@ def options_table() -> str:
 
 
 def _default(option: Option) -> str:
+    if option.required:
+        return "needed"
     others = [f"{_shown(value)} for {name}" for name, value in option.default_in.items()]
     return "; ".join([_shown(option.default), *others])
 

@@ -24,7 +24,8 @@ def _option_field(option: Option) -> forms.Field:
     """Return the field of a reading option; left empty, it is as usual and is not stored."""
     labels = ", ".join(entry.label for entry in source_formats.FORMATS if entry.name in option.formats)
     of_files = option.formats == source_formats.FILE_FORMATS
-    help_text = f"{'Files' if of_files else labels}: {option.short_meaning}."
+    words = {CHARACTER: " (here: none)", DELIMITER: " (a tab: tab)"}
+    help_text = f"{'Files' if of_files else labels}: {option.short_meaning}{words.get(option.kind, '')}."
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     shown = "" if option.default is None else str(option.default)
     widget = forms.TextInput(attrs={**_MONO, "placeholder": shown} if shown else _MONO)
@@ -34,7 +35,7 @@ def _option_field(option: Option) -> forms.Field:
         invalid = "Enter a whole number, 1 or more."
         widget = forms.NumberInput(attrs={"min": 1})
         return forms.IntegerField(min_value=1, widget=widget, error_messages={"invalid": invalid}, **shared)
-    if option.kind in (CHARACTER, DELIMITER):  # or a word for a character that cannot be typed: tab, none
+    if option.kind in words:
         return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
     return forms.CharField(max_length=option.longest, widget=widget, **shared)
 
@@ -130,7 +131,11 @@ class NewSourceForm(SourceFields, MetadataForm):
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
 
-class ReadingForm(MetadataForm):
+_ASKED = ("columns", "path", "row_tag", "sheet", "range")
+AskedFields = type("AskedFields", (forms.Form,), {name: _option_field(_OPTIONS[name]) for name in _ASKED})
+
+
+class ReadingForm(AskedFields, MetadataForm):
     """Reading options of a file. Sent by GET, so the page's address holds them."""
 
     DELIMITERS = ((",", "comma ,"), (";", "semicolon ;"), ("tab", "tab"), ("|", "pipe |"))
@@ -149,7 +154,7 @@ class ReadingForm(MetadataForm):
         max_length=40,
         required=False,
         widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTF-8"}),
-        help_text="CSV: the character set; UTF-8 if empty.",
+        help_text="CSV, fixed width: the character set; UTF-8 if empty.",
     )
     quote = forms.CharField(
         max_length=1,
@@ -158,14 +163,18 @@ class ReadingForm(MetadataForm):
         help_text="CSV: quote character; a double quote if empty.",
     )
     no_header = forms.BooleanField(
-        required=False, label="No header", help_text="CSV: the first line contains data, not column names."
+        required=False, label="No header", help_text="CSV, Excel: the first line contains data, not column names."
     )
 
     def options(self) -> dict[str, Any]:
         """Return the reading options that differ from the defaults; empty while the form has errors."""
-        if not self.is_valid() or self.cleaned_data["format"] != SourceDataset.Format.CSV:
+        if not self.is_valid():
             return {}
         given = self.cleaned_data
+        known = source_formats.options_of(given["format"])
+        if given["format"] != source_formats.CSV:
+            asked = {name: given[name] for name in (*_ASKED, "encoding") if name in known and given[name]}
+            return asked | ({"header": False} if "header" in known and given["no_header"] else {})
         delimiter = "\t" if given["delimiter"] == "tab" else given["delimiter"]
         found: dict[str, Any] = {"delimiter": delimiter} if delimiter not in ("", ",") else {}
         found |= {name: given[name] for name in ("encoding", "quote") if given[name]}
@@ -183,6 +192,7 @@ class ReadingForm(MetadataForm):
                 "encoding": options.get("encoding", ""),
                 "quote": options.get("quote", ""),
                 "no_header": options.get("header", True) is False,
+                **{name: options.get(name, "") for name in _ASKED},
             }
         )
 

@@ -48,8 +48,14 @@ class SourceDataset(Versioned, Described):
 
     class Format(models.TextChoices):
         CSV = "csv", "CSV"
+        FIXED = "fixed", "Fixed width"
         JSONL = "jsonl", "JSON lines"
+        JSON = "json", "JSON document"
+        XML = "xml", "XML"
+        XLSX = "xlsx", "Excel workbook"
         PARQUET = "parquet", "Parquet"
+        ORC = "orc", "ORC"
+        AVRO = "avro", "Avro"
         TABLE = "table", "Database table"
 
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")

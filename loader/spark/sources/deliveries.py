@@ -21,9 +21,14 @@ EMPTY_FILE             a CSV file without even a header
 UNREADABLE_HEADER      a CSV header whose quote is never closed
 DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
 WRONG_ENCODING         bytes that are invalid in the source's encoding
-BAD_JSON               a line that is not one JSON object
+BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
+FORBIDDEN_XML          an XML document with a document type declaration
+NO_SUCH_SHEET,         a workbook without the sheet, a document without the path, a path into a list
+NO_SUCH_PATH
+TOO_LARGE              a document or workbook beyond the limits of its format
 UNCLOSED_QUOTE         a quoted CSV field that is open at the end of the file
 STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter
+TYPES_DIFFER           files of one delivery whose types of a column differ
 MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
@@ -55,6 +60,7 @@ from loader.spark.sources.files import (
     check_places,
     check_unchanged,
     is_one_file,
+    is_read_failure,
     list_files,
     unreadable,
 )
@@ -133,9 +139,6 @@ def _choice(fitting: list[str], described: T.DataType | None) -> str:
 
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
-
-# Spark's exceptions for bytes that do not match a file's format.
-_READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 
 
 @dataclass
@@ -258,7 +261,7 @@ def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
     except JAVA_ERRORS as error:
         if again:
             check_unchanged(opened.spark, opened.location, opened.roots, opened.files)
-        if any(name in str(error) for name in _READ_FAILURES):
+        if is_read_failure(error):
             raise unreadable(opened.shown, error) from error
         raise
 

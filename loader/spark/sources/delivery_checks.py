@@ -4,6 +4,7 @@ One pass reads all rows, another all keys; only a refused delivery is read again
 whose failure could cause others come first: encoding, shape, values, NULLs.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
@@ -31,20 +32,16 @@ _SAMPLE_LENGTH = 80  # characters
 
 @dataclass(frozen=True)
 class Place:
-    """Place of one faulty row. ``record`` and ``line`` count from 1; ``text`` is the faulty value."""
+    """Place of one faulty row: ``word`` says what ``number`` counts from 1; ``text`` is the faulty value."""
 
     file: str
-    record: int
-    line: int | None
+    word: str
+    number: int
     text: str
 
     @property
-    def number(self) -> int:
-        return self.line or self.record
-
-    @property
     def name(self) -> str:
-        return f"line {self.line}" if self.line else f"record {self.record}"
+        return f"{self.word} {self.number}"
 
     @property
     def sample(self) -> str:
@@ -54,18 +51,26 @@ class Place:
 def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
     """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
     described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
-    with whole_files(opened.spark):
+    numbers = opened.reader.numbers
+    with nullcontext() if numbers else whole_files(opened.spark):
         numbered = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
-            starts = dict(numbered.groupBy(FILE).agg(F.min(ORDER)).collect())
             rows = numbered.where(wrong).orderBy(FILE, ORDER).limit(SAMPLES).select(FILE, ORDER, described).collect()
-            lines = _line_numbers(opened, numbered, rows, starts)
+            places = [(numbers, row[ORDER]) for row in rows] if numbers else _lines_or_records(opened, numbered, rows)
         finally:
             numbered.unpersist()
     return [
-        Place(shown(from_uri(file)), order - starts[file] + 1, line, sample)
-        for (file, order, sample), line in zip(rows, lines, strict=True)
+        Place(shown(from_uri(row[FILE])), word, number, row[2])
+        for row, (word, number) in zip(rows, places, strict=True)
     ]
+
+
+def _lines_or_records(opened: Opened, numbered: DataFrame, rows: list) -> list[tuple[str, int]]:
+    """Return each row's line, or its record where the line is uncertain."""
+    starts = dict(numbered.groupBy(FILE).agg(F.min(ORDER)).collect())
+    lines = _line_numbers(opened, numbered, rows, starts)
+    records = [row[ORDER] - starts[row[FILE]] + 1 for row in rows]
+    return [("line", line) if line else ("record", record) for line, record in zip(lines, records, strict=True)]
 
 
 def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[str, int]) -> list[int | None]:

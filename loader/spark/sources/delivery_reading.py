@@ -3,7 +3,14 @@
 from pyspark.sql import SparkSession
 
 from loader.domain.refusals import Refusal
-from loader.spark.sources.files import DeliveredFile, check_ended, list_files
+from loader.spark.sources.files import (
+    JAVA_ERRORS,
+    DeliveredFile,
+    check_ended,
+    is_read_failure,
+    list_files,
+    unreadable,
+)
 from loader.spark.sources.formats.registry import FORMATS
 from loader.spark.sources.opened import Delivered, Opened
 from loader.spark.sources.reading_options import checked_options
@@ -33,7 +40,13 @@ def open_delivery(
         check_ended(spark, file)
     delivered = Delivered(spark, name, location, roots, format_name, checked, files)
     reader = FORMATS[format_name]
-    return Opened(**vars(delivered), reader=reader, **vars(reader.layout(delivered, contract)))
+    try:
+        layout = reader.layout(delivered, contract)
+    except JAVA_ERRORS as error:
+        if is_read_failure(error):
+            raise unreadable(delivered.shown, error) from error
+        raise
+    return Opened(**vars(delivered), reader=reader, **vars(layout))
 
 
 def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:

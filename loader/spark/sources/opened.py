@@ -4,6 +4,7 @@ In every format the frame has the columns ``d0`` … in the order of ``names``, 
 that cannot be read as one, else NULL. Text formats give text, the others their own types.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -21,11 +22,15 @@ FILE, ORDER, MALFORMED = "file", "order", "malformed"
 
 @dataclass(frozen=True)
 class Group:
-    """Files with the same layout; ``names`` are the delivery's names of their fields, in order."""
+    """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
+
+    ``paths`` are columns inside objects, of which each other column is a value of its own.
+    """
 
     files: tuple[DeliveredFile, ...]
     names: tuple[str, ...]
     separator: str | None = None
+    paths: tuple[str, ...] = ()
 
     @property
     def patterns(self) -> list[str]:
@@ -44,6 +49,12 @@ class Delivered:
     options: ReadingOptions
     files: tuple[DeliveredFile, ...]
 
+    @property
+    def shown(self) -> str:
+        """Name of the delivery in messages: its first file, and the number of others."""
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return self.files[0].shown + more
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -59,9 +70,11 @@ class Layout:
     header_lines: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of_text(cls, names: tuple[str, ...], files: tuple[DeliveredFile, ...]) -> "Layout":
+    def of_text(cls, names: tuple[str, ...], files: tuple[DeliveredFile, ...], paths: tuple[str, ...] = ()) -> "Layout":
         """Return the layout of files whose columns all are text and stand in each of them."""
-        return cls(names, tuple(T.StringType() for _ in names), (Group(files, names),))
+        return cls(
+            (*names, *paths), tuple(T.StringType() for _ in (*names, *paths)), (Group(files, names, paths=paths),)
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,7 @@ class FileFormat:
     # Java replaces bytes that are invalid in the source's encoding, and the checks look for its replacement.
     is_decoded: ClassVar[bool] = False
     # What a row's own number counts, where the format numbers rows itself: ``record`` or the spreadsheet's ``row``.
-    numbers: ClassVar[str] = ""
+    numbers: str = ""
     # Refusal of a record that is malformed: code, finding, hint. ``{count}`` is the number of columns.
     malformed: ClassVar[tuple[str, str, str]] = ("UNREADABLE_FILE", "no record", "Deliver the file again.")
 
@@ -116,12 +129,6 @@ class Opened(Delivered):
     groups: tuple[Group, ...]
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
-
-    @property
-    def shown(self) -> str:
-        """Name of the delivery in messages: its first file, and the number of others."""
-        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
-        return self.files[0].shown + more
 
     @property
     def is_text(self) -> bool:
@@ -157,6 +164,17 @@ class Opened(Delivered):
 def attribute(name: str) -> Column:
     """Return the column of this exact name; a dot in it does not lead into a struct."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def paths_within(names: Iterable[str], contract: Iterable[str]) -> tuple[str, ...]:
+    """Return the contract's columns that are paths (``a.b``) into one of the delivered columns."""
+    known = set(names)
+    return tuple(name for name in contract if name not in known and name.partition(".")[0] in known and "." in name)
+
+
+def only_parents(paths: Iterable[str], contract: Iterable[str]) -> set[str]:
+    """Return the columns of which only paths are wanted."""
+    return {path.partition(".")[0] for path in paths}.difference(contract)
 
 
 def nulls_read(value: Column, options: ReadingOptions, *, empty: bool = True) -> Column:

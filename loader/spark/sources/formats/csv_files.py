@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
+from loader.records.values import header_names
 from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
 from metadata.domain.source_formats import ReadingOptions
@@ -42,7 +43,7 @@ class CsvFormat(FileFormat):
         for file in delivered.files:
             begin = begins[file.path] = read_beginning(delivered.spark, file, options)
             if options.header:
-                names = header_names(file, begin.fields)
+                names = header_names(file.shown, begin.fields)
             else:
                 names = contract or tuple(f"column_{place}" for place, _ in enumerate(begin.fields, start=1))
             layouts.setdefault((names, begin.separator), []).append(file)
@@ -174,34 +175,6 @@ def _unreadable_header(file: DeliveredFile, error: csv.Error) -> Refusal:
         row=1,
         hint="A quote may not be closed.",
     )
-
-
-def header_names(file: DeliveredFile, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a header's names without surrounding blanks; a column without a name is named by its position.
-
-    Raise Refusal EMPTY_FILE or DUPLICATE_COLUMN.
-    """
-    if not fields:
-        raise Refusal(
-            "EMPTY_FILE",
-            f"{file.shown} is empty: it has not even a header",
-            file=file.shown,
-            hint="A delivery without rows still names its columns in its first line.",
-        )
-    names = tuple(field.strip() or f"(column {place})" for place, field in enumerate(fields, start=1))
-    twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
-    if twice:
-        raise Refusal(
-            "DUPLICATE_COLUMN",
-            f"{file.shown}: the header names {', '.join(twice)} more than once",
-            file=file.shown,
-            row=1,
-            column=twice[0],
-            count=len(twice),
-            samples=twice[:5],
-            hint="Every column needs a name of its own.",
-        )
-    return names
 
 
 def _check_decodes(raw: bytes, file: DeliveredFile, options: ReadingOptions) -> None:

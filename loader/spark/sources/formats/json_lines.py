@@ -4,6 +4,10 @@ Spark's reader ignores keys that were not requested and any text after an object
 read once as text: each must be one object, and the keys are collected.
 """
 
+import re
+from functools import reduce
+from typing import Any
+
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -11,9 +15,21 @@ from pyspark.sql import types as T
 from loader.domain.refusals import Refusal
 from loader.spark.sources.files import DeliveredFile
 from loader.spark.sources.formats.csv_files import RECORD
-from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, attribute, nulls_read
+from loader.spark.sources.opened import (
+    Delivered,
+    FileFormat,
+    Group,
+    Layout,
+    Opened,
+    Rows,
+    attribute,
+    nulls_read,
+    only_parents,
+    paths_within,
+)
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 
+_USUAL_PATH = re.compile(r"\w+(\.\w+)+")
 _HINT = "JSON lines hold one object per line, from { to }."
 
 
@@ -21,17 +37,32 @@ class JsonLinesFormat(FileFormat):
     """JSON lines in UTF-8."""
 
     has_lines = True
-    malformed = ("BAD_JSON", "not one JSON object", _HINT)
+    malformed = ("BAD_JSON", "not one JSON object, or no object where a column with a path leads into one", _HINT)
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        return Layout.of_text(keys_of_lines(delivered.spark, delivered.files, contract), delivered.files)
+        names = keys_of_lines(delivered.spark, delivered.files, contract)
+        paths = _delivered_paths(delivered, paths_within(names, contract))
+        parents = only_parents(paths, contract)
+        for path in paths:
+            if path.partition(".")[0] not in parents:
+                raise _whole_and_part(delivered, path)
+        return Layout.of_text(tuple(name for name in names if name not in parents), delivered.files, paths)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         fields = _one_per_case(group.names)
-        schema = T.StructType([T.StructField(name, T.StringType()) for name in (*fields, RECORD)])
+        tree: dict[str, Any] = dict.fromkeys(fields)
+        for path in group.paths:
+            *outer, last = path.split(".")
+            reduce(lambda branch, name: branch.setdefault(name, {}), outer, tree)[last] = None
+        schema = _schema(tree).add(RECORD, T.StringType())
         reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=RECORD)
         frame = reader.options(allowSingleQuotes="false", allowNonNumericNumbers="false").json(group.patterns)
-        return Rows(frame, {field: nulls_read(attribute(field), opened.options) for field in fields}, F.col(RECORD))
+        values = {field: attribute(field) for field in fields}
+        for path in group.paths:
+            first, *inner = path.split(".")
+            values[path] = reduce(lambda column, name: column.getField(name), inner, attribute(first))
+        values = {name: nulls_read(value, opened.options) for name, value in values.items()}
+        return Rows(frame, values, F.col(RECORD))
 
     def own_types(self, opened: Opened) -> dict[str, T.DataType]:
         """Return the types of JSON's own notation.
@@ -42,6 +73,39 @@ class JsonLinesFormat(FileFormat):
             return {}
         schema = opened.spark.read.json([file.pattern for file in opened.files]).schema
         return {field.name: field.dataType for field in schema}
+
+
+def _schema(tree: dict[str, Any]) -> T.StructType:
+    """Return the schema of names with texts or, by further names, objects."""
+    kinds = {name: T.StringType() if inner is None else _schema(inner) for name, inner in tree.items()}
+    return T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
+
+
+def _delivered_paths(delivered: Delivered, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths that lead to a key in any line; a path through an unusual name is taken as it is."""
+    usual = [path for path in paths if _USUAL_PATH.fullmatch(path)]
+    if not usual:
+        return paths
+    outer = {path: path.rpartition(".")[::2] for path in usual}
+    line = F.trim(F.col("value"), F.lit(" \t\r"))
+    found = text_lines(delivered.spark, delivered.files).agg(
+        *(
+            F.count_if(F.array_contains(F.json_object_keys(F.get_json_object(line, f"$.{objects}")), name))
+            for objects, name in outer.values()
+        )
+    )
+    counts = dict(zip(usual, found.first(), strict=True))
+    return tuple(path for path in paths if counts.get(path, 1))
+
+
+def _whole_and_part(delivered: Delivered, path: str) -> Refusal:
+    parent = path.partition(".")[0]
+    return Refusal(
+        "NO_SUCH_PATH",
+        f"{delivered.name}: JSON lines give {parent} as a whole or {path} inside it, not both",
+        column=path,
+        hint="Take one of them out of the contract, or deliver a JSON document.",
+    )
 
 
 def _one_per_case(names: tuple[str, ...]) -> list[str]:

@@ -17,19 +17,6 @@ KEY = DeliveredColumn("k-id", "id", "string", nullable=False, business_key=True)
 CONTRACT = (KEY, DeliveredColumn("k-name", "name", "string"), DeliveredColumn("k-n", "n", "integer"))
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Return a function that writes a file below the test's folder and returns its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return write
-
-
 def source_of(location, columns=CONTRACT, format_name="csv", **options):
     return SourceSpec("src", str(location), format_name, tuple(columns), options)
 
