@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sql import VARIABLE
+from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
 PARQUET, ORC, AVRO, TABLE = "parquet", "orc", "avro", "table"

@@ -40,13 +40,10 @@ from loader.spark.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
-from metadata.domain.source_formats import TEXT_FORMATS
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import parse
 
-# Formats whose values raw keeps as text here.
-_AS_TEXT = tuple(name for name in TEXT_FORMATS if name != "csv")
 # What tests began with so far in this process, by how it is described.
 _BEGUN: dict[str, "Dataset"] = {}
 
@@ -99,7 +96,7 @@ class Dataset:
 
     @property
     def raw_state(self) -> DatasetState:
-        columns = self._columns(typed=self.format not in _AS_TEXT)
+        columns = self._columns(typed=self.format != "jsonl")
         return DatasetState(stable("raw", self.name), "raw", "raw", f"raw_t_{self.name}", columns)
 
     @property

@@ -255,11 +255,14 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
 
 @contextmanager
 def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
-    """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``."""
+    """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``.
+
+    Files that number their own rows were read for their columns, so an error is of what changed since.
+    """
     try:
         yield
     except JAVA_ERRORS as error:
-        if again:
+        if again or opened.reader.numbers:
             check_unchanged(opened.spark, opened.location, opened.roots, opened.files)
         if is_read_failure(error):
             raise unreadable(opened.shown, error) from error

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
-from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, unreadable
+from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
 from loader.spark.sources.opened import (
     Delivered,
     FileFormat,
@@ -74,16 +74,29 @@ class AvroFormat(TypedFormat):
         super().__init__("avro")
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        written: dict[str, list[DeliveredFile]] = {}
+        for file in delivered.files:
+            written.setdefault(_avro_schema(delivered, file), []).append(file)
         layouts: dict[tuple[str, ...], list[DeliveredFile]] = {}
         types: dict[str, tuple[T.DataType, DeliveredFile]] = {}
-        for file in delivered.files:
+        for file, *others in written.values():
             schema = self._schema(delivered, (file,))
-            layouts.setdefault(tuple(field.name for field in schema), []).append(file)
+            layouts.setdefault(tuple(field.name for field in schema), []).extend((file, *others))
             for field in schema:
                 known, first = types.setdefault(field.name, (field.dataType, file))
                 if known != field.dataType:
                     raise _types_differ(field, file, known, first)
         return self._layout({name: kind for name, (kind, _) in types.items()}, layouts, contract)
+
+
+def _avro_schema(delivered: Delivered, file: DeliveredFile) -> str:
+    """Return the schema in a file's header as JSON. Raise Refusal UNREADABLE_FILE."""
+    avro = delivered.spark._jvm.org.apache.avro
+    try:
+        with content_of(delivered.spark, file) as content:
+            return avro.file.DataFileStream(content, avro.generic.GenericDatumReader()).getSchema().toString()
+    except JAVA_ERRORS as error:
+        raise unreadable(file.shown, error) from error
 
 
 def _type_at(types: dict[str, T.DataType], path: str) -> T.DataType | None:
