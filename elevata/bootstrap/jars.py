@@ -1,9 +1,9 @@
 """Jars beside Spark's own, fetched once so that starting Spark needs no network, and the archive of classes.
 
-They are Delta Lake's, the packages that the installation names by coordinates, and Hadoop's S3 client where a location
-of the installation is on ``s3a://``. Spark's own resolver resolves the dependencies into a temporary cache; the jars
-are copied to the virtual environment, except those that Spark ships itself: Spark's version wins when both exist, so
-the others would only slow every start down.
+They are Delta Lake's, Spark's reader of Avro files, the packages that the installation names by coordinates, and
+Hadoop's S3 client where a location of the installation is on ``s3a://``. Spark's own resolver resolves the
+dependencies into a temporary cache; the jars are copied to the virtual environment, except those that Spark ships
+itself: Spark's version wins when both exist, so the others would only slow every start down.
 
 The class data archive saves a third of every runner's start. It fits one JVM and one set of jars; any other JVM
 ignores it.
@@ -40,7 +40,7 @@ _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 def spark_jars() -> str:
     """Keep the jars that belong to the pinned versions of Spark and Delta, and the installation's packages."""
-    wanted, options = [coordinate(), *packages(os.environ)], resolver_options(os.environ)
+    wanted, options = [coordinate(), avro(), *packages(os.environ)], resolver_options(os.environ)
     return once(
         "spark-jars", digest(*wanted, *options), lambda: fetch(wanted, SPARK_JARS, options), results=[SPARK_JARS]
     )
@@ -87,9 +87,19 @@ def _own_settings(environment: Mapping[str, str]) -> list[Property]:
 
 def coordinate() -> str:
     """Return Delta's Maven coordinate from the pins: its jar is published per minor version of Spark."""
-    pins = dict(line.split("==", 1) for line in RUNTIME.read_text().splitlines() if "==" in line and line[0] != "#")
+    pins = _pins()
     spark = ".".join(pins[SPARK].split(".")[:2])
-    return f"io.delta:{DELTA}_{spark}_{SCALA}:{pins[DELTA].strip()}"
+    return f"io.delta:{DELTA}_{spark}_{SCALA}:{pins[DELTA]}"
+
+
+def avro() -> str:
+    """Return the Maven coordinate of Spark's reader of Avro files, of the pinned version of Spark."""
+    return f"org.apache.spark:spark-avro_{SCALA}:{_pins()[SPARK]}"
+
+
+def _pins() -> dict[str, str]:
+    lines = [line for line in RUNTIME.read_text().splitlines() if "==" in line and line[0] != "#"]
+    return {name: version.strip() for name, version in (line.split("==", 1) for line in lines)}
 
 
 def object_store() -> str:

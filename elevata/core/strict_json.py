@@ -24,17 +24,21 @@ def loads(text: str, *, parse_int: Callable[[str], Any] = int, parse_float: Call
     nesting has an end.
     """
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_constant,
-            parse_int=lambda digits: _integer(digits, parse_int),
-            parse_float=parse_float,
-        )
+        return decoder(parse_int=parse_int, parse_float=parse_float).decode(text)
     except json.JSONDecodeError as error:
         raise BadJson(f"{error.msg} (column {error.colno})", error.lineno, error.colno) from None
     except RecursionError:
         raise BadJson("nested too deeply") from None
+
+
+def decoder(*, parse_int: Callable[[str], Any] = int, parse_float: Callable[[str], Any] = float) -> json.JSONDecoder:
+    """Return the decoder of ``loads``, for values within a text; it raises BadJson, JSONDecodeError, RecursionError."""
+    return json.JSONDecoder(
+        object_pairs_hook=_object,
+        parse_constant=_constant,
+        parse_int=lambda digits: _integer(digits, parse_int),
+        parse_float=parse_float,
+    )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

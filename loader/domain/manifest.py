@@ -25,7 +25,7 @@ class DeliveredColumn:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Location, format and declared columns of a delivery. ``loader.spark.sources.formats`` describes ``options``.
+    """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time.
     """

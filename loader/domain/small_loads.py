@@ -3,23 +3,14 @@
 This covers the manifest only. The runner adds what the tables must be like (``loader.spark.small_loads``).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
+from elevata.core.errors import MetadataError
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
 from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, TOMBSTONE, HistoryPolicy
+from metadata.domain.source_formats import CSV, PARQUET, ReadingOptions
 from metadata.domain.sql import quote_identifier
-
-# Options that change nothing, by their only plain value in lower case.
-_DEFAULTS = {
-    "quote": '"',
-    "escape": '"',
-    "encoding": "utf-8",
-    "header": "true",
-    "empty_is_null": "true",
-    "timezone": "utc",
-}
-_TABS = ("\\t", "tab")
 
 
 def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]:
@@ -46,14 +37,14 @@ def _is_plain_delivery(load: RawLoad) -> bool:
 
 def delimiter_of(source: SourceSpec) -> str:
     """Return the delimiter of plain CSV, a comma for Parquet, empty for any other source."""
-    if source.format not in ("csv", "parquet"):
+    if source.format not in (CSV, PARQUET):
         return ""
-    given: Mapping[str, Any] = {name: value for name, value in source.options.items() if value is not None}
-    delimiter = str(given.get("delimiter", ","))
-    delimiter = "\t" if delimiter in _TABS else delimiter
-    rest = {name: str(value).lower() for name, value in given.items() if name != "delimiter"}
-    is_plain = all(_DEFAULTS.get(name) == value for name, value in rest.items())
-    return delimiter if is_plain and len(delimiter) == 1 and delimiter not in '"\r\n' else ""
+    try:
+        given, plain = ReadingOptions.of(source.format, source.options), ReadingOptions.of(source.format, {})
+    except MetadataError:  # the general way refuses it
+        return ""
+    is_plain = given == replace(plain, delimiter=given.delimiter)
+    return given.delimiter if is_plain and given.delimiter not in '"\r\n' else ""
 
 
 def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:

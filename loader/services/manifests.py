@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from django.conf import settings
 from django.db.models import Max, Prefetch, QuerySet
+from django.utils import timezone
 
 from architecture.domain.tables import (
     TableSpec,
@@ -136,7 +137,7 @@ def load_manifest(
     raw = [step for step in plan.steps if step.dataset.layer == "raw"]
     rawcore = [step for step in plan.steps if step.dataset.layer != "raw"]
     sources = source_datasets(plan.states.values())
-    specs = {key: source_spec(source) for key, source in sources.items()}
+    specs = {key: source_spec(source, at=run.load_timestamp) for key, source in sources.items()}
     leading = {step.dataset.key: leading_table(step.dataset) for step in rawcore}
     newest = newest_applied(environment=run.environment, leading=leading, but=run)
     feeds = _feeds(plan.states)
@@ -164,7 +165,7 @@ def load_manifest(
 def maintenance_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun]) -> RawcoreLoad:
     """Return a plan's one dataset as a load has it, with the number that a maintenance run has in its history."""
     sources = source_datasets(plan.states.values())
-    specs = {key: source_spec(source) for key, source in sources.items()}
+    specs = {key: source_spec(source, at=run.load_timestamp) for key, source in sources.items()}
     dataset = plan.steps[0].dataset
     newest = newest_applied(environment=run.environment, leading={dataset.key: leading_table(dataset)}, but=run)
     load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states))
@@ -353,7 +354,7 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
     return {str(source.key): source for source in found}
 
 
-def source_spec(source: SourceDataset) -> SourceSpec:
+def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceSpec:
     """Return location, format and promised columns of a source's deliveries. Raise Refusal SOURCE_KIND."""
     if source.system.kind != System.Kind.FILES:
         raise Refusal(
@@ -362,7 +363,7 @@ def source_spec(source: SourceDataset) -> SourceSpec:
         )
     return SourceSpec(
         name=str(source),
-        location=source_location(source),
+        location=source_location(source, at=at),
         format=source.format,
         columns=tuple(
             DeliveredColumn(
@@ -378,12 +379,13 @@ def source_spec(source: SourceDataset) -> SourceSpec:
     )
 
 
-def source_location(source: SourceDataset) -> str:
+def source_location(source: SourceDataset, *, at: datetime | None = None) -> str:
     """Return the dataset's place below its system's; absolute paths and URIs stay as they are.
 
-    ``{{ data_dir }}`` is the data folder in force; relative paths are below the project. Raise Refusal BAD_LOCATION.
+    ``{{ data_dir }}`` is the data folder in force, dates are those of the time ``at``, by default now; relative paths
+    are below the project. Raise Refusal BAD_LOCATION.
     """
-    return place_of(source.location, source.system.location, shown=str(source))
+    return place_of(source.location, source.system.location, shown=str(source), at=at)
 
 
 def stands_at(text: str) -> str:
@@ -391,10 +393,10 @@ def stands_at(text: str) -> str:
     return place_of(text, shown=text)
 
 
-def place_of(own: str, base: str = "", *, shown: str) -> str:
+def place_of(own: str, base: str = "", *, shown: str, at: datetime | None = None) -> str:
     """Return the absolute path or URI of a location below another one. Raise Refusal BAD_LOCATION, naming ``shown``."""
     try:
-        text = joined(own, base, data_dir=str(settings.DATA_DIR))
+        text = joined(own, base, data_dir=str(settings.DATA_DIR), at=at or timezone.now())
         return str(parse_location(text, folder=str(settings.BASE_DIR)))
     except MetadataError as problem:
         raise Refusal(

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import SampledColumn, Value, infer, suggest_key
-from loader.sources.file_formats import ROWS, guess_delimiter, is_number, read_csv, read_json_lines, text_of
-from metadata.domain import types as data_types
-from metadata.domain.contracts import check_options
+from loader.domain.sampling import SampledColumn, Value, suggest_key
 from metadata.domain.locations import OutsideRoots, Roots
-from metadata.domain.types import DataType
+from metadata.domain.source_formats import format_of
 
 # Results of a connection test, a listing and a sample of an outside system.
 
@@ -75,25 +72,6 @@ class Sample:
 MAX_FILES = 5_000
 MAX_DEPTH = 6
 _HIDDEN = ("_", ".")  # loads leave these out, too
-_PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz")
-_FORMATS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
-
-def format_of(name: str) -> str:
-    """Return the format that a file's extension indicates; empty if it indicates none."""
-    stem = name.lower()
-    for packed in _PACKED:
-        stem = stem.removesuffix(packed)
-    return _FORMATS.get(os.path.splitext(stem)[1], "")
 
 
 def reach_folder(folder: Path, roots: Roots) -> Reached:
@@ -210,74 +188,7 @@ def _walk(folder: Path, depth: int, above: str = "") -> Iterator[tuple[os.DirEnt
             yield from _walk(Path(entry.path), depth + 1, f"{above}{entry.name}/")
 
 
-MAX_COLUMNS = 2_000
 _SAMPLES = 3
-
-
-def sample_files(
-    path: Path, format_name: str, options: dict[str, Any] | None, rows: int = ROWS, *, roots: Roots
-) -> Sample:
-    """Return the first rows of the first file there. ``options`` None: how it is read is guessed, and reported.
-
-    Files that links lead to must be below ``roots``, too.
-    Raise Refusal where a load would refuse the file, too, as far as these rows show it.
-    """
-    files = files_at(path, roots)
-    first = files[0]
-    check_options(format_name, options or {})
-    match format_name:
-        case "csv":
-            sample = _csv(first, options, rows)
-        case "jsonl":
-            sample = _json_lines(first, options or {}, rows)
-        case "parquet":
-            sample = _parquet(first, rows)
-        case _:
-            raise Refusal("UNKNOWN_FORMAT", f"there is no format {format_name!r}", hint="Choose one above.")
-    if len(files) > 1:
-        note = f"Only the first of {len(files):,} files was read; a load reads all."
-        sample = replace(sample, notes=(*sample.notes, note), whole=False)
-    return sample
-
-
-def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-    message = dict(options) if options is not None else {}
-    if options is None and (delimiter := guess_delimiter(path, "UTF-8")) != ",":
-        message["delimiter"] = delimiter
-    names, records, whole = read_csv(path, message, rows)
-    _check_width(path, names)
-    values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
-    notes = ()
-    if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
-        notes = ("The file has one column only, and its name has a sign in it that may be the delimiter.",)
-    columns = [_by_text(name, column) for name, column in zip(names, values, strict=True)]
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=message)
-
-
-def _json_lines(path: Path, options: dict[str, Any], rows: int) -> Sample:
-    names, records, whole = read_json_lines(path, options, rows)
-    _check_width(path, names)
-    given = [[record.get(name) for record in records] for name in names]
-    values = [[text_of(value) for value in column] for column in given]
-    columns = [_by_notation(*each) for each in zip(names, given, values, strict=True)]
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
-
-
-def _parquet(path: Path, rows: int) -> Sample:
-    # Arrow takes a while to import, and only Parquet needs it.
-    from loader.sources.file_formats import read_parquet
-
-    described, values, total = read_parquet(path, rows)
-    _check_width(path, [name for name, _, _ in described])
-    columns = [
-        SampledColumn(name, found or DataType(data_types.STRING), f"the file says {own}")
-        if found
-        else SampledColumn(
-            name, DataType(data_types.STRING), f"the file says {own}", problem=f"{own} cannot be held in the warehouse"
-        )
-        for name, own, found in described
-    ]
-    return sampled(columns, values, whole=len(values[0] if values else []) == total, typed=True, where=path.name)
 
 
 def sampled(
@@ -314,35 +225,3 @@ def sampled(
     return Sample(
         tuple(counted), rows, whole, typed, f"{part} of {where}", tuple(map(tuple, values)), notes, options or {}
     )
-
-
-def _by_text(name: str, values: list[Value]) -> SampledColumn:
-    found, evidence = infer(values, len(values))
-    return SampledColumn(name, found, evidence)
-
-
-def _by_notation(name: str, given: list[Any], values: list[Value]) -> SampledColumn:
-    """Return a column of JSON, which distinguishes numbers from text: ``"12"`` stays text."""
-    found, evidence = infer(values, len(values))
-    present = [value for value in given if value is not None]
-    texts = [value for value in present if isinstance(value, str) and not is_number(value)]
-    if texts and found.name in (
-        data_types.BOOLEAN,
-        data_types.INTEGER,
-        data_types.BIGINT,
-        data_types.DECIMAL,
-        data_types.FLOAT,
-    ):
-        return SampledColumn(
-            name, DataType(data_types.STRING), f"{len(texts):,} of the sampled values stand in quotes: text"
-        )
-    return SampledColumn(name, found, evidence)
-
-
-def _check_width(path: Path, names: list[str]) -> None:
-    if len(names) > MAX_COLUMNS:
-        raise Refusal(
-            "TOO_MANY_COLUMNS",
-            f"{path.name} has {len(names):,} columns; these pages show {MAX_COLUMNS:,} at most",
-            hint="Describe the source in YAML.",
-        )

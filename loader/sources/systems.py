@@ -13,9 +13,10 @@ from loader.domain.refusals import Refusal
 from loader.domain.sampling import SampledColumn
 from loader.services.manifests import source_roots
 from loader.sources import files
-from loader.sources.file_formats import ROWS
-from loader.sources.files import MAX_COLUMNS, Found, Listing, Reached, Sample, sample_files, sampled
+from loader.sources.file_samples import MAX_COLUMNS, sample_files
+from loader.sources.files import Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import SECONDS, database_of, folder_of, local, password_of, place_in, within
+from loader.sources.text_files import ROWS
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace, OutsideRoots
 from metadata.domain.types import DataType, TypeProblem, parse

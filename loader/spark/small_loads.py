@@ -4,20 +4,14 @@ The tasks write files; each dataset's own load then commits them, with the same 
 A delivery that is not plain, or a table that moved in between, takes the general way.
 """
 
-import atexit
 import json
 import logging
-import shutil
-import tempfile
-import zipfile
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
@@ -37,6 +31,7 @@ from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes
 from loader.spark.historization.history import Stamp, Target, columns_hashed
 from loader.spark.session import source_roots
+from loader.spark.shipped_modules import ship_modules
 from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
 from loader.spark.sources.files import DeliveredFile as ListedFile
 from loader.spark.tables.commits import DIRECT, commit, open_files, path_in_use
@@ -54,10 +49,6 @@ _LOCAL = "file:"
 _MAPPING, _BY_NAME = "delta.columnMapping.mode", ("none", "name")
 _STORED_NAME, _NUMBER = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 _TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
-# What the tasks import, for executors that lack the product.
-_SHIPPED = ("elevata/core", "metadata/domain", "loader/domain", "loader/arrow")
-_PACKAGES = ("elevata", "metadata", "loader")
-_shipped_to: set[str] = set()
 
 
 class _NotSmall(Exception):
@@ -187,7 +178,7 @@ def prepare_small_loads(
         return {}
     try:
         context = spark.sparkContext
-        _ship(context)
+        ship_modules(context)
         written = context.parallelize(tasks, len(tasks)).map(load_small).collect()
     except JAVA_ERRORS:
         log.exception("the small loads could not be run as one job; each is loaded by itself")
@@ -325,20 +316,3 @@ def _parts(components: Sequence[HashComponent]) -> tuple[Part, ...]:
 
 def _stamps(table: TableSpec) -> tuple[str, str]:
     return table.column("run_id").name, table.column("loaded_at").name
-
-
-def _ship(context: SparkContext) -> None:
-    """Give executors the modules that the tasks import, once per context."""
-    if context.applicationId in _shipped_to:
-        return
-    root = Path(__file__).parents[2]
-    folder = tempfile.mkdtemp(prefix="elevata-tasks-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors may fetch it as long as the context lives
-    archive = Path(folder) / "elevata_tasks.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for source in [root / package / "__init__.py" for package in _PACKAGES]:
-            packed.write(source, source.relative_to(root))
-        for source in (file for part in _SHIPPED for file in sorted((root / part).rglob("*.py"))):
-            packed.write(source, source.relative_to(root))
-    context.addPyFile(str(archive))
-    _shipped_to.add(context.applicationId)

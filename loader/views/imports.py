@@ -26,18 +26,17 @@ from loader.forms.imports import (
     unpacked,
 )
 from loader.services.reads.source_samples import Place, readable_sample
-from loader.sources.files import Sample, format_of
+from loader.sources.files import Sample
 from loader.sources.limits import place_in
 from loader.views.systems import SystemPage
 from metadata.domain import naming
+from metadata.domain.source_formats import FILE_FORMATS, TABLE, format_of
 from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
 from metadata.models import SourceDataset, System
 from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
 from metadata.views.base import Editing
 
 STALE = 409
-TABLE = SourceDataset.Format.TABLE
-FILE_FORMATS = [name for name in SourceDataset.Format.values if name != TABLE]
 
 
 # --- a new source dataset ----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
+from metadata.domain import source_formats
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.types import DataType, parse
 
@@ -72,7 +73,7 @@ SOURCE_DATASET: Spec = {
     "short_name": Field(text),
     **_DESCRIBED,
     "location": Field(text, required=True),
-    "format": Field(strict.choice("csv", "jsonl", "parquet", "table"), "csv"),
+    "format": Field(strict.choice(*source_formats.NAMES), source_formats.CSV),
     "options": Field(strict.fields, {}),
     "historize": Field(flag, True),
     "history_policy": Field(strict.fields, {}),

@@ -11,13 +11,13 @@ from uuid import UUID
 
 from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.source_formats import TEXT_FORMATS
 from metadata.domain.types import STRING, DataType
 
 RAW, STAGE, RAWCORE = "raw", "stage", "rawcore"
 LAYERS = (RAW, STAGE, RAWCORE)
 
 # Formats that carry text only: raw keeps it as text, stage gives it a type.
-TEXT_FORMATS = ("csv", "jsonl")
 
 
 @dataclass(frozen=True)

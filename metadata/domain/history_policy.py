@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sql import VARIABLE
 from metadata.domain.types import BIGINT, DATE, INTEGER, STRING, TIMESTAMP, DataType
+from metadata.domain.variables import VARIABLE
 
 SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
 LOAD_TIME = "load"

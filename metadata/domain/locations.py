@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -26,6 +27,9 @@ DELTA_LOG = "_delta_log"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._-]+(?::\d{1,5})?", re.ASCII)
 _DATA_DIR = re.compile(r"\{\{\s*data_dir\s*\}\}")
+_DATE = re.compile(r"\{(?:run_date|date:([^{}]+))\}")
+_DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
+_DIRECTIVES = "YmdHMjGV"
 _CLASS = re.compile(r"\[[A-Za-z0-9_](?:-?[A-Za-z0-9_])*\]", re.ASCII)
 _PATTERN = re.compile(r"[*?\[]")
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -79,15 +83,29 @@ class Location:
         return here == there and self.segments[: len(other.segments)] == other.segments
 
 
-def joined(own: str, base: str, *, data_dir: str) -> str:
+def joined(own: str, base: str, *, data_dir: str, at: datetime) -> str:
     """Return a dataset's location below its system's; an absolute path or a URI is returned unchanged.
 
-    ``{{ data_dir }}`` is replaced by ``data_dir``.
+    ``{{ data_dir }}`` is replaced by ``data_dir``, ``{run_date}`` and ``{date:%Y/%m/%d}`` by the time ``at`` in UTC.
+    Raises BadLocation for another directive of a date.
     """
-    own, base = (_DATA_DIR.sub(lambda _: data_dir, text.strip()) for text in (own, base))
+    own, base = (dated(_DATA_DIR.sub(lambda _: data_dir, text.strip()), at) for text in (own, base))
     if not base or own.startswith("/") or _SCHEME.match(own):
         return own
     return f"{base.removesuffix('/')}/{own}"
+
+
+def dated(text: str, at: datetime) -> str:
+    """Return a location with its dates filled in: digits only, whatever the machine's language is."""
+    return _DATE.sub(lambda match: _date(match[1] or "%Y-%m-%d", at.astimezone(UTC)), text)
+
+
+def _date(shape: str, at: datetime) -> str:
+    wrong = next((name for name in _DIRECTIVE.findall(shape) if name not in _DIRECTIVES or not name), None)
+    if wrong is not None:
+        known = ", ".join(f"%{name}" for name in _DIRECTIVES)
+        raise BadLocation(f"holds %{wrong} in a date; those are {known}")
+    return at.strftime(shape)
 
 
 def parse_location(text: str, *, folder: str) -> Location:
@@ -118,7 +136,7 @@ def parse_location(text: str, *, folder: str) -> Location:
 
 def check_location(text: str) -> None:
     """Raise BadLocation for a text that is not a location, relative or absolute."""
-    parse_location(joined(text, "", data_dir="/data"), folder="/folder")
+    parse_location(joined(text, "", data_dir="/data", at=datetime(2000, 12, 31, tzinfo=UTC)), folder="/folder")
 
 
 def split_roots(text: str) -> list[str]:

@@ -14,13 +14,11 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from elevata.core.errors import MetadataError
+from metadata.domain.variables import VARIABLE
 
 PLACEHOLDERS = ("load_timestamp", "load_run_id")
 MAX_LENGTH = 10_000
 
-# Start of variables and settings that Spark and Hadoop substitute. Switched off where SQL is parsed, and refused in
-# every text that becomes part of SQL or of a setting.
-VARIABLE = "${"
 _MARKER = "_placeholder__"
 _PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 

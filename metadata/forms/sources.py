@@ -8,8 +8,9 @@ from django import forms
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_SHORT_NAME, MAX_TEXT, MAX_TYPE
 from elevata.web.forms import DescribedFields, EditForm, MetadataForm
-from metadata.domain import contracts, naming
+from metadata.domain import naming, source_formats
 from metadata.domain.locations import SECRET_PREFIX, without_password
+from metadata.domain.source_formats import CHARACTER, COUNT, DELIMITER, FLAG, Option
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
@@ -20,11 +21,28 @@ _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "description", "owner", "tags")
 
 
-def _sign_field(said: str) -> forms.CharField:
-    """Return a field for one character, or a word for one that cannot be typed."""
-    return forms.CharField(
-        max_length=4, required=False, strip=False, widget=forms.TextInput(attrs=_MONO), help_text=said
-    )
+def _option_field(option: Option) -> forms.Field:
+    """Return the field of a reading option; left empty, it is as usual and is not stored."""
+    labels = ", ".join(entry.label for entry in source_formats.FORMATS if entry.name in option.formats)
+    of_files = option.formats == source_formats.FILE_FORMATS
+    words = {CHARACTER: " (here: none)", DELIMITER: " (a tab: tab)"}
+    help_text = f"{'Files' if of_files else labels}: {option.short_meaning}{words.get(option.kind, '')}."
+    shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
+    shown = "" if option.default is None else str(option.default)
+    widget = forms.TextInput(attrs={**_MONO, "placeholder": shown} if shown else _MONO)
+    if option.kind is FLAG:
+        return forms.ChoiceField(choices=_FLAGS, **shared)
+    if option.kind is COUNT:
+        invalid = "Enter a whole number, 1 or more."
+        widget = forms.NumberInput(attrs={"min": 1})
+        return forms.IntegerField(min_value=1, widget=widget, error_messages={"invalid": invalid}, **shared)
+    if option.kind in words:
+        return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
+    return forms.CharField(max_length=option.longest, widget=widget, **shared)
+
+
+_OPTIONS = {option.name: option for option in source_formats.OPTIONS}
+OptionFields = type("OptionFields", (forms.Form,), {name: _option_field(option) for name, option in _OPTIONS.items()})
 
 
 class SystemFields(DescribedFields):
@@ -114,7 +132,11 @@ class NewSourceForm(SourceFields, MetadataForm):
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
 
-class ReadingForm(MetadataForm):
+_ASKED = ("columns", "path", "row_tag", "sheet", "range")
+AskedFields = type("AskedFields", (forms.Form,), {name: _option_field(_OPTIONS[name]) for name in _ASKED})
+
+
+class ReadingForm(AskedFields, MetadataForm):
     """Reading options of a file. Sent by GET, so the page's address holds them."""
 
     DELIMITERS = ((",", "comma ,"), (";", "semicolon ;"), ("tab", "tab"), ("|", "pipe |"))
@@ -133,7 +155,7 @@ class ReadingForm(MetadataForm):
         max_length=40,
         required=False,
         widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTF-8"}),
-        help_text="CSV: the character set; UTF-8 if empty.",
+        help_text="CSV, fixed width: the character set; UTF-8 if empty.",
     )
     quote = forms.CharField(
         max_length=1,
@@ -142,14 +164,18 @@ class ReadingForm(MetadataForm):
         help_text="CSV: quote character; a double quote if empty.",
     )
     no_header = forms.BooleanField(
-        required=False, label="No header", help_text="CSV: the first line contains data, not column names."
+        required=False, label="No header", help_text="CSV, Excel: the first line contains data, not column names."
     )
 
     def options(self) -> dict[str, Any]:
         """Return the reading options that differ from the defaults; empty while the form has errors."""
-        if not self.is_valid() or self.cleaned_data["format"] != SourceDataset.Format.CSV:
+        if not self.is_valid():
             return {}
         given = self.cleaned_data
+        known = source_formats.options_of(given["format"])
+        if given["format"] != source_formats.CSV:
+            asked = {name: given[name] for name in (*_ASKED, "encoding") if name in known and given[name]}
+            return asked | ({"header": False} if "header" in known and given["no_header"] else {})
         delimiter = "\t" if given["delimiter"] == "tab" else given["delimiter"]
         found: dict[str, Any] = {"delimiter": delimiter} if delimiter not in ("", ",") else {}
         found |= {name: given[name] for name in ("encoding", "quote") if given[name]}
@@ -167,17 +193,18 @@ class ReadingForm(MetadataForm):
                 "encoding": options.get("encoding", ""),
                 "quote": options.get("quote", ""),
                 "no_header": options.get("header", True) is False,
+                **{name: options.get(name, "") for name in _ASKED},
             }
         )
 
 
-class SourceForm(SourceFields, EditForm):
+class SourceForm(SourceFields, OptionFields, EditForm):
     """A source dataset's own facts; its columns are compared with a delivery, its history policy comes by YAML or REST.
 
     An option that is left empty is as usual, and is not stored.
     """
 
-    OPTIONS = tuple(contracts.OPTIONS["csv"])
+    OPTIONS = tuple(_OPTIONS)
     FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
     seen = (*FACTS, *OPTIONS)
     field_order = (*FACTS, *OPTIONS, "version")
@@ -200,47 +227,6 @@ class SourceForm(SourceFields, EditForm):
         label="In use",
         help_text="An inactive source is not loaded, and generation retires its targets.",
     )
-    delimiter = _sign_field("CSV: field delimiter, or the word tab; a comma if empty.")
-    quote = _sign_field("CSV: quote character, or none; a double quote if empty.")
-    escape = _sign_field("CSV: escape character, or none; the quote character if empty.")
-    encoding = forms.CharField(
-        max_length=40,
-        required=False,
-        widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTF-8"}),
-        help_text="CSV and JSON lines: the character set; UTF-8 if empty.",
-    )
-    header = forms.ChoiceField(
-        choices=_FLAGS, required=False, help_text="CSV: the first line contains column names. Default: yes."
-    )
-    empty_is_null = forms.ChoiceField(
-        choices=_FLAGS,
-        required=False,
-        label="Empty is NULL",
-        help_text="CSV, JSON lines: read empty text as NULL. Default: yes for CSV, no for JSON lines.",
-    )
-    null_string = forms.CharField(
-        max_length=40,
-        required=False,
-        label="NULL text",
-        widget=forms.TextInput(attrs={**_MONO, "placeholder": "NULL"}),
-        help_text="CSV, JSON lines: text that means NULL.",
-    )
-    timezone = forms.CharField(
-        max_length=64,
-        required=False,
-        label="Time zone",
-        widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTC"}),
-        help_text="Files: the zone of timestamps that name none, like Europe/Berlin or +02:00; UTC if empty.",
-    )
-
-    expected_files = forms.IntegerField(
-        min_value=1,
-        required=False,
-        label="Number of files",
-        widget=forms.NumberInput(attrs={"min": 1}),
-        help_text="Files: a delivery with another number of files is refused; any number if empty.",
-        error_messages={"invalid": "A number of files is 1, 2 …"},
-    )
 
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -259,22 +245,14 @@ class SourceForm(SourceFields, EditForm):
         if len(facts) == len(changed):
             return facts
         texts = {name: self.cleaned_data[name] for name in self.OPTIONS if self.cleaned_data[name]}
-        return facts | {"options": {name: _OPTION_VALUES.get(name, _sign)(text) for name, text in texts.items()}}
+        return facts | {"options": {name: _option_value(_OPTIONS[name], text) for name, text in texts.items()}}
 
 
-def _sign(text: str) -> str:
-    """Return a character as options store it: some are invisible, or none is set."""
-    return {"tab": "\t", "none": ""}.get(text, text)
-
-
-_OPTION_VALUES = {
-    "encoding": str,
-    "null_string": str,
-    "timezone": str,
-    "expected_files": int,
-    "header": _YES.__eq__,
-    "empty_is_null": _YES.__eq__,
-}
+def _option_value(option: Option, given: Any) -> Any:
+    """Return what a field holds as options store it: some characters are invisible, or none is set."""
+    if option.kind is FLAG:
+        return given == _YES
+    return {"tab": "\t", "none": ""}.get(given, given) if option.kind in (CHARACTER, DELIMITER) else given
 
 
 def _option_text(value: Any) -> str:

@@ -45,8 +45,14 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("csv", "CSV"),
+                            ("fixed", "Fixed width"),
                             ("jsonl", "JSON lines"),
+                            ("json", "JSON document"),
+                            ("xml", "XML"),
+                            ("xlsx", "Excel workbook"),
                             ("parquet", "Parquet"),
+                            ("orc", "ORC"),
+                            ("avro", "Avro"),
                             ("table", "Database table"),
                         ],
                         default="csv",
@@ -482,6 +488,16 @@ class Migration(migrations.Migration):
                 fields=("dataset", "key_ordinal"),
                 name="source_column_key_ordinal_once",
                 violation_error_message="Another column has this place in the business key.",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="sourcedataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("format__in", ("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "table"))
+                ),
+                name="source_dataset_format",
+                violation_error_message="There is no such format.",
             ),
         ),
         migrations.AddConstraint(

@@ -7,6 +7,7 @@ from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
 from elevata.core.lengths import MAX_SHORT_NAME
+from metadata.domain import source_formats
 from metadata.models.base import Classified, Described, TypedColumn, typed_column_constraints
 
 
@@ -41,16 +42,21 @@ class System(Versioned, Described):
 class SourceDataset(Versioned, Described):
     """Table or file of a system, as a contract of its deliveries.
 
-    ``key`` is the stable key; ``options`` are the format's reading options (delimiter, quote, escape, encoding,
-    header, empty_is_null for CSV).
+    ``key`` is the stable key; ``options`` are the format's reading options (``metadata.domain.source_formats``).
     """
 
     LOG_KIND: ClassVar[str] = "source_dataset"
 
     class Format(models.TextChoices):
         CSV = "csv", "CSV"
+        FIXED = "fixed", "Fixed width"
         JSONL = "jsonl", "JSON lines"
+        JSON = "json", "JSON document"
+        XML = "xml", "XML"
+        XLSX = "xlsx", "Excel workbook"
         PARQUET = "parquet", "Parquet"
+        ORC = "orc", "ORC"
+        AVRO = "avro", "Avro"
         TABLE = "table", "Database table"
 
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
@@ -79,6 +85,11 @@ class SourceDataset(Versioned, Described):
                 Lower("short_name"),
                 name="source_dataset_short_name_once",
                 violation_error_message="The system has another dataset of this short name.",
+            ),
+            models.CheckConstraint(
+                name="source_dataset_format",
+                condition=models.Q(format__in=source_formats.NAMES),
+                violation_error_message="There is no such format.",
             ),
         ]
 

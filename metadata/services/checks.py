@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.contracts import check_options
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.locations import check_database_location, check_location, check_secret_name
+from metadata.domain.source_formats import check_options
 from metadata.domain.sql import check_expression
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.row_changes import check_word_list

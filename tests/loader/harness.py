@@ -66,6 +66,7 @@ class Dataset:
     policy: dict = field(default_factory=dict)
     readers: str = SPARK
     format: str = "jsonl"
+    options: dict = field(default_factory=dict)
     sequence: int = 0
     events: list[dict] = field(default_factory=list)
 
@@ -199,7 +200,7 @@ class Dataset:
                     raw.key,
                     raw.qualified_name,
                     raw,
-                    SourceSpec(f"t.{self.name}", str(path), self.format, delivered, one_row_per_key=not self._dated),
+                    SourceSpec(f"t.{self.name}", str(path), self.format, delivered, self.options, not self._dated),
                     tuple((name, name) for name in self.columns),
                     feed=self._feed,
                 ),

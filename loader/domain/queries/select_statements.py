@@ -19,7 +19,8 @@ from sqlglot.tokens import Token, TokenType
 
 from loader.domain.refusals import Refusal
 from metadata.domain.sql import FUNCTIONS as SCALAR_FUNCTIONS
-from metadata.domain.sql import VARIABLE, quote_identifier
+from metadata.domain.sql import quote_identifier
+from metadata.domain.variables import VARIABLE
 
 MAX_LENGTH = 20_000
 MOST_ROWS = 10_000

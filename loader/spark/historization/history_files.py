@@ -30,8 +30,9 @@ from loader.spark.expressions import united
 from loader.spark.historization.file_batches import as_rows
 from loader.spark.session import source_roots
 from loader.spark.sources.delivery_checks import check_rows
-from loader.spark.sources.delivery_reading import Opened, missing_columns, open_delivery
+from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import JAVA_ERRORS, list_files, shown, unreadable
+from loader.spark.sources.opened import Opened
 from metadata.domain.history_policy import BATCH_FILE_COLUMNS, HistoryPolicy
 from metadata.domain.locations import ANYWHERE, Roots, parse_location
 from metadata.domain.types import BINARY, parse

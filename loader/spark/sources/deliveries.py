@@ -1,9 +1,8 @@
 """Deliveries of a run: feed file selection, reading, type inference, checks.
 
 A location is a file, a folder (all files below it that are not hidden) or a pattern, given as a path or a URI
-of any file system that Hadoop supports; compression is recognised by the file's ending. Formats are ``csv``,
-``jsonl`` and ``parquet``. Options are described in ``loader.spark.sources.formats``, conversion of values in
-``loader.spark.expressions``.
+of any file system that Hadoop supports; compression is recognised by the file's ending. Formats and options are
+described in ``metadata.domain.source_formats``, conversion of values in ``loader.spark.expressions``.
 
 Refusals, in the order of the checks:
 
@@ -22,9 +21,14 @@ EMPTY_FILE             a CSV file without even a header
 UNREADABLE_HEADER      a CSV header whose quote is never closed
 DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
 WRONG_ENCODING         bytes that are invalid in the source's encoding
-BAD_JSON               a line that is not one JSON object
+BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
+FORBIDDEN_XML          an XML document with a document type declaration
+NO_SUCH_SHEET,         a workbook without the sheet, a document without the path, a path into a list
+NO_SUCH_PATH
+TOO_LARGE              a document or workbook beyond the limits of its format
 UNCLOSED_QUOTE         a quoted CSV field that is open at the end of the file
 STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter
+TYPES_DIFFER           files of one delivery whose types of a column differ
 MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
@@ -49,17 +53,18 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
-from loader.spark.sources.delivery_reading import Opened, missing_columns, open_delivery
+from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import (
     JAVA_ERRORS,
     DeliveredFile,
     check_places,
     check_unchanged,
     is_one_file,
+    is_read_failure,
     list_files,
     unreadable,
 )
-from loader.spark.sources.formats import JSONL
+from loader.spark.sources.opened import Opened
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
@@ -86,7 +91,7 @@ def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -
         aggregates.append(F.count(opened.column(name)).alias(f"present{place}"))
         aggregates += [F.count_if(test).alias(f"{kind}{place}") for kind, test in tests[name].items()]
     found = frame.agg(*aggregates).first()
-    native = _json_types(opened)
+    native = opened.reader.own_types(opened)
     columns = []
     for place, name in enumerate(names):
         present = found[f"present{place}"]
@@ -133,21 +138,7 @@ def _choice(fitting: list[str], described: T.DataType | None) -> str:
     return str(data_types.from_spark(described.simpleString()))
 
 
-def _json_types(opened: Opened) -> dict[str, T.DataType]:
-    """Return the types of JSON's own notation.
-
-    Empty if keys differ only in case, since Spark cannot distinguish them.
-    """
-    if opened.format != JSONL or len({name.lower() for name in opened.names}) < len(opened.names):
-        return {}
-    schema = opened.spark.read.json([file.pattern for file in opened.files]).schema
-    return {field.name: field.dataType for field in schema}
-
-
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
-
-# Spark's exceptions for bytes that do not match a file's format.
-_READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 
 
 @dataclass
@@ -264,13 +255,16 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
 
 @contextmanager
 def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
-    """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``."""
+    """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``.
+
+    Files that number their own rows were read for their columns, so an error is of what changed since.
+    """
     try:
         yield
     except JAVA_ERRORS as error:
-        if again:
+        if again or opened.reader.numbers:
             check_unchanged(opened.spark, opened.location, opened.roots, opened.files)
-        if any(name in str(error) for name in _READ_FAILURES):
+        if is_read_failure(error):
             raise unreadable(opened.shown, error) from error
         raise
 

@@ -4,6 +4,7 @@ One pass reads all rows, another all keys; only a refused delivery is read again
 whose failure could cause others come first: encoding, shape, values, NULLs.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
@@ -15,9 +16,9 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.csv_quotes import checked_quotes
-from loader.spark.sources.delivery_reading import FILE, MALFORMED, ORDER, Opened
 from loader.spark.sources.files import from_uri, shown, whole_files
-from loader.spark.sources.formats import CSV, first_lines, text_lines, wrong_encoding
+from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened
+from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 from metadata.domain import types as data_types
 
 # Places of errors in a delivery: file, record and, if it is certain, line.
@@ -31,20 +32,16 @@ _SAMPLE_LENGTH = 80  # characters
 
 @dataclass(frozen=True)
 class Place:
-    """Place of one faulty row. ``record`` and ``line`` count from 1; ``text`` is the faulty value."""
+    """Place of one faulty row: ``word`` says what ``number`` counts from 1; ``text`` is the faulty value."""
 
     file: str
-    record: int
-    line: int | None
+    word: str
+    number: int
     text: str
 
     @property
-    def number(self) -> int:
-        return self.line or self.record
-
-    @property
     def name(self) -> str:
-        return f"line {self.line}" if self.line else f"record {self.record}"
+        return f"{self.word} {self.number}"
 
     @property
     def sample(self) -> str:
@@ -54,18 +51,26 @@ class Place:
 def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
     """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
     described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
-    with whole_files(opened.spark):
+    numbers = opened.reader.numbers
+    with nullcontext() if numbers else whole_files(opened.spark):
         numbered = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
-            starts = dict(numbered.groupBy(FILE).agg(F.min(ORDER)).collect())
             rows = numbered.where(wrong).orderBy(FILE, ORDER).limit(SAMPLES).select(FILE, ORDER, described).collect()
-            lines = _line_numbers(opened, numbered, rows, starts)
+            places = [(numbers, row[ORDER]) for row in rows] if numbers else _lines_or_records(opened, numbered, rows)
         finally:
             numbered.unpersist()
     return [
-        Place(shown(from_uri(file)), order - starts[file] + 1, line, sample)
-        for (file, order, sample), line in zip(rows, lines, strict=True)
+        Place(shown(from_uri(row[FILE])), word, number, row[2])
+        for row, (word, number) in zip(rows, places, strict=True)
     ]
+
+
+def _lines_or_records(opened: Opened, numbered: DataFrame, rows: list) -> list[tuple[str, int]]:
+    """Return each row's line, or its record where the line is uncertain."""
+    starts = dict(numbered.groupBy(FILE).agg(F.min(ORDER)).collect())
+    lines = _line_numbers(opened, numbered, rows, starts)
+    records = [row[ORDER] - starts[row[FILE]] + 1 for row in rows]
+    return [("line", line) if line else ("record", record) for line, record in zip(lines, records, strict=True)]
 
 
 def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[str, int]) -> list[int | None]:
@@ -73,10 +78,11 @@ def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[
 
     Skipped blank lines make it uncertain.
     """
-    if not opened.is_text or not rows or not _lines_are_bytes(opened):
+    if not opened.reader.has_lines or not rows or not _lines_are_bytes(opened):
         return [None] * len(rows)
     skipped = _files_with_blank_lines(opened)
-    line_ends = [_line_ends(F.col(f"d{place}")) for place, _ in enumerate(opened.names)] if opened.format == CSV else []
+    spanning = opened.names if opened.reader.spans_lines else ()
+    line_ends = [_line_ends(F.col(f"d{place}")) for place, _ in enumerate(spanning)]
     inside = F.when(F.col(MALFORMED).isNotNull(), _line_ends(F.col(MALFORMED))).otherwise(total(line_ends))
     before = numbered.agg(
         *(
@@ -142,7 +148,7 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
         found = frame.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count(MALFORMED).alias("malformed"),
-            F.count_if(any_of(replaced if opened.format == CSV else [])).alias("replaced"),
+            F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
             F.count_if(null_key).alias("null_key"),
             *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
             *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
@@ -225,7 +231,7 @@ def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
 
     In UTF-8 the file's bytes are checked; other encodings cannot contain the character.
     """
-    if not opened.options.utf8:
+    if not opened.options.is_utf8:
         place = first_places(opened, replaced, F.concat_ws(",", *(opened.column(name) for name in opened.names)))
         raise Refusal(
             "WRONG_ENCODING",
@@ -243,20 +249,17 @@ def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
 
 
 def _malformed(opened: Opened, count: int) -> Refusal:
-    csv = opened.format == CSV
+    code, wrong, hint = opened.reader.malformed
     places = first_places(opened, F.col(MALFORMED).isNotNull(), F.col(MALFORMED))
     first = places[0]
-    wrong = f"another number of fields than the {len(opened.names)} expected" if csv else "not one JSON object"
     return Refusal(
-        "RAGGED_ROW" if csv else "BAD_JSON",
-        f"{first.file}, {first.name}: {wrong}; {count} rows in all",
+        code,
+        f"{first.file}, {first.name}: {wrong.format(count=len(opened.names))}; {count} rows in all",
         file=first.file,
         row=first.number,
         count=count,
         samples=tuple(place.sample for place in places),
-        hint="A field that holds the delimiter or a line end must be in quotes, and each quote be closed."
-        if csv
-        else "JSON lines hold one object per line, from { to }.",
+        hint=hint,
     )
 
 

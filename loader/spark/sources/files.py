@@ -26,6 +26,8 @@ _GLOB = "{}[]*?\\"
 _UNDER_WAY = "_temporary"
 _BZIP2, _BZIP2_END = ".bz2", 11  # of its end so many bytes: the marker's six, four of the checksum, one to fill
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
+_ZSTANDARD = ".zst"
+_READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 
 
@@ -170,6 +172,9 @@ def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
     path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
     configuration = _configuration(spark)
     with _closing(path.getFileSystem(configuration).open(path)) as stream:
+        if file.path.endswith(_ZSTANDARD):  # Hadoop's codec needs a native library, Spark's reader has its own
+            yield spark._jvm.com.github.luben.zstd.ZstdInputStream(stream)
+            return
         codec = spark._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(configuration).getCodec(path)
         yield codec.createInputStream(stream) if codec else stream
 
@@ -227,6 +232,11 @@ def whole_files(spark: SparkSession) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, value)
+
+
+def is_read_failure(error: Exception) -> bool:
+    """Return True for Spark's exceptions for bytes that do not match a file's format."""
+    return any(name in str(error) for name in _READ_FAILURES)
 
 
 def unreadable(file: str, error: Exception) -> Refusal:

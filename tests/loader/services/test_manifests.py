@@ -161,6 +161,16 @@ def test_where_a_delivery_is(airports, settings, system, own, place):
     assert source_location(source) == place.format(data=settings.DATA_DIR, base=settings.BASE_DIR)
 
 
+def test_dates_of_a_location_are_those_of_the_run(airports):
+    source = airports["airport"]
+    update_source_dataset(
+        source_dataset=source, expected_version=source.version, location="/srv/{date:%Y/%m/%d}/a_{run_date}.csv"
+    )
+    made = manifest()
+    day = made.load_timestamp[:10]
+    assert made.raw[0].source.location == f"/srv/{day.replace('-', '/')}/a_{day}.csv"
+
+
 def test_options_of_the_source_reach_raw_and_stage(airports):
     source = airports["airport"]
     update_source_dataset(source_dataset=source, expected_version=source.version, options={"delimiter": ";"})

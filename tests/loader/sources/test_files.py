@@ -8,15 +8,24 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from loader.domain.refusals import Refusal
-from loader.sources.file_formats import data_type
-from loader.sources.files import Sample, list_folder, sample_files
+from loader.sources import file_samples
+from loader.sources.file_samples import sample_files
+from loader.sources.files import Sample, list_folder
 from loader.sources.limits import within
+from loader.sources.typed_files import data_type
 from metadata.domain.locations import OutsideRoots, Roots
+from tests.loader.records.workbook_files import workbook
+
+
+def zstd(content: bytes) -> bytes:
+    return pa.compress(content, codec="zstd", asbytes=True)
 
 
 def roots(*folders: Path) -> Roots:
@@ -87,7 +96,9 @@ def test_without_a_header_columns_are_numbered(tmp_path: Path):
     assert sample.rows == 2
 
 
-@pytest.mark.parametrize(("ending", "pack"), [(".csv.gz", gzip.compress), (".csv.bz2", bz2.compress)])
+@pytest.mark.parametrize(
+    ("ending", "pack"), [(".csv.gz", gzip.compress), (".csv.bz2", bz2.compress), (".csv.zst", zstd)]
+)
 def test_packed_files_are_unpacked(tmp_path: Path, ending: str, pack: Any):
     assert types(sampled(tmp_path / f"a{ending}", pack(b"n\n1\n"))) == {"n": "integer"}
 
@@ -180,6 +191,58 @@ def test_no_type_of_parquet_loses_a_value(kind: pa.DataType, expected: str):
 
 def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.parquet", "id\n1\n", "parquet").code == "UNREADABLE_FILE"
+
+
+def test_orc_and_avro_have_types_of_their_own(tmp_path: Path):
+    table = pa.table({"id": ["a", "b"], "n": pa.array([1, None], pa.int32()), "tags": [["x"], []]})
+    orc.write_table(table, tmp_path / "a.orc")
+    fields = [
+        {"name": "id", "type": "string"},
+        {"name": "n", "type": ["null", "int"]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ]
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, table.to_pylist())
+    for kind in ("orc", "avro"):
+        sample = sample_files(tmp_path / f"a.{kind}", kind, None, roots=roots(tmp_path))
+        assert types(sample) == {"id": "string", "n": "integer", "tags": "json"}
+        assert sample.values == (("a", "b"), ("1", None), ('["x"]', "[]"))
+        assert (sample.typed, sample.whole) == (True, True)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"ORC", b"Obj\x01", b"id,n\na,1\n"])
+def test_a_file_of_another_format_is_refused(tmp_path: Path, kind: str, content: bytes):
+    assert refusal(tmp_path / f"a.{kind}", content, kind).code == "UNREADABLE_FILE"
+
+
+# --- JSON documents, XML, workbooks (their own tests are in tests/loader/records) --------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "options"),
+    [
+        (
+            "json",
+            '{"items": [{"id": "a", "n": 1.10}, {"id": "", "n": null}]}',
+            {"path": "items", "empty_is_null": True},
+        ),
+        ("xml", "<r><i><id>a</id><n>1.10</n></i><i><id/></i></r>", {}),
+        ("xlsx", workbook({"Other": [], "S": [["id", "n"], ["a", 1.1], [None, None], ["", None]]}), {"sheet": "S"}),
+    ],
+)
+def test_records_are_sampled(tmp_path: Path, kind: str, content: Any, options: dict):
+    sample = sampled(tmp_path / f"a.{kind}", content, kind, options)
+    assert [column.name for column in sample.columns] == ["id", "n"]
+    assert [column.nulls for column in sample.columns] == ([0, 0] if kind == "xlsx" else [1, 1])
+    assert sample.whole
+    assert sample.options == options
+
+
+def test_a_workbook_that_pages_would_hold_whole_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(file_samples, "LARGEST_WHOLE", 100)
+    found = refusal(tmp_path / "a.xlsx", workbook({"S": [["id"]]}), "xlsx")
+    assert (found.code, found.count) == ("TOO_LARGE", 100)
 
 
 # --- folders ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from django.test import Client
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
+from tests.loader.records.workbook_files import workbook
 from tests.loader.views.shop import ORDERS, generate, import_as, import_page, imported
 
 pytestmark = pytest.mark.django_db
@@ -141,6 +142,38 @@ def test_the_delimiter_is_guessed_and_kept(editor: Client, shop: System, landing
     source = SourceDataset.objects.get()
     assert source.options == {"delimiter": ";"}
     assert source.columns.count() == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        (
+            "orders.xlsx",
+            workbook({"Notes": [["x"]], "All": {2: ["id", "n"], 3: ["a", 1]}}),
+            {"sheet": "All", "range": "A2"},
+        ),
+        ("orders.json", b'{"items": [{"id": "a", "n": 1}]}', {"path": "items"}),
+        ("orders.xml", b"<r><x/><i><id>a</id><n>1</n></i></r>", {"row_tag": "i"}),
+        ("orders.fixed", b"a    1\n", {"columns": "id:1-4, n:5-6"}),
+    ],
+)
+def test_a_file_is_imported_with_the_options_of_its_format(
+    editor: Client, shop: System, landing: Path, name: str, content: bytes, options: dict[str, str]
+):
+    (landing / name).write_bytes(content)
+    form = {"format": name.partition(".")[2], "delimiter": ",", **options}
+    page = import_page(editor, name, **form)
+    assert form_of(page, having="delimiter")["format"] == [form["format"]]
+    import_as(editor, page)
+    source = SourceDataset.objects.get()
+    assert (source.format, source.options) == (form["format"], options)
+    assert [(column.name, str(column.type)) for column in source.columns.all()] == [("id", "string"), ("n", "integer")]
+
+
+def test_a_format_that_needs_an_option_says_which(editor: Client, shop: System, landing: Path):
+    (landing / "orders.txt").write_text("a    1\n")
+    page = words(import_page(editor, "orders.txt", format="fixed", delimiter=","))
+    assert "columns is needed: columns with positions like id:1-8, name:9-30" in page
 
 
 def test_a_wrong_delimiter_is_told_with_the_line(editor: Client, shop: System, landing: Path):

@@ -1,6 +1,7 @@
 """Tests of source locations: one text names exactly one place."""
 
 import os
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from metadata.domain.locations import (
     Location,
     OutsideRoots,
     Roots,
+    check_location,
     joined,
     parse_location,
     split_roots,
@@ -101,6 +103,9 @@ def test_a_location_that_is_taken_is_that_place_and_stays_it(text: str) -> None:
     assert not set("\\{}\n\0") & set(found.path)
 
 
+AT = datetime(2026, 1, 3, 0, 30, tzinfo=timezone(timedelta(hours=1)))
+
+
 @pytest.mark.parametrize(
     ("own", "base", "expected"),
     [
@@ -114,7 +119,28 @@ def test_a_location_that_is_taken_is_that_place_and_stays_it(text: str) -> None:
     ],
 )
 def test_a_dataset_stands_below_its_system(own: str, base: str, expected: str) -> None:
-    assert joined(own, base, data_dir="/data") == expected
+    assert joined(own, base, data_dir="/data", at=AT) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("in/{date:%Y/%m/%d}/orders_*.csv", "/b/in/2026/01/02/orders_*.csv"),
+        ("orders_{run_date}.csv", "/b/orders_2026-01-02.csv"),
+        ("{date:%Y%m%d_%H%M}/{date:%G-W%V}_{date:%j}.csv", "/b/20260102_2330/2026-W01_002.csv"),
+    ],
+)
+def test_dates_are_those_of_the_run_in_utc(text: str, expected: str) -> None:
+    check_location(text)
+    assert joined(text, "/b", data_dir="/data", at=AT) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["{date:%B}.csv", "{date:%}.csv", "{date:../%Y}", "{day}.csv", "{date:%Y", "{date:}/a"]
+)
+def test_other_directives_and_braces_are_refused(text: str) -> None:
+    with pytest.raises(BadLocation):
+        check_location(text)
 
 
 def test_roots_are_parted_by_colons_that_belong_to_no_address() -> None:

@@ -68,7 +68,7 @@ def refusal(tmp_path: Path, text: str | bytes, name: str = "bad.yaml") -> Metada
         ("name: lat", "name: ICAO", "12:17", "name", "described_twice"),
         ("name: lat", "name: lat\n          name: lon", "13:11", "name", "duplicate_field"),
         ("location: airport.csv", "location: [a]", "7:17", "location", "wrong_type"),
-        ("location: airport.csv", "location: a.csv\n      format: xml", "8:15", "format", "wrong_value"),
+        ("location: airport.csv", "location: a.csv\n      format: pdf", "8:15", "format", "wrong_value"),
         (
             "location: airport.csv",
             "location: a.csv\n      options: {sep: 1}",

@@ -39,7 +39,7 @@ def test_short_names_that_differ_only_by_case_are_refused() -> None:
     [
         ({"name": " "}, "name"),
         ({"location": ""}, "location"),
-        ({"format": "xml"}, "format"),
+        ({"format": "pdf"}, "format"),
         ({"options": {"delimiter": ";;"}}, "options.delimiter"),
         ({"options": {"header": "yes"}}, "options.header"),
         ({"options": {"sep": ";"}}, "options.sep"),

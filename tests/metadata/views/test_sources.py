@@ -103,7 +103,7 @@ def test_options_are_typed_as_people_call_them_and_shown_so_again(
         ({"location": "../../etc/passwd"}, "location", ""),
         ({"location": "/etc/passwd"}, "location", ""),
         ({"delimiter": ";;"}, "delimiter", "Must be one character"),
-        ({"delimiter": "none"}, "delimiter", "Cannot be empty"),
+        ({"delimiter": "none"}, "delimiter", "Must be one character, not empty"),
         ({"format": "parquet"}, "delimiter", "Is no option of parquet; known are timezone, expected_files"),
         ({"timezone": "Europe/Atlantis"}, "timezone", "Must be a time zone like Europe/Berlin"),
         ({"expected_files": "0"}, "expected_files", "greater than or equal to 1"),

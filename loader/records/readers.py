@@ -1,0 +1,53 @@
+"""Readers of the formats that are read record by record in Python."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from loader.domain.refusals import Refusal
+from loader.records.json_documents import read_json
+from loader.records.values import Record
+from loader.records.workbooks import read_workbook
+from loader.records.xml_documents import read_xml
+from metadata.domain.source_formats import JSON, XLSX, XML, ReadingOptions
+
+# From the stored content, the file's name in messages (whose ending says how it is packed), the options, and the
+# columns that are wanted.
+Reader = Callable[[BinaryIO, str, ReadingOptions, Sequence[str]], Iterator[Record]]
+READERS: dict[str, Reader] = {JSON: read_json, XML: read_xml, XLSX: read_workbook}
+LOCAL = "file:"
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """Reading of files in tasks: each is (path with scheme, content), or has no content if it is local."""
+
+    format: str
+    options: ReadingOptions
+    wanted: tuple[str, ...]
+
+    def summary(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
+        """Return the number of rows and the columns in order of appearance, or the refusal."""
+        rows, names = 0, {}
+        try:
+            for record in self._records(file):
+                rows += 1
+                if not names.keys() >= record.values.keys():
+                    names |= dict.fromkeys(record.values)
+        except Refusal as refusal:
+            return {"refusal": refusal.as_json()}
+        return {"rows": rows, "names": list(names)}
+
+    def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, dict[str, str | None]]]:
+        """Yield (URI, number, values) of each record."""
+        uri = quote(file[0], safe="/:")
+        for record in self._records(file):
+            yield uri, record.number, dict(record.values)
+
+    def _records(self, file: tuple[str, bytes | None]) -> Iterator[Record]:
+        path, content = file
+        shown = path.removeprefix(LOCAL)
+        with BytesIO(content) if content is not None else open(shown, "rb") as stored:
+            yield from READERS[self.format](stored, shown, self.options, self.wanted)

@@ -1,0 +1,127 @@
+"""Values of one record as text: nested ones as JSON, or a part of them by a path.
+
+A column ``a.b`` that no record has under this name is the value ``b`` of the object ``a``.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loader.domain.refusals import Refusal
+
+Value = str | None
+_ABSENT = object()
+
+
+class Number(str):
+    """A number of a JSON text, as it is written there."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """Values of one record by column. ``number`` is its place in the file, counted as the format does."""
+
+    number: int
+    values: Mapping[str, Value]
+
+
+def values_of(record: Mapping[str, Any], wanted: Sequence[str], place: "Place") -> dict[str, Value]:
+    """Return the values of a record; an object of which only paths are wanted gives these alone."""
+    values = {name: text_of(value) for name, value in record.items()}
+    parents = set()
+    for name in wanted:
+        if name not in record and "." in name:
+            value = _at(record, name, place)
+            parents.add(name.partition(".")[0])
+            if value is not _ABSENT:
+                values[name] = text_of(value)
+    for parent in parents.difference(wanted):
+        values.pop(parent, None)
+    return values
+
+
+@dataclass(frozen=True)
+class Place:
+    """Place of a record in messages: the file, the record's number, and what the number counts."""
+
+    file: str
+    number: int
+    word: str = "record"
+
+    def refusal(self, code: str, message: str, hint: str, *, column: str = "", sample: str = "") -> Refusal:
+        samples = (sample[:80],) if sample else ()
+        text = f"{self.file}, {self.word} {self.number}: {message}"
+        return Refusal(code, text, file=self.file, row=self.number, column=column, samples=samples, hint=hint)
+
+
+def _at(record: Mapping[str, Any], path: str, place: Place) -> Any:
+    value: Any = record
+    for name in path.split("."):
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            message = f"{path} leads into {'a list' if isinstance(value, list) else 'a value'}, not into an object"
+            hint = "A column with a path reads objects. Take the list or the value as a column of its own."
+            raise place.refusal("NO_SUCH_PATH", message, hint, column=path, sample=text_of(value) or "")
+        if name not in value:
+            return _ABSENT
+        value = value[name]
+    return value
+
+
+def text_of(value: Any) -> Value:
+    """Return a value as text: text as it is, all else as JSON writes it, numbers digit by digit as delivered."""
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    return "".join(_json(value))
+
+
+def _json(value: Any) -> Iterator[str]:
+    match value:
+        case Number():
+            yield str(value)
+        case Mapping():
+            yield "{"
+            for place, (name, inner) in enumerate(value.items()):
+                yield f"{',' if place else ''}{json.dumps(name, ensure_ascii=False)}:"
+                yield from _json(inner)
+            yield "}"
+        case list():
+            yield "["
+            for place, inner in enumerate(value):
+                yield "," if place else ""
+                yield from _json(inner)
+            yield "]"
+        case _:
+            yield json.dumps(value, ensure_ascii=False)
+
+
+def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, ...]:
+    """Return a header's names without surrounding blanks; a column without a name is named by its position.
+
+    Raise Refusal EMPTY_FILE or DUPLICATE_COLUMN.
+    """
+    if not fields:
+        raise Refusal(
+            "EMPTY_FILE",
+            f"{shown} is empty: it has not even a header",
+            file=shown,
+            hint="A delivery without rows still names its columns in its first line.",
+        )
+    names = tuple(field.strip() or f"(column {place})" for place, field in enumerate(fields, start=1))
+    twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    if twice:
+        raise Refusal(
+            "DUPLICATE_COLUMN",
+            f"{shown}: the header names {', '.join(twice[:5])} more than once",
+            file=shown,
+            row=row,
+            column=twice[0],
+            count=len(twice),
+            samples=twice[:5],
+            hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
+        )
+    return names

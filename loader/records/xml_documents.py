@@ -1,0 +1,150 @@
+"""XML documents: one record per element of a name, read as a stream.
+
+A document type declaration is refused before anything in it has an effect: entities of its own, which may expand
+without end or name files and addresses, need one. Attributes and elements of one name are columns alike; elements with
+attributes or elements inside are objects, repeated ones are lists.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+from xml.parsers import expat
+
+from loader.domain.refusals import Refusal
+from loader.records.content import chunks
+from loader.records.values import Place, Record, values_of
+from metadata.domain.source_formats import ReadingOptions
+
+LIMIT = 1 << 30  # bytes of the unpacked document
+DEEPEST = 100  # elements within each other
+LARGEST_RECORD = 64 << 20  # characters
+TEXT = "#text"
+_NIL = ("xsi:nil", "true")
+_HINT = "An XML document has one root element, and each element is closed."
+
+
+def read_xml(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
+    """Yield the records of a document, numbered by the line on which each begins.
+
+    Raise Refusal BAD_XML, FORBIDDEN_XML, NO_SUCH_PATH, TOO_LARGE or UNREADABLE_FILE.
+    """
+    document = _Document(shown, options.row_tag)
+    for piece in chunks(stored, shown, LIMIT):
+        yield from _records(document.feed(piece), shown, wanted)
+    yield from _records(document.feed(b"", last=True), shown, wanted)
+
+
+def _records(found: list[tuple[int, Any]], shown: str, wanted: Sequence[str]) -> Iterator[Record]:
+    for line, value in found:
+        fields = value if isinstance(value, Mapping) else {TEXT: value}
+        yield Record(line, values_of(fields, wanted, Place(shown, line, "line")))
+
+
+class _Element:
+    """Open element of a record: its attributes and finished elements, and its text."""
+
+    def __init__(self, fields: dict[str, Any]):
+        self.fields, self.texts = fields, [""]
+
+    def add(self, name: str, value: Any) -> None:
+        if name not in self.fields:
+            self.fields[name] = value
+        elif isinstance(self.fields[name], list):
+            self.fields[name].append(value)
+        else:
+            self.fields[name] = [self.fields[name], value]
+
+    def value(self) -> Any:
+        """Return the text of an element with nothing else inside, else an object; None for one that is nil."""
+        text = "".join(self.texts)
+        if self.fields.get(_NIL[0]) == _NIL[1]:
+            return None
+        if not self.fields:
+            return text
+        return self.fields | ({TEXT: text} if text.strip() else {})
+
+
+class _Document:
+    """Parser of one document, fed in pieces."""
+
+    def __init__(self, shown: str, row_tag: str | None):
+        self._shown, self._row_tag = shown, row_tag
+        self._depth, self._line, self._size = 0, 0, 0
+        self._open: list[_Element] = []  # from the record's element to the innermost
+        self._found: list[tuple[int, Any]] = []
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.StartDoctypeDeclHandler = self._doctype
+
+    def feed(self, piece: bytes, *, last: bool = False) -> list[tuple[int, Any]]:
+        """Return the records that end in this piece, each with the line on which it begins."""
+        self._found = []
+        try:
+            self._parser.Parse(piece, last)
+        except expat.ExpatError as error:
+            raise Refusal(
+                "BAD_XML",
+                f"{self._shown}, line {error.lineno}, column {error.offset + 1}: {expat.ErrorString(error.code)}",
+                file=self._shown,
+                row=error.lineno,
+                hint=_HINT,
+            ) from None
+        return self._found
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._refused("BAD_XML", f"more than {DEEPEST} elements within each other", _HINT)
+        if self._open or self._is_record(name):
+            if not self._open:
+                self._line, self._size = self._parser.CurrentLineNumber, 0
+            fields = {key: value for key, value in attributes.items() if not key.startswith("xmlns")}
+            self._grow(sum(map(len, fields.values())))
+            self._open.append(_Element({key if key == _NIL[0] else _local(key): text for key, text in fields.items()}))
+
+    def _is_record(self, name: str) -> bool:
+        if self._row_tag is None:
+            return self._depth == 2
+        return self._row_tag in (name, _local(name))
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        if not self._open:
+            return
+        value = self._open.pop().value()
+        if self._open:
+            self._open[-1].add(_local(name), value)
+        else:
+            self._found.append((self._line, value))
+
+    def _text(self, text: str) -> None:
+        if self._open:
+            self._grow(len(text))
+            self._open[-1].texts.append(text)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > LARGEST_RECORD:
+            raise self._refused(
+                "TOO_LARGE",
+                f"the record that begins on line {self._line} has more than {LARGEST_RECORD >> 20} million characters",
+                "Is the option row_tag right? It names the element of one row.",
+            )
+
+    def _doctype(self, *_: Any) -> None:
+        raise self._refused(
+            "FORBIDDEN_XML",
+            "a document type declaration (DOCTYPE), which is never read: it may define entities that expand without "
+            "end or name other files",
+            "Deliver the document without it.",
+        )
+
+    def _refused(self, code: str, message: str, hint: str) -> Refusal:
+        return Place(self._shown, self._parser.CurrentLineNumber, "line").refusal(code, message, hint)
+
+
+def _local(name: str) -> str:
+    """Return a name without its prefix."""
+    return name.rpartition(":")[2]

@@ -1,0 +1,209 @@
+"""First rows and columns of CSV and JSON lines files.
+
+CSV is read by the standard library's reader, which preserves ``007``.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from elevata.core import strict_json
+from elevata.core.words import counted
+from loader.domain.refusals import Refusal
+from loader.domain.sampling import Value
+from loader.records import content
+from loader.records.content import unpacked
+from loader.records.values import Number, header_names, text_of
+from metadata.domain.source_formats import ReadingOptions, columns_of
+
+ROWS = 2_000
+# Characters of one file; a file whose first rows are longer is sampled by fewer rows.
+MOST_CHARACTERS = 16_000_000
+_DELIMITERS = (",", ";", "\t", "|")
+
+Rows = tuple[list[str], list[list[Value]], bool]
+
+
+def guess_delimiter(path: Path, encoding: str) -> str:
+    """Return the delimiter that is most frequent in the first line; a comma if there is none."""
+    with _opened(path, encoding) as stream:
+        line = next(_lines(stream, path, encoding), "")
+    return max(_DELIMITERS, key=line.count) if any(sign in line for sign in _DELIMITERS) else ","
+
+
+def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
+    """Return names, rows of text, and whether these are all. Raise Refusal as a load would."""
+    encoding = options.get("encoding") or "UTF-8"
+    quote = options.get("quote", '"')
+    escape = options.get("escape", quote)
+    dialect: dict[str, Any] = {"delimiter": options.get("delimiter") or ",", "strict": True}
+    if not quote:
+        dialect |= {"quoting": csv.QUOTE_NONE}
+    elif escape == quote:
+        dialect |= {"quotechar": quote}
+    else:
+        dialect |= {"quotechar": quote, "escapechar": escape or None, "doublequote": False}
+    nulls = nulls_of(options, empty_is_null=True)
+    with _opened(path, encoding) as stream:
+        try:
+            reader = csv.reader(_lines(stream, path, encoding), **dialect)
+            records = (record for record in reader if record)
+            header = next(records, None)
+            if header is None:
+                raise empty(path)
+            named = options.get("header", True)
+            names = (
+                list(header_names(path.name, header)) if named else [f"column_{n}" for n in range(1, len(header) + 1)]
+            )
+            found: list[list[Value]] = [] if named else [_values(header, nulls)]
+            for record in records:
+                if len(record) != len(names):
+                    raise _ragged(path, reader.line_num, record, names, dialect["delimiter"])
+                if len(found) == rows:
+                    return names, found, False
+                found.append(_values(record, nulls))
+        except csv.Error as error:
+            raise Refusal(
+                "UNREADABLE_ROW",
+                f"{path.name}, line {reader.line_num}: {error}",
+                file=path.name,
+                row=reader.line_num,
+                hint="A quote may not be closed, or another sign may be the quote: correct how the file is read.",
+            ) from error
+    return names, found, True
+
+
+def read_fixed_width(path: Path, options: ReadingOptions, rows: int = ROWS) -> Rows:
+    """Return names, rows of text, and whether these are all. Raise Refusal as a load would."""
+    positions = columns_of(options.columns)
+    last = max(end for _, _, end in positions)
+    found: list[list[Value]] = []
+    with _opened(path, options.encoding) as stream:
+        for number, text in enumerate(_lines(stream, path, options.encoding), start=1):
+            line = text.rstrip("\r\n")
+            if not line:
+                continue
+            if len(found) == rows:
+                return [name for name, _, _ in positions], found, False
+            if len(line) < last and not options.short_lines:
+                raise Refusal(
+                    "RAGGED_ROW",
+                    f"{path.name}, line {number}: it ends before its last column does, at {last}",
+                    file=path.name,
+                    row=number,
+                    samples=(line[:80],),
+                    hint="Correct the option columns, or set short_lines if blanks at the end of lines are left out.",
+                )
+            found.append([line[start - 1 : end].strip(" ") for _, start, end in positions])
+    return [name for name, _, _ in positions], found, True
+
+
+def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tuple[list[str], list[dict], bool]:
+    """Return keys in order of appearance, objects by key, and whether these are all. Raise Refusal as a load would.
+
+    Text stays ``str``; ``is_number`` distinguishes numbers from it.
+    """
+    found: list[dict[str, Any]] = []
+    names: dict[str, None] = {}
+    nulls = nulls_of(options, empty_is_null=False)
+    with _opened(path, "UTF-8") as stream:
+        for number, line in enumerate(_lines(stream, path, "UTF-8"), start=1):
+            if not line.strip():
+                continue
+            if len(found) == rows:
+                return list(names), found, False
+            described = _object(path, number, line)
+            found.append({name: None if text_of(value) in nulls else value for name, value in described.items()})
+            names.update(dict.fromkeys(found[-1]))
+    if not found:
+        raise empty(path)
+    return list(names), found, True
+
+
+def _opened(path: Path, encoding: str) -> TextIO:
+    try:
+        return io.TextIOWrapper(unpacked(path.open("rb"), path.name), encoding=encoding, newline="")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _lines(stream: TextIO, path: Path, encoding: str) -> Iterator[str]:
+    """Yield lines until too much was read. The BOM is removed from the first one."""
+    taken = 0
+    try:
+        while taken < MOST_CHARACTERS and (line := stream.readline(MOST_CHARACTERS)):
+            yield line.removeprefix("\ufeff") if taken == 0 else line
+            taken += len(line)
+    except UnicodeDecodeError as error:
+        raise Refusal(
+            "WRONG_ENCODING",
+            f"{path.name} is not {encoding}: the bytes {error.object[error.start : error.start + 4].hex(' ')} "
+            "are no character there",
+            file=path.name,
+            hint="Say the file's encoding above; windows-1252 and ISO-8859-1 are common.",
+        ) from None
+    except content.UNREADABLE as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> Refusal:
+    return content.unreadable(path.name, getattr(error, "strerror", None) or str(error))
+
+
+def nulls_of(options: dict[str, Any], *, empty_is_null: bool) -> frozenset[str]:
+    """Return the texts that mean NULL."""
+    empty = [""] if options.get("empty_is_null", empty_is_null) else []
+    return frozenset([*empty, *([options["null_string"]] if options.get("null_string") else [])])
+
+
+def _values(record: list[str], nulls: frozenset[str]) -> list[Value]:
+    return [None if value in nulls else value for value in record]
+
+
+def empty(path: Path) -> Refusal:
+    return Refusal(
+        "EMPTY_FILE",
+        f"{path.name} is empty: it has nothing that would name its columns",
+        file=path.name,
+        hint="A delivery without rows still names its columns in its first line.",
+    )
+
+
+def _ragged(path: Path, line: int, record: list[str], names: list[str], delimiter: str) -> Refusal:
+    other = next((sign for sign in _DELIMITERS if sign != delimiter and len(names) == 1 and sign in names[0]), "")
+    hint = "A field that holds the delimiter or a line end must be in quotes. Is the delimiter right?"
+    if other:
+        hint = f"The header has {other!r} in it: is that the delimiter?"
+    return Refusal(
+        "RAGGED_ROW",
+        f"{path.name}, line {line}: {counted(len(record), 'field')}, where the header has {len(names)}",
+        file=path.name,
+        row=line,
+        samples=(delimiter.join(record)[:80],),
+        hint=hint,
+    )
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        found = strict_json.loads(line, parse_int=Number, parse_float=Number)
+    except strict_json.BadJson as error:
+        message = str(error)
+    else:
+        if isinstance(found, dict):
+            return found
+        message = "it is no object"
+    raise Refusal(
+        "BAD_JSON",
+        f"{path.name}, line {number}: not one JSON object ({message})",
+        file=path.name,
+        row=number,
+        samples=(line.strip()[:80],),
+        hint="JSON lines hold one object per line, from { to }.",
+    )
+
+
+# The csv module refuses fields above 128 kB by default; a description may well be longer.
+csv.field_size_limit(io.DEFAULT_BUFFER_SIZE * 256)

@@ -1,0 +1,197 @@
+"""CSV: header records read before Spark reads the files, and Spark's reader.
+
+Spark drops a header without checking it. Files are grouped by the order of their columns and united by name.
+"""
+
+import csv
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.domain.refusals import Refusal
+from loader.records.values import header_names
+from loader.spark.sources.files import DeliveredFile, beginning
+from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
+from metadata.domain.source_formats import ReadingOptions
+
+RECORD = "\ue000record"  # the same while reading, where a JSON key could have any usual name
+
+# A field this long means a quote that is never closed. Reading on would fill the memory.
+_LONGEST_FIELD = 16_000_000  # characters
+# Replaces an empty field without quotes, to distinguish it from a quoted one; it occurs in no delivery.
+_ABSENT = "\ue000absent\ue000"
+
+
+class CsvFormat(FileFormat):
+    """CSV in any dialect of the options."""
+
+    has_lines = spans_lines = is_decoded = True
+    malformed = (
+        "RAGGED_ROW",
+        "another number of fields than the {count} expected",
+        "A field that holds the delimiter or a line end must be in quotes, and each quote be closed.",
+    )
+
+    def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        options = delivered.options
+        layouts: dict[tuple, list[DeliveredFile]] = {}
+        begins: dict[str, Beginning] = {}
+        for file in delivered.files:
+            begin = begins[file.path] = read_beginning(delivered.spark, file, options)
+            if options.header:
+                names = header_names(file.shown, begin.fields)
+            else:
+                names = contract or tuple(f"column_{place}" for place, _ in enumerate(begin.fields, start=1))
+            layouts.setdefault((names, begin.separator), []).append(file)
+        groups = tuple(Group(tuple(files), names, separator) for (names, separator), files in layouts.items())
+        everything = tuple(dict.fromkeys(name for group in groups for name in group.names))
+        return Layout(
+            everything,
+            tuple(T.StringType() for _ in everything),
+            groups,
+            _missing(groups, everything),
+            {path: begin.lines if options.header else 0 for path, begin in begins.items()},
+        )
+
+    def rows(self, opened: Opened, group: Group) -> Rows:
+        # By place, for a header may hold any text.
+        fields = [f"f{place}" for place, _ in enumerate(group.names)]
+        schema = T.StructType([T.StructField(name, T.StringType()) for name in (*fields, RECORD)])
+        reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=RECORD)
+        frame = reader.options(**reading_options(opened.options, group.separator)).csv(group.patterns)
+        frame, values = _values(frame, fields, group.separator)
+        values = [nulls_read(value, opened.options, empty=False) for value in values]
+        return Rows(frame, dict(zip(group.names, values, strict=True)), F.col(RECORD))
+
+
+def _missing(groups: tuple[Group, ...], names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the files that lack a column, by column."""
+    missing: dict[str, tuple[str, ...]] = {}
+    for group in groups:
+        for name in names:
+            if name not in group.names:
+                missing[name] = (*missing.get(name, ()), *(file.shown for file in group.files))
+    return missing
+
+
+def _values(frame: DataFrame, fields: list[str], separator: str | None) -> tuple[DataFrame, list[Column]]:
+    """Return the fields without the CR of a CR LF line end.
+
+    Spark gets LF as line end, so that a CR LF inside quotes is preserved and one file may contain both
+    kinds. The CR is then the end of the last field, or a blank line.
+    """
+    values = [F.col(field) for field in fields]
+    if separator != "\n":
+        return frame, values
+    last = values[-1]
+    blank = (last == "\r") if len(fields) == 1 else (F.col(RECORD) == "")
+    without = F.when(last != "\r", F.left(last, F.char_length(last) - 1))
+    ended = F.when(F.endswith(last, F.lit("\r")), without).otherwise(last)
+    return frame.where(~F.coalesce(blank, F.lit(False))), [*values[:-1], ended]
+
+
+def reading_options(options: ReadingOptions, separator: str | None) -> dict[str, str]:
+    """Return the options of Spark's CSV reader; without a separator Spark detects the line end."""
+    said = {
+        "header": str(options.header).lower(),
+        "sep": options.delimiter,
+        "quote": options.quote,
+        "escape": options.escape,
+        "encoding": options.encoding,
+        "multiLine": "true",
+        "maxCharsPerColumn": str(_LONGEST_FIELD),
+        "nullValue": "" if options.empty_is_null else _ABSENT,
+        "emptyValue": "",
+    }
+    return said | ({"lineSep": separator} if separator else {})
+
+
+# First record of a file: column names and line separator.
+
+
+_USUAL_HEADER, _LONGEST_HEADER = 1 << 14, 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """``fields`` of the first record, the number of ``lines`` before its end, and the separator for Spark.
+
+    ``separator`` is None if blank lines precede the first record: only Spark's own detection works then.
+    """
+
+    fields: tuple[str, ...]
+    lines: int
+    separator: str | None
+
+
+def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOptions) -> Beginning:
+    """Return the file's first record that is not blank; without one, no fields.
+
+    Raises Refusal WRONG_ENCODING, or UNREADABLE_HEADER if the record does not end.
+    """
+    for size in (_USUAL_HEADER, _LONGEST_HEADER):
+        raw = beginning(spark, file, size)
+        text = raw.decode(options.encoding, errors="replace").removeprefix("\ufeff")
+        lines = list(StringIO(text, newline=""))
+        try:
+            fields, taken = _first_record(lines, options)
+        except csv.Error as error:
+            if len(raw) == size < _LONGEST_HEADER:
+                continue
+            raise _unreadable_header(file, error) from error
+        if taken < len(lines) or len(raw) < size:
+            break
+    if any("\ufffd" in field for field in fields):
+        _check_decodes(raw, file, options)
+    blank_before = bool(lines) and not lines[0].strip("\r\n")
+    ended_by_cr = bool(fields) and lines[taken - 1].endswith("\r")
+    separator = None if blank_before else "\r" if ended_by_cr else "\n"
+    return Beginning(tuple(fields), taken, separator)
+
+
+def _first_record(lines: list[str], options: ReadingOptions) -> tuple[list[str], int]:
+    """Return the first record that is not blank, and the number of lines up to its end."""
+    dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
+    if not options.quote:
+        dialect |= {"quoting": csv.QUOTE_NONE}
+    elif options.escape == options.quote:
+        dialect |= {"quotechar": options.quote}
+    else:
+        dialect |= {"quotechar": options.quote, "escapechar": options.escape or None, "doublequote": False}
+    reader = csv.reader(lines, **dialect)
+    fields = next((record for record in reader if record), [])
+    return fields, reader.line_num
+
+
+def _unreadable_header(file: DeliveredFile, error: csv.Error) -> Refusal:
+    return Refusal(
+        "UNREADABLE_HEADER",
+        f"{file.shown}: the first record cannot be read: {error}",
+        file=file.shown,
+        row=1,
+        hint="A quote may not be closed.",
+    )
+
+
+def _check_decodes(raw: bytes, file: DeliveredFile, options: ReadingOptions) -> None:
+    """Raise Refusal WRONG_ENCODING if the header's bytes are invalid in the encoding.
+
+    A replacement character that the file itself contains is valid.
+    """
+    try:
+        raw.decode(options.encoding)
+    except UnicodeDecodeError as error:
+        if error.end == len(raw) in (_USUAL_HEADER, _LONGEST_HEADER):
+            return  # only cut in the middle of a character
+        raise Refusal(
+            "WRONG_ENCODING",
+            f"{file.shown}: the header is not {options.encoding}",
+            file=file.shown,
+            row=1,
+            samples=(raw[:80].decode(options.encoding, errors="replace"),),
+            hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
+        ) from error

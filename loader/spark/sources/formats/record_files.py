@@ -1,0 +1,72 @@
+"""Formats that are read record by record in Python, a file per task: JSON documents, XML, Excel workbooks.
+
+Each file is read twice: for its columns and refusals, and for its rows. What a task holds is limited by the format's
+own limits (``loader.records``).
+"""
+
+from pyspark import RDD
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.domain.refusals import Refusal
+from loader.records.content import too_large
+from loader.records.readers import LOCAL, FileReading
+from loader.spark.shipped_modules import ship_modules
+from loader.spark.sources.files import DeliveredFile
+from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
+
+_SCHEMA = T.StructType(
+    [
+        T.StructField("file", T.StringType()),
+        T.StructField("number", T.LongType()),
+        T.StructField("values", T.MapType(T.StringType(), T.StringType())),
+    ]
+)
+# Of an object store: the JVM reads such a file whole before a task gets it.
+_LARGEST_REMOTE = 64 << 20  # bytes
+_TASKS = 256
+
+
+class RecordFormat(FileFormat):
+    """Format of ``loader.records``; ``numbers`` says what its records' numbers count."""
+
+    def __init__(self, name: str, numbers: str):
+        self._name, self.numbers = name, numbers
+
+    def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        read = FileReading(self._name, delivered.options, contract)
+        found = _contents(delivered, delivered.files).map(read.summary).collect()
+        for refusal in (summary["refusal"] for summary in found if "refusal" in summary):
+            raise Refusal.from_json(refusal)
+        names = dict.fromkeys(name for summary in found for name in summary["names"])
+        is_empty = not any(summary["rows"] for summary in found)
+        first = tuple(name for name in contract if name in names or is_empty)
+        return Layout.of_text((*first, *(name for name in names if name not in first)), delivered.files)
+
+    def rows(self, opened: Opened, group: Group) -> Rows:
+        read = FileReading(self._name, opened.options, opened.names)
+        records = _contents(opened, group.files).flatMap(read.rows)
+        frame = opened.spark.createDataFrame(records, _SCHEMA, verifySchema=False)
+        values = {name: nulls_read(_value(name), opened.options) for name in group.names}
+        return Rows(frame, values, file=F.col("file"), order=F.col("number"))
+
+
+def _value(name: str) -> Column:
+    return F.try_element_at("values", F.lit(name))
+
+
+def _contents(delivered: Delivered, files: tuple[DeliveredFile, ...]) -> RDD:
+    """Return (path, content) of each file; a local file is opened by its task, and has no content here."""
+    spark = delivered.spark
+    ship_modules(spark.sparkContext)
+    if all(file.path.startswith(LOCAL) for file in files):
+        return spark.sparkContext.parallelize([(file.path, None) for file in files], min(len(files), _TASKS))
+    for file in files:
+        if file.size > _LARGEST_REMOTE:
+            raise too_large(
+                file.shown, f"it is more than {_LARGEST_REMOTE >> 20} MB on an object store", _LARGEST_REMOTE
+            )
+    paths = [file.pattern for file in files]
+    frame = spark.read.format("binaryFile").load(paths).select("path", "content")
+    return frame.rdd.map(lambda row: (row["path"], bytes(row["content"])))

@@ -1,0 +1,184 @@
+"""Opened delivery: its files, its columns, and the frame of its rows.
+
+In every format the frame has the columns ``d0`` … in the order of ``names``, and ``malformed``: the text of a record
+that cannot be read as one, else NULL. Text formats give text, the others their own types.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.spark.expressions import united
+from loader.spark.sources.files import DeliveredFile
+from metadata.domain.locations import Roots
+from metadata.domain.source_formats import ReadingOptions
+
+FILE, ORDER, MALFORMED = "file", "order", "malformed"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
+
+    ``paths`` are columns inside objects, of which each other column is a value of its own.
+    """
+
+    files: tuple[DeliveredFile, ...]
+    names: tuple[str, ...]
+    separator: str | None = None
+    paths: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> list[str]:
+        return [file.pattern for file in self.files]
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Files of a delivery and how they are read, before their columns are known."""
+
+    spark: SparkSession
+    name: str
+    location: str
+    roots: Roots
+    format: str
+    options: ReadingOptions
+    files: tuple[DeliveredFile, ...]
+
+    @property
+    def shown(self) -> str:
+        """Name of the delivery in messages: its first file, and the number of others."""
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return self.files[0].shown + more
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of a delivery, as its format finds them.
+
+    ``missing`` gives the files that lack a column, ``header_lines`` the lines before the first record by file path.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[T.DataType, ...]
+    groups: tuple[Group, ...]
+    missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    header_lines: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_text(cls, names: tuple[str, ...], files: tuple[DeliveredFile, ...], paths: tuple[str, ...] = ()) -> "Layout":
+        """Return the layout of files whose columns all are text and stand in each of them."""
+        return cls(
+            (*names, *paths), tuple(T.StringType() for _ in (*names, *paths)), (Group(files, names, paths=paths),)
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one group: a frame, the delivered values as expressions over it, and the places of its rows.
+
+    ``order`` increases along a file. Where it comes from Spark's reading, whole files have to be read.
+    """
+
+    frame: DataFrame
+    values: dict[str, Column]
+    malformed: Column | None = None
+    file: Column | None = None
+    order: Column | None = None
+
+
+class FileFormat:
+    """Reader of one format: the columns of a delivery's files, and their rows."""
+
+    # Values come as text.
+    is_text: ClassVar[bool] = True
+    # A record is a line, so that errors can name it; with ``spans_lines`` a value may contain line ends.
+    has_lines: ClassVar[bool] = False
+    spans_lines: ClassVar[bool] = False
+    # Java replaces bytes that are invalid in the source's encoding, and the checks look for its replacement.
+    is_decoded: ClassVar[bool] = False
+    # What a row's own number counts, where the format numbers rows itself: ``record`` or the spreadsheet's ``row``.
+    numbers: str = ""
+    # Refusal of a record that is malformed: code, finding, hint. ``{count}`` is the number of columns.
+    malformed: ClassVar[tuple[str, str, str]] = ("UNREADABLE_FILE", "no record", "Deliver the file again.")
+
+    def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        """Return the columns of the files; ``contract`` has the names that a load wants. Raise Refusal."""
+        raise NotImplementedError
+
+    def rows(self, opened: "Opened", group: Group) -> Rows:
+        """Return the rows of the files of one group."""
+        raise NotImplementedError
+
+    def own_types(self, opened: "Opened") -> dict[str, T.DataType]:
+        """Return the types that the notation of a text format implies, by column."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Opened(Delivered):
+    """Files and columns of an opened delivery, and the reader of its format."""
+
+    reader: FileFormat
+    names: tuple[str, ...]
+    types: tuple[T.DataType, ...]
+    groups: tuple[Group, ...]
+    missing: dict[str, tuple[str, ...]]
+    header_lines: dict[str, int]
+
+    @property
+    def is_text(self) -> bool:
+        return self.reader.is_text
+
+    def column(self, name: str) -> Column:
+        return F.col(f"d{self.names.index(name)}")
+
+    def type_of(self, name: str) -> T.DataType:
+        return self.types[self.names.index(name)]
+
+    def frame(self, *, numbered: bool = False) -> DataFrame:
+        """Return the rows; ``numbered`` adds ``file`` and ``order``, which increases along the file.
+
+        A numbered frame serves to locate errors. Persist it before selecting columns, and read it inside
+        ``loader.spark.sources.files.whole_files``.
+        """
+        return united([self._frame(group, numbered) for group in self.groups])
+
+    def _frame(self, group: Group, numbered: bool) -> DataFrame:
+        rows = self.reader.rows(self, group)
+        absent = F.lit(None).cast("string")
+        columns = [rows.values.get(name, absent).alias(f"d{place}") for place, name in enumerate(self.names)]
+        malformed = absent if rows.malformed is None else rows.malformed
+        places = []
+        if numbered:
+            file = F.col("_metadata.file_path") if rows.file is None else rows.file
+            order = F.monotonically_increasing_id() if rows.order is None else rows.order
+            places = [file.alias(FILE), order.alias(ORDER)]
+        return rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+
+
+def attribute(name: str) -> Column:
+    """Return the column of this exact name; a dot in it does not lead into a struct."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def paths_within(names: Iterable[str], contract: Iterable[str]) -> tuple[str, ...]:
+    """Return the contract's columns that are paths (``a.b``) into one of the delivered columns."""
+    known = set(names)
+    return tuple(name for name in contract if name not in known and name.partition(".")[0] in known and "." in name)
+
+
+def only_parents(paths: Iterable[str], contract: Iterable[str]) -> set[str]:
+    """Return the columns of which only paths are wanted."""
+    return {path.partition(".")[0] for path in paths}.difference(contract)
+
+
+def nulls_read(value: Column, options: ReadingOptions, *, empty: bool = True) -> Column:
+    """Return a text value with the texts that stand for NULL replaced; ``empty`` False leaves empty texts."""
+    if empty and options.empty_is_null:
+        value = F.nullif(value, F.lit(""))
+    return value if options.null_string is None else F.when(value != options.null_string, value)

@@ -1,0 +1,61 @@
+"""Checked reading options of a source, as a load needs them.
+
+``metadata.domain.source_formats`` has the table of options.
+"""
+
+from pyspark.sql import SparkSession
+
+from elevata.core.errors import MetadataError
+from loader.domain.refusals import Refusal
+from loader.spark.sources.files import JAVA_ERRORS
+from metadata.domain import source_formats
+from metadata.domain.source_formats import ReadingOptions
+
+# Character sets that Spark supports without the setting that enables all of Java's.
+_SPARK_CHARSETS = {"utf-8", "us-ascii", "iso-8859-1", "utf-16", "utf-16be", "utf-16le", "utf-32"}
+
+
+def checked_options(spark: SparkSession, name: str, format_name: str, given: dict) -> ReadingOptions:
+    """Return a source's checked options; raise Refusal UNKNOWN_FORMAT, UNKNOWN_OPTION or BAD_OPTION."""
+    if format_name not in source_formats.FILE_FORMATS:
+        raise Refusal(
+            "UNKNOWN_FORMAT",
+            f"{name}: there is no format {format_name}",
+            hint=f"Known are {', '.join(source_formats.FILE_FORMATS)}.",
+        )
+    known = source_formats.options_of(format_name)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise Refusal(
+            "UNKNOWN_OPTION",
+            f"{name}: a source of format {format_name} has no option {', '.join(unknown)}",
+            hint=f"Known are {', '.join(known)}.",
+        )
+    try:
+        options = ReadingOptions.of(format_name, given)
+    except MetadataError as problem:
+        raise Refusal("BAD_OPTION", f"{name}: {problem.field} {problem.message}", hint="Correct the option.") from None
+    _check_encoding(spark, name, options.encoding)
+    _check_zone(spark, name, options.timezone)
+    return options
+
+
+def _check_encoding(spark: SparkSession, name: str, encoding: str) -> None:
+    """Raise Refusal unless Java, which reads the rows, supports the character set too."""
+    try:
+        spark._jvm.java.nio.charset.Charset.forName(encoding)
+    except JAVA_ERRORS:
+        raise _bad(name, "encoding", encoding, "UTF-8, ISO-8859-1 and windows-1252 are common.") from None
+    if encoding.lower() not in _SPARK_CHARSETS:
+        spark.conf.set("spark.sql.legacy.javaCharsets", "true")
+
+
+def _check_zone(spark: SparkSession, name: str, zone: str) -> None:
+    try:
+        spark._jvm.java.time.ZoneId.of(zone)
+    except JAVA_ERRORS:
+        raise _bad(name, "timezone", zone, "Zones are named like Europe/Berlin, or +02:00.") from None
+
+
+def _bad(name: str, option: str, value: str, hint: str) -> Refusal:
+    return Refusal("BAD_OPTION", f"{name}: the option {option} cannot be {value!r}", hint=hint)

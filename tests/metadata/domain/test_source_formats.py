@@ -1,0 +1,85 @@
+"""Tables of formats and reading options: the check of options, the defaults, and the documentation."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.domain.source_formats import (
+    FORMATS,
+    NAMES,
+    OPTIONS,
+    ReadingOptions,
+    check_options,
+    format_of,
+    formats_table,
+    options_of,
+    options_table,
+)
+from metadata.models import SourceDataset
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "understand" / "file_formats.md"
+
+
+def test_the_page_has_the_tables_of_the_code():
+    text = PAGE.read_text(encoding="utf-8")
+    assert formats_table() in text, "the table of formats differs: print metadata.domain.source_formats.formats_table()"
+    assert options_table() in text, "the table of options differs: print metadata.domain.source_formats.options_table()"
+
+
+def test_the_model_has_the_same_formats():
+    assert tuple(SourceDataset.Format.values) == NAMES
+    assert tuple(SourceDataset.Format.labels) == tuple(entry.label for entry in FORMATS)
+
+
+def test_every_option_is_a_field_of_the_reading_options():
+    assert {option.name for option in OPTIONS} == {entry.name for entry in fields(ReadingOptions)}
+
+
+@pytest.mark.parametrize("format_name", NAMES)
+def test_every_default_is_a_value_of_its_option(format_name: str):
+    for option in options_of(format_name).values():
+        default = option.default_of(format_name)
+        assert default is None or option.kind.fits(default)
+
+
+def test_options_that_are_not_given_have_the_default_of_the_format():
+    assert ReadingOptions.of("csv", {"quote": "'"}).escape == "'"
+    assert ReadingOptions.of("csv", {}).empty_is_null
+    assert not ReadingOptions.of("jsonl", {}).empty_is_null
+
+
+@pytest.mark.parametrize(
+    ("format_name", "given", "field"),
+    [
+        ("parquet", {"delimiter": ";"}, "options.delimiter"),
+        ("csv", {"delimiter": ""}, "options.delimiter"),
+        ("csv", {"delimiter": "\n"}, "options.delimiter"),
+        ("csv", {"header": "yes"}, "options.header"),
+        ("csv", {"encoding": "klingon"}, "options.encoding"),
+        ("csv", {"null_string": "${env:HOME}"}, "options.null_string"),
+        ("csv", {"expected_files": True}, "options.expected_files"),
+        ("jsonl", {"timezone": "Europe/Atlantis"}, "options.timezone"),
+        ("csv", [], "options"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_its_field(format_name: str, given: dict, field: str):
+    with pytest.raises(MetadataError) as refused:
+        check_options(format_name, given)
+    assert (refused.value.code, refused.value.field) == ("bad_option", field)
+
+
+@pytest.mark.parametrize(
+    ("name", "format_name"),
+    [
+        ("a.CSV", "csv"),
+        ("a.tsv.gz", "csv"),
+        ("b.parquet", "parquet"),
+        ("a.jsonl.zst", "jsonl"),
+        ("gz", ""),
+        ("a.b", ""),
+    ],
+)
+def test_the_ending_of_a_file_indicates_its_format(name: str, format_name: str):
+    assert format_of(name) == format_name
