@@ -25,7 +25,7 @@ from loader.services.schedules import create_schedule, run_now, start_due
 from metadata.models import TargetDataset
 from tests.loader.services.test_maintenance_runs import command
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 AIRPORT = "rawcore.rc_air_airport"
 USE = {
