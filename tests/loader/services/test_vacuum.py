@@ -39,7 +39,7 @@ USE = {
 
 
 @pytest.fixture(autouse=True)
-def eve(db, monkeypatch):
+def eve(airports, monkeypatch):
     """Operator in whose name requests are made."""
     person = create_user(name="eve", roles=["operator", "editor"])
     with acting_as(person):
