@@ -15,6 +15,7 @@ __all__ = ["browser", "page"]
 pytest_plugins = [
     "tests.fixtures.jobs",
     "tests.fixtures.spark",
+    "tests.fixtures.static_files",
     "tests.fixtures.users",
     "tests.fixtures.warehouse",
 ]

@@ -23,6 +23,7 @@ from metadata.models import (
     TargetColumn,
     TargetDataset,
 )
+from tests.database.row_cache import remembered
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +42,7 @@ DESCRIBED = (
 
 @pytest.fixture
 def control() -> Control:
-    return fill(SMALL)
+    return remembered("small control database", lambda: fill(SMALL))
 
 
 def problems(row: models.Model) -> dict:

@@ -35,13 +35,14 @@ class Remembered:
 _REMEMBERED: dict[str, Remembered] = {}
 
 
-def remembered(name: str, make: Callable[[], Any]) -> Any:
+def remembered(name: str, make: Callable[[], Any], *, whatever: Collection[str] = ()) -> Any:
     """Return what ``make`` returns, with its rows written; ``name`` identifies it.
 
-    The return value must be copyable. Removed rows of append-only tables, and of tables without a primary key, are
+    ``whatever`` begins the names of tables that make no difference to it, and that it does not change. The return
+    value must be copyable. Removed rows of append-only tables, and of tables without a primary key, are
     not restored as such: there ``make`` runs each time.
     """
-    before = _all_rows()
+    before = _all_rows(whatever)
     known = _REMEMBERED.get(name)
     if known is not None and known.before == before:
         # Foreign keys are checked when the transaction ends, so the order of the tables does not matter.
@@ -57,7 +58,7 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
         cache.clear()  # values that another test derived from rows of the same times
         return deepcopy(known.made)
     made = make()
-    after = _all_rows()
+    after = _all_rows(whatever)
     added, removed = _without(after, before), _without(before, after)
     if _can_delete(removed):
         columns = {table: columns_of(table) for table in added.keys() | removed.keys()}
@@ -65,8 +66,10 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
     return made
 
 
-def _all_rows() -> dict[str, list[tuple]]:
-    return {table: rows_of(table) for table in tables_with_rows(all_tables())}
+def _all_rows(whatever: Collection[str]) -> dict[str, list[tuple]]:
+    """Return the rows by table, of all tables but those whose names begin so."""
+    asked = tuple(table for table in all_tables() if not table.startswith(tuple(whatever)))
+    return {table: rows_of(table) for table in tables_with_rows(asked)}
 
 
 def _without(rows: dict[str, list[tuple]], others: dict[str, list[tuple]]) -> dict[str, list[tuple]]:

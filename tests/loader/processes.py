@@ -64,12 +64,12 @@ def make_folder(folder: Path) -> None:
 class CommandServer:
     """A process that runs commands one after another in one data folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         with (folder / "commands.log").open("a") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("command_server.py"))],
                 cwd=settings.BASE_DIR,
-                env=environment(folder),
+                env=environment(folder) | variables,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

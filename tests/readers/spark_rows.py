@@ -16,6 +16,7 @@ spark = (
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "1")
     .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # as in tests/fixtures/spark.py
     .getOrCreate()
 )
 for statement in Path(sys.argv[2]).read_text().split(";\n"):

@@ -17,6 +17,7 @@ spark = (
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "1")
     .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # as in tests/fixtures/spark.py
     .getOrCreate()
 )
 tables = json.loads(Path(sys.argv[1]).read_text())

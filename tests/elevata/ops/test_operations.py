@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from django.core.management import get_commands, load_command_class
 
 from elevata.bootstrap.places import ROOT
 from elevata.ops import metrics
+from tests.loader.processes import CommandServer, make_folder
 from tests.services.process import free_port
 
 DOC = (ROOT / "docs" / "operate" / "operations.md").read_text()
@@ -165,15 +167,30 @@ def manage(words: str) -> str:
     return f"{shlex.quote(sys.executable)} {ROOT}/manage.py {words}"
 
 
-@pytest.fixture
-def own_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Create a database for this test on the session's PostgreSQL server; programs find it by variables."""
+@pytest.fixture(scope="module")
+def migrated() -> Iterator[str]:
+    """Create a migrated database on the session's PostgreSQL server; return its name."""
     import psycopg
 
     url = os.environ["DATABASE_URL"]
     with psycopg.connect(url, autocommit=True) as server:
-        server.execute("DROP DATABASE IF EXISTS operations")
-        server.execute("CREATE DATABASE operations")
+        server.execute("CREATE DATABASE migrated")
+    place = {"DATABASE_URL": re.sub(r"/\w+$", "/migrated", url)}
+    command = [sys.executable, "manage.py", "migrate", "--noinput", "-v", "0"]
+    subprocess.run(command, cwd=ROOT, env={**surroundings(), **place}, check=True)
+    yield "migrated"
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("DROP DATABASE migrated WITH (FORCE)")
+
+
+@pytest.fixture
+def own_database(migrated: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Create a database for this test, with tables and without users; programs find it by variables."""
+    import psycopg
+
+    url = os.environ["DATABASE_URL"]
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE operations TEMPLATE {migrated}")
         info = server.info
         place = {"PGHOST": info.host, "PGPORT": str(info.port), "PGUSER": info.user}
     for name, value in place.items():
@@ -192,12 +209,34 @@ def in_own(block: str) -> str:
 CREATE = "create_user {name} --role editor --password analytical-engine-7"
 
 
+@pytest.fixture
+def commands(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Return a function that runs a command in one process with the others, in an installation of its own."""
+    folder = tmp_path / "data"
+    make_folder(folder)
+    server: list[CommandServer] = []
+
+    def run(words: str, *, fails: bool = False) -> str:
+        if not server:
+            server.append(CommandServer(folder, **place()))
+        done = server[0].run(*shlex.split(words), seconds=180)
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def place() -> dict[str, str]:
+        url = os.environ.get("DATABASE_URL", "")
+        return {"DATABASE_URL": url} if url.endswith("/operations") else {}
+
+    yield run
+    for one in server:
+        one.stop()
+
+
 @pytest.mark.services
 def test_a_postgresql_that_is_restored_as_the_page_says_has_its_chain_and_its_triggers(
     shell: Callable[..., str], own_database: None
 ) -> None:
     place = os.environ["DATABASE_URL"]
-    shell(manage("migrate --noinput -v 0"))
     shell(manage(CREATE.format(name="ada")))
     (back_up,) = [block for block in blocks("Back up") if "pg_dump" in block]
     (put_back,) = blocks("Restore")
@@ -215,12 +254,14 @@ def test_a_postgresql_that_is_restored_as_the_page_says_has_its_chain_and_its_tr
 
 
 @pytest.mark.services
-def test_backup_and_restore_take_postgresql_too(shell: Callable[..., str], own_database: None) -> None:
-    shell(manage("migrate --noinput -v 0"))
-    shell(manage(CREATE.format(name="ada")))
-    shell(manage("backup backups/control"))
-    shell(manage(CREATE.format(name="eve")))
-    assert "the chain holds" in shell(manage("restore backups/control"))
+def test_backup_and_restore_take_postgresql_too(
+    own_database: None, commands: Callable[..., str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "backups" / "control"
+    commands(CREATE.format(name="ada"))
+    commands(f"backup {copy}")
+    commands(CREATE.format(name="eve"))
+    assert "the chain holds" in commands(f"restore {copy}")
     import psycopg
 
     with psycopg.connect(os.environ["DATABASE_URL"]) as database:
@@ -233,16 +274,13 @@ def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_sqlite_database_is_backed_up_and_restored(
-    shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    in_files(monkeypatch)
-    shell(manage("migrate --noinput -v 0"))
-    shell(manage(CREATE.format(name="ada")))
-    shell(manage("backup backups/control"))
-    shell(manage(CREATE.format(name="eve")))
-    assert "the chain holds" in shell(manage("restore backups/control"))
-    assert "restored from control" in shell(manage("verify_audit"))
+def test_a_sqlite_database_is_backed_up_and_restored(commands: Callable[..., str], tmp_path: Path) -> None:
+    copy = tmp_path / "backups" / "control"
+    commands(CREATE.format(name="ada"))
+    commands(f"backup {copy}")
+    commands(CREATE.format(name="eve"))
+    assert "the chain holds" in commands(f"restore {copy}")
+    assert "restored from control" in commands("verify_audit")
     import sqlite3
 
     # A connection that stays open would write its pages into the copy that is put back below.
@@ -251,17 +289,19 @@ def test_a_sqlite_database_is_backed_up_and_restored(
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             database.execute("DELETE FROM audit_changelogentry")
     # A copy that was put back beside the product is not accounted for until somebody says so.
-    shell(manage(CREATE.format(name="zoe")))
+    commands(CREATE.format(name="zoe"))
     database = tmp_path / "data" / "control.sqlite3"
-    shell(f"rm -f {database}-wal {database}-shm && cp backups/control {database}")
-    assert "and this chain has no such link" in shell(manage("verify_audit"), fails=True)
-    shell(manage("accept_chain --reason copied"))
-    assert "intact" in shell(manage("verify_audit"))
+    for beside in ("-wal", "-shm"):
+        database.with_name(database.name + beside).unlink(missing_ok=True)
+    shutil.copyfile(copy, database)
+    assert "and this chain has no such link" in commands("verify_audit", fails=True)
+    commands("accept_chain --reason copied")
+    assert "intact" in commands("verify_audit")
     # A copy that was altered, or that is there already, is refused.
-    assert "is there already" in shell(manage("backup backups/control"), fails=True)
-    with (tmp_path / "work" / "backups" / "control").open("ab") as copy:
-        copy.write(b"x")
-    assert "SHA-256 differs" in shell(manage("restore backups/control"), fails=True)
+    assert "is there already" in commands(f"backup {copy}", fails=True)
+    with copy.open("ab") as file:
+        file.write(b"x")
+    assert "SHA-256 differs" in commands(f"restore {copy}", fails=True)
 
 
 def test_an_installation_set_up_as_the_page_says_has_nothing_to_find_fault_with(
@@ -298,7 +338,7 @@ def test_the_web_is_started_as_the_page_says(
 ) -> None:
     """Check Gunicorn's two processes: healthy, not ready without a worker, shared metrics, JSON logs."""
     in_files(monkeypatch)
-    shell(manage("migrate --noinput -v 0"))
+    make_folder(tmp_path / "data")
     typed = next(line for line in LINES if line.startswith(".venv/bin/gunicorn"))
     port = free_port()
     words = shlex.split(typed.replace("127.0.0.1:8000", f"127.0.0.1:{port}"))

@@ -16,7 +16,7 @@ from loader.management import run_command
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import perform_read
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 FINE = {"table_version": 3, "rawcore_version": 2, "versions": 28863, "findings": [], "rawcore_behind": False}
 OVERLAP = {

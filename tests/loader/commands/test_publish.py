@@ -17,7 +17,7 @@ from tests.loader.airports import target
 from tests.loader.services.test_executions import asked, olga, work
 from tests.loader.services.test_load_work import perform, queued
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 CORE, STAGE = "rawcore.rc_air_airport", "stage.stg_air_airport"
 DOWN = {"code": "CATALOG_DOWN", "message": "the catalog thrift://m:9083 does not answer", "hint": "start it"}

@@ -65,7 +65,6 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
     assert pruned.rawcore_keys() == whole.rawcore_keys()
 
 
-@pytest.mark.public_commits
 def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS | {"op": "string"}, policy={"input": "cdc", "time": "t", "op": "op"})
 

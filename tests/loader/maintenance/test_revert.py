@@ -80,7 +80,6 @@ def killing(*_args, **_more):
     raise Killed
 
 
-@pytest.mark.public_commits
 @pytest.mark.parametrize("place", ["event_log", by_night("rawcore")])
 @pytest.mark.parametrize("healed_by", [by_night("the revert again"), "the next load"])
 def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):

@@ -23,8 +23,7 @@ LONG_AGO = time.time() - 90 * 24 * 3600
 def item(spark, tmp_path):
     """Return a dataset that two loads have written, whose tables promise nothing to readers of former files."""
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=POLICY)
-    for day, value in ((0, "a"), (1, "b")):
-        assert item.load([{"id": n, "v": value} for n in range(5)], at=DAY[day])[0] == "succeeded"
+    item.given(*(([{"id": n, "v": value} for n in range(5)], DAY[day]) for day, value in ((0, "a"), (1, "b"))))
     for table in tables(item):
         properties = "'delta.deletedFileRetentionDuration' = 'interval 0 hours'"
         table.spark.sql(f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ({properties})")

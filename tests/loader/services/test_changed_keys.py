@@ -14,7 +14,7 @@ from metadata.services.targets import create_target_column
 from tests.loader.airports import target
 from tests.loader.services.test_load_work import perform, queued, row
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
 

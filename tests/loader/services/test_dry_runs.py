@@ -25,7 +25,7 @@ from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.services.test_load_work import perform, queued, wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

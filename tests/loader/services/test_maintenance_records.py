@@ -25,7 +25,7 @@ from loader.services.load_work import perform_load_run
 from loader.services.maintenance_runs import request_history_batch, request_prune, request_revert
 from metadata.models import TargetDataset
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 AIRPORT = "rawcore.rc_air_airport"
 WHY = "the source sent test data"

@@ -37,8 +37,8 @@ WHY = "the source sent test data"
 
 
 @pytest.fixture
-def eve(db):
-    """Operator whose token the commands use."""
+def eve(airports):
+    """Operator whose token the commands use. She comes after the metadata, which are then restored as rows."""
     person = create_user(name="eve", roles=["operator", "editor"])
     with acting_as(person):
         yield person

@@ -25,7 +25,7 @@ from loader.services.schedules import create_schedule, run_now, start_due
 from metadata.models import TargetDataset
 from tests.loader.services.test_maintenance_runs import command
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 AIRPORT = "rawcore.rc_air_airport"
 USE = {
@@ -39,7 +39,7 @@ USE = {
 
 
 @pytest.fixture(autouse=True)
-def eve(db, monkeypatch):
+def eve(airports, monkeypatch):
     """Operator in whose name requests are made."""
     person = create_user(name="eve", roles=["operator", "editor"])
     with acting_as(person):

@@ -6,13 +6,16 @@ from loader.domain.historization.history import DELETED
 from loader.domain.manifest import ReadManifest
 from loader.spark.reads import read
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset
 
 pytestmark = pytest.mark.spark
 DAY = [f"2024-01-0{day}T00:00:00+00:00" for day in range(1, 5)]
 
 
-@pytest.mark.parametrize("policy", [{}, {"deletes": TOMBSTONE}], ids=["deletes close", "deletes leave a tombstone"])
+@pytest.mark.parametrize(
+    "policy", [by_night({}, id="deletes close"), pytest.param({"deletes": TOMBSTONE}, id="deletes leave a tombstone")]
+)
 def test_a_run_is_told_as_inserted_updated_deleted_and_came_back(spark, tmp_path, policy):
     item = Dataset(spark, tmp_path, policy=policy)
     item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])

@@ -1,5 +1,6 @@
 """Tests that metadata exported and imported elsewhere exports the same bytes again."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from metadata.services.yaml_files import dump_yaml, parse_yaml
 from tests.metadata.domain.test_types import data_types
 
 pytestmark = pytest.mark.django_db
+
+EXAMPLES = 60 if os.environ.get("ELEVATA_EXAMPLES") == "night" else 12
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 NAME = st.from_regex(r"[a-z][a-z0-9_]{0,7}", fullmatch=True).filter(lambda name: not name.endswith("_hist"))
@@ -157,7 +160,7 @@ def exported(folder: Path) -> dict[str, str]:
     return {str(p.relative_to(folder)): p.read_text("utf-8") for p in folder.rglob("*.yaml")}
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(systems=SYSTEMS)
 def test_an_import_of_an_export_exports_the_same_bytes(systems: list, tmp_path_factory: pytest.TempPathFactory) -> None:
     first, second = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")

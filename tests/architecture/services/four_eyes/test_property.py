@@ -52,7 +52,7 @@ from tests.architecture.world import Warehouse, make_world, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
-BY_DAY = 80
+BY_DAY = 40
 EXAMPLES = int(os.environ.get("ELEVATA_FOUR_EYES_EXAMPLES", BY_DAY))
 # Most steps are several deeds. Nights try longer sequences.
 STEPS = 8 if EXAMPLES == BY_DAY else 12

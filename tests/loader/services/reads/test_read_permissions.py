@@ -17,7 +17,7 @@ from loader.services.reads.read_permissions import sensitive_keys
 from loader.services.reads.read_requests import perform_read, read_manifest, request_read
 from tests.loader.airports import target
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 NAME = "rawcore.rc_air_airport"
 ANSWER = {"columns": ["icao", "name"], "rows": [["EDDF", "Frankfurt"]], "table_version": 3, "truncated": False}

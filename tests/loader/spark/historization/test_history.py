@@ -25,9 +25,8 @@ def versions(dataset: Dataset) -> list[tuple]:
     return [(row["id"], row["v"], row["started"], row["ended"], row["state"]) for row in dataset.history()]
 
 
-@pytest.mark.public_commits
 def test_a_snapshot_opens_changes_closes_and_reopens_versions(item):
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
     item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], at=DAY[1])
     status, event = item.load([{"id": 1, "v": "A"}, {"id": 2, "v": "b"}, {"id": 4, "v": "d"}], at=DAY[2])
 
@@ -270,7 +269,6 @@ def test_stable_keys_name_the_folders(item):
     assert (item.folder / "warehouse" / stable("hist", "item") / "_delta_log").is_dir()
 
 
-@pytest.mark.public_commits
 @pytest.mark.parametrize("historize", [True, by_night(False)])
 def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkeypatch, historize):
     """Three loads: a file with deletion marks gets more, and a file without remaining rows is removed."""
@@ -331,7 +329,6 @@ def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
     assert event["counts"]["reappeared"] == 1
 
 
-@pytest.mark.public_commits
 @pytest.mark.parametrize("large", [False, by_night(True)])
 def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_path, monkeypatch, large):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}

@@ -5,7 +5,7 @@ import pytest
 from pyarrow import parquet
 
 from loader.spark.historization.history_files import INCOMING
-from tests.fixtures.spark import held_in_memory
+from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.histories import Kept
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
@@ -59,7 +59,7 @@ def shown(item):
     return sorted((r["id"], r["v"], r["n"] and str(r["n"]), r["s"][:10], r["e"][:10], r["a"]) for r in rows.collect())
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [by_night(False), True])
 def test_csv_is_taken_as_it_says(spark, item, packed):
     before = held_in_memory(spark)
     how = {"compression": "zstd"} if packed else {}

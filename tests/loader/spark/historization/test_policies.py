@@ -160,8 +160,9 @@ def test_batch_files_are_kept_as_the_reference_keeps_them(spark, tmp_path_factor
         both.apply(batch(n, content))
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("commit_path")
-@pytest.mark.parametrize("horizon", [pytest.param(None, marks=pytest.mark.nightly), 3])
+@pytest.mark.parametrize("horizon", [None, 3])
 @BUDGET
 @given(data=st.data())
 def test_the_order_of_arrival_does_not_matter_on_spark_either(spark, tmp_path_factory, horizon, data):

@@ -8,6 +8,7 @@ from loader.domain.reference import ReferenceEngine
 from loader.spark.historization.invariants import check
 from loader.spark.replay import SparkEngine
 from metadata.domain.history_policy import HistoryPolicy
+from tests.fixtures.spark import by_night
 from tests.loader.histories import Kept
 from tests.loader.reference.test_properties import batch, seen
 
@@ -25,13 +26,16 @@ STORY = (
     (V, [(1, "z", "u2", 12), (2, "x", "u9", 12)]),
     (A, [(1, "x", "late", 7), (3, "y", "u3", 12)]),
 )
+# All columns tracked after one, rows that are late, and columns that are not tracked any more.
+SHORT = (STORY[0], STORY[3], STORY[4])
 
 
-def test_the_engine_keeps_a_history_right_through_changes_of_what_is_tracked(spark, tmp_path):
+@pytest.mark.parametrize("story", [pytest.param(SHORT, id="short"), by_night(STORY, id="long")])
+def test_the_engine_keeps_a_history_right_through_changes_of_what_is_tracked(spark, tmp_path, story):
     described = {"id": "changes", "keys": ["id"], "columns": COLUMNS, "policy": EFFECTIVE | A}
     reference = ReferenceEngine(described)
     engine = SparkEngine(spark, str(tmp_path), reference.table.header)
-    for n, (tracked, rows) in enumerate(STORY):
+    for n, (tracked, rows) in enumerate(story):
         one = batch(n, [dict(zip(COLUMNS, row, strict=True)) for row in rows])
         for table in (reference, engine):
             table.change_policy(HistoryPolicy.from_dict(EFFECTIVE | tracked))

@@ -5,17 +5,10 @@ import pytest
 from loader.spark.replay import replay
 from loader.spark.tables.commits import PUBLIC
 from tests.fixtures.spark import use_path
-from tests.loader.spark.historization.test_policies import CONTRACT, CONTRACT_BY_DAY, OWN
-from tests.loader.spark.historization.test_unmarked_rows import BATCHES, FILE_BATCHES
+from tests.loader.spark.historization.test_policies import CONTRACT, OWN
+from tests.loader.spark.historization.test_unmarked_rows import BATCHES, EACH_WAY, FILE_BATCHES
 
 pytestmark = pytest.mark.spark
-
-# A snapshot with tombstones, a late row and batch files: each is written in another way.
-BY_DAY = {
-    "snap-dbt-tombstone-delete-rerun-reinsert-delete",
-    "eff-late-event-splits-history",
-    "fivetran-doc-diagram-mixed-files",
-}
 
 
 def take_every_table_for_a_large_one(patch: pytest.MonkeyPatch) -> None:
@@ -29,13 +22,14 @@ def outcomes(spark, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         use_path(patch, PUBLIC)
         take_every_table_for_a_large_one(patch)
-        found = replay(spark, str(tmp_path_factory.mktemp("public")), [case for case in CONTRACT if case.id in BY_DAY])
+        found = replay(
+            spark, str(tmp_path_factory.mktemp("public")), [case for case in CONTRACT if case.id in EACH_WAY]
+        )
     return {outcome.id: outcome for outcome in found}
 
 
-@pytest.mark.parametrize("case", sorted(BY_DAY))
+@pytest.mark.parametrize("case", sorted(EACH_WAY))
 def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
-    assert case in CONTRACT_BY_DAY
     assert outcomes[case].message == ""
 
 

@@ -1,4 +1,8 @@
-"""Feed loads: each file is loaded once, whatever the control database records."""
+"""Feed loads: each file is loaded once, whatever the control database records.
+
+Which files a run reads is decided without Spark (tests/loader/domain/test_feeds.py): where a test is about that
+alone, it runs by night.
+"""
 
 import json
 from dataclasses import replace
@@ -69,6 +73,7 @@ def test_each_file_is_loaded_once_and_a_run_without_new_files_says_so(feed):
     assert feed.values() == [(1, "a"), (2, "b"), (3, "c")]
 
 
+@pytest.mark.nightly
 def test_a_file_that_changed_after_it_was_loaded_is_refused_and_nothing_is_touched(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
@@ -78,6 +83,7 @@ def test_a_file_that_changed_after_it_was_loaded_is_refused_and_nothing_is_touch
     assert (feed.raw(), feed.values()) == ([("a", "r1")], [(1, "a")])
 
 
+@pytest.mark.nightly
 def test_a_location_that_names_one_file_is_read_again_when_it_was_replaced(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0, feed.place / "a.jsonl")
@@ -103,7 +109,6 @@ def test_a_run_that_died_after_raw_is_repeated_without_doubling_it(feed, monkeyp
     assert (feed.raw(), feed.values()) == ([("a", "r1"), ("late", "r2")], [(1, "a"), (2, "late")])
 
 
-@pytest.mark.public_commits
 def test_files_of_a_run_that_the_history_refused_come_with_the_next_run_and_leave_no_rows_in_raw(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
@@ -116,6 +121,7 @@ def test_files_of_a_run_that_the_history_refused_come_with_the_next_run_and_leav
     assert feed.values() == [(1, "a"), (2, "corrected")]
 
 
+@pytest.mark.nightly
 def test_after_a_restore_of_the_control_database_raw_is_not_doubled(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
@@ -133,7 +139,7 @@ def test_after_a_restore_of_the_control_database_raw_is_not_doubled(feed):
 
 def test_what_was_loaded_is_known_after_the_log_was_cleaned_and_the_table_compacted(feed):
     table = feed.table(feed.tables()[0])
-    for number in range(3):
+    for number in range(2):
         feed.put(f"{number}.jsonl", (number, f"v{number}", number))
         feed.run(f"r{number}", number)
     feed.spark.sql(f"OPTIMIZE {table.sql_name}")
@@ -146,7 +152,7 @@ def test_what_was_loaded_is_known_after_the_log_was_cleaned_and_the_table_compac
             path.unlink()
     log.clearCache()
     assert feed.run("r9", 5)[1]["counts"]["files"] == 0
-    assert [run for _, run in feed.raw()] == ["r0", "r1", "r2"]
+    assert [run for _, run in feed.raw()] == ["r0", "r1"]
 
 
 class Second(Folder):
@@ -157,6 +163,7 @@ class Second(Folder):
         return replace(super().state, key=stable("second"), name="rc_t_second", history_key=stable("second history"))
 
 
+@pytest.mark.nightly
 def test_a_history_that_joins_later_gets_the_files_that_were_loaded_before(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)

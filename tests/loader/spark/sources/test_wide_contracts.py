@@ -42,7 +42,7 @@ def wide(tmp_path):
 
 
 def test_folds_of_thousands_of_columns_are_shallow(spark):
-    frame = spark.range(3)
+    frame = spark.range(0, 3, 1, numPartitions=1)
     conditions = [F.col("id") == place for place in range(600)]
     found = frame.select(
         any_of(conditions).alias("any"), all_of(conditions).alias("all"), total([F.col("id")] * 600).alias("total")

@@ -65,10 +65,11 @@ def open_keys(item: Dataset) -> list[int]:
 @pytest.mark.parametrize(
     "statement",
     [
-        "DELETE FROM {table} WHERE id = 3",
-        "INSERT INTO {table} SELECT * FROM {table} WHERE id = 3 AND version_ended_at IS NOT NULL",
+        pytest.param("DELETE FROM {table} WHERE id = 3", id="deletes"),
+        by_night(
+            "INSERT INTO {table} SELECT * FROM {table} WHERE id = 3 AND version_ended_at IS NOT NULL", id="appends"
+        ),
     ],
-    ids=["deletes", "appends"],
 )
 def test_a_commit_on_the_history_between_comparison_and_commit_doubles_nothing(item, before, statement):
     item.given((ROWS, DAY[0]), ([*ROWS[:3], *CHANGED[3:]], DAY[1]))
@@ -119,7 +120,6 @@ def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
     assert item.current() == CHANGED
 
 
-@pytest.mark.public_commits
 def test_a_history_that_moves_at_every_comparison_is_refused_and_left_alone(item, before):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)
@@ -148,7 +148,7 @@ def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
     assert open_keys(item) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("which", ["history_spec", "rawcore_spec"])
+@pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
 def test_a_change_by_another_writer_before_a_load_is_named_once_and_doubles_nothing(item, monkeypatch, which):
     """Uses the method for large tables, which writes changed rows only."""
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", 0)
@@ -189,7 +189,7 @@ def incomplete(table: DeltaTable) -> None:
         ("history_spec", outdated),
         by_night("history_spec", incomplete),
         by_night("rawcore_spec", outdated),
-        ("rawcore_spec", incomplete),
+        by_night("rawcore_spec", incomplete),
     ],
 )
 def test_a_wrong_checksum_of_a_table_doubles_nothing(item, spark, damage, which):
@@ -290,7 +290,7 @@ def findings(feed: Dataset) -> list[str]:
 THIRD = [{"id": 1, "v": "c", "valid_from": DAY[2]}]
 
 
-@pytest.mark.parametrize("statement", ["RESTORE", "DELETE FROM {table} WHERE id = 1"])
+@pytest.mark.parametrize("statement", ["RESTORE", by_night("DELETE FROM {table} WHERE id = 1")])
 def test_an_event_log_that_another_writer_changed_is_refused_until_it_is_back(feed, statement):
     log = event_log(feed)
     as_left = log.version()
@@ -385,6 +385,7 @@ def accepted(item: Dataset, **changes) -> dict:
     return {"counts": counts, **house.tables[item.history_spec.qualified_name]}
 
 
+@pytest.mark.nightly
 def test_a_restored_history_that_is_accepted_is_loaded_on(item):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)
