@@ -1,8 +1,8 @@
 """Change policy: rules, severities and required approvals of an environment.
 
-Each rule is a small function that returns whether it applies to an operation. Code and text are stable; the
-severity comes from the environment's policy set. Exactly one rule decides each operation, except those that touch
-metadata only: the first in ``RULES`` that applies.
+Each rule is a small function that returns whether it applies to an operation. Codes and texts are stable; severities
+come from the environment's policy set. The first rule in ``RULES`` that applies decides on an operation. Operations
+that change only metadata have no rule.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,13 +20,13 @@ ALLOW, APPROVE, BLOCK = "allow", "needs_approval", "block"
 SEVERITIES = (ALLOW, APPROVE, BLOCK)
 _DECISIONS = {ALLOW: ops.ALLOWED, APPROVE: ops.NEEDS_APPROVAL, BLOCK: ops.BLOCKED}
 
-# Risks of a report, from the mildest: all allowed, something to review, something lost.
+# Risks of a report, the lowest first: all operations allowed, some to review, some that lose data.
 SAFE, REVIEW, DESTRUCTIVE = "safe", "review", "destructive"
 RISKS = (SAFE, REVIEW, DESTRUCTIVE)
 
 FLAGS = ("drop_columns", "drop_history_columns", "drop_tables", "type_alter")
 
-# Findings of the planner that an operation's kind does not show.
+# Codes that the planner gives to operations whose kind alone does not determine the rule.
 POSSIBLE_RENAME, KEY_CHANGE, NOT_NULL = "POSSIBLE_RENAME", "KEY_CHANGE", "NOT_NULL"
 HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
 HISTORY_RESUMED = "HISTORY_RESUMED"
@@ -37,11 +37,11 @@ FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NA
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule of the change policy: ``text`` explains such an operation, ``fix`` how to proceed if it is blocked.
+    """Rule of the change policy. ``text`` explains the operation, ``fix`` is the alternative if it is blocked.
 
-    ``flag`` names the allow-flag that turns blocking into approval. ``later``: reports were approved before the
-    rule existed; while it has its default severity, no stored policy set contains it, and those reports stay up to
-    date.
+    ``flag`` is the setting that turns blocking into approval. ``later`` marks a rule that was added after reports
+    had been approved: with its default severity it is left out of stored policy sets, so that those reports stay up
+    to date.
     """
 
     code: str
@@ -143,9 +143,9 @@ def begins_a_history_key_anew(operation: Operation) -> bool:
     flag="type_alter",
 )
 def retypes_a_column(operation: Operation) -> bool:
-    # A view that has a history: it stores no rows, so no stored value can fail to fit.
-    of_view = operation.code == HISTORY_DIFFERS
-    return (operation.op == ops.RETYPE_COLUMN and not of_view) or operation.code == RETYPE_COLUMN
+    # A view with a history stores no rows, so no stored value can be of the wrong type.
+    is_view = operation.code == HISTORY_DIFFERS
+    return (operation.op == ops.RETYPE_COLUMN and not is_view) or operation.code == RETYPE_COLUMN
 
 
 @_rule("REBUILD_TABLE", APPROVE, "the table is rewritten, because Delta has no ALTER for it", "keep the types")
@@ -267,10 +267,12 @@ def _needs() -> dict[str, Need]:
 class PolicySet:
     """Policy set of an environment.
 
-    ``severities`` by rule code, for every rule. ``approvals`` by risk: how many users must approve, and of which
-    role (empty: any that may approve). ``approver_may_execute``: whether an approver may also execute.
-    ``automatic_safe_changes``: whether loads execute pending operations that are all safe. ``readers``: engines that
-    must be able to read every table (``steps.features``).
+    Attributes:
+        severities: severity of each rule, by code.
+        approvals: number of approvals and the approvers' role (empty: any), by risk.
+        approver_may_execute: an approver may also execute the report.
+        automatic_safe_changes: loads execute pending operations if all are safe.
+        readers: engines that must be able to read every table (``architecture.domain.steps.features``).
     """
 
     severities: Mapping[str, str] = field(default_factory=lambda: {rule.code: rule.severity for rule in RULES})
@@ -281,7 +283,10 @@ class PolicySet:
 
     @classmethod
     def of_flags(cls, flags: Mapping[str, bool], readers: str = SPARK) -> "PolicySet":
-        """Return the defaults, with approval instead of blocking per allow-flag. PolicyProblem for unknown flags."""
+        """Return the defaults, with approval instead of blocking for each flag that is set.
+
+        Raises PolicyProblem for an unknown flag.
+        """
         for name in flags:
             if name not in FLAGS:
                 raise PolicyProblem(name, f"is not known; known are {', '.join(FLAGS)}")
@@ -293,11 +298,11 @@ class PolicySet:
         return self.severities[code]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all choices, so that each of them changes a fingerprint; later rules only if not default."""
-        unsaid = {(rule.code, rule.severity) for rule in RULES if rule.later}
+        """Return all choices, so that each changes a fingerprint. ``later`` rules are included only if not default."""
+        omitted = {(rule.code, rule.severity) for rule in RULES if rule.later}
         return {
             "severities": {
-                code: severity for code, severity in sorted(self.severities.items()) if (code, severity) not in unsaid
+                code: severity for code, severity in sorted(self.severities.items()) if (code, severity) not in omitted
             },
             "approvals": {
                 risk: {"count": self.approvals[risk].count, "role": self.approvals[risk].role} for risk in RISKS
@@ -309,7 +314,10 @@ class PolicySet:
 
     @classmethod
     def from_json(cls, document: Any, defaults: "PolicySet | None" = None) -> "PolicySet":
-        """Return the set that ``as_json`` wrote, a partial one over ``defaults``. PolicyProblem for unknown fields."""
+        """Return the policy set of a document by ``as_json``. Missing fields are taken from ``defaults``.
+
+        Raises PolicyProblem for an unknown field.
+        """
         defaults = defaults or cls()
         known = ("severities", "approvals", "approver_may_execute", "automatic_safe_changes", "readers")
         for name in _mapping(document, "policy"):
@@ -367,12 +375,12 @@ def _approvals(value: Any) -> dict[str, Need]:
     return needs
 
 
-# --- comparing ---------------------------------------------------------------------------------
+# --- comparison --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Loosening:
-    """Loosened choice of a policy; ``before`` and ``after`` in words."""
+    """Loosened choice of a policy set; ``before`` and ``after`` are texts."""
 
     choice: str
     before: str
@@ -383,10 +391,10 @@ class Loosening:
 
 
 def loosened(before: PolicySet, after: PolicySet) -> tuple[Loosening, ...]:
-    """Return every choice of ``after`` that lets through more than ``before``; empty if it is at least as strict.
+    """Return the choices of ``after`` that are looser than in ``before``; empty if it is at least as strict.
 
-    A higher severity counts as looser where it lowers the approvals: an allowed operation needs those of safe
-    reports, one that needs approval those of reports to review.
+    A higher severity is looser if fewer approvals are needed: an allowed operation needs those of safe reports, an
+    operation that needs approval those of reports to review.
     """
     loosenings = []
     for rule in RULES:
@@ -418,7 +426,7 @@ def _in_words(need: Need) -> str:
 
 
 def rule_for(operation: Operation) -> Rule:
-    """Return the rule that decides an operation. Raise LookupError for operations that touch metadata only."""
+    """Return the rule that decides on an operation. Raise LookupError for an operation that changes only metadata."""
     for rule in RULES:
         if rule.applies(operation):
             return rule

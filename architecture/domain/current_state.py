@@ -1,7 +1,7 @@
 """Current datasets and tables, and their drift from the applied state.
 
-Of a state file the tables follow from its datasets. Of a warehouse the structure is observed, and applied state
-adds the identity of the columns and the logic that filled them. Both have the same form, so there is one planner.
+The tables of a state file are derived from its datasets. The tables of a warehouse are observed; applied state adds
+the columns' identity and the logic that filled them. Both have the same form, so one planner serves both.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,14 +17,14 @@ from metadata.domain import naming
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 from metadata.domain.types import parse, stored_type
 
-_DESCRIBED = (BUSINESS_KEY, ATTRIBUTE, FOREIGN_KEY)
+_DATA_ROLES = (BUSINESS_KEY, ATTRIBUTE, FOREIGN_KEY)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, or a view, with its columns; inactive ones are retired: there, but not filled any more.
+    """Table or view with its columns. Inactive columns are retired: they exist, but are no longer filled.
 
-    ``features`` are those of an observed table (``steps.features``).
+    ``features`` are the features of an observed table (``architecture.domain.steps.features``).
     """
 
     schema: str
@@ -40,7 +40,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Placed:
-    """Dataset (flat) with its tables. ``missing`` names sides that were applied but not observed.
+    """Dataset (flat) with its tables. ``missing`` lists the sides (base, history) that were applied but not observed.
 
     ``followed`` is the last logic of a history that is retained but no longer loaded; None if it is unknown.
     """
@@ -53,20 +53,20 @@ class Placed:
 
     @property
     def keeps_history(self) -> bool:
-        """Return True if a history is compared and written; a history that is only retained does not count."""
+        """Return True if loads write the history; a history that is only retained does not count."""
         return self.history is not None and self.state.historize and self.state.materialization == "table"
 
 
 @dataclass(frozen=True)
 class CurrentState:
-    """State that a report starts from. ``observed`` is True for a warehouse, False for a file."""
+    """State from which a report starts. ``observed`` is True for a warehouse, False for a state file."""
 
     datasets: tuple[Placed, ...] = ()
     observed: bool = False
 
     @classmethod
     def of_state(cls, state: ArchitectureState) -> "CurrentState":
-        """Return the current state that a state file describes."""
+        """Return the current state in a state file."""
         return cls(tuple(described(dataset) for dataset in state.datasets))
 
     @classmethod
@@ -79,9 +79,10 @@ class CurrentState:
     ) -> "CurrentState":
         """Return the state of a warehouse: ``observed`` tables by stable key, ``applied`` states of its datasets.
 
-        A table whose dataset was never applied is identified by ``desired``; its logic is taken as desired, since
-        no applied logic is stored. So is a dropped dataset whose history was retained. Other tables are left out,
-        and dropped tables count as absent. ``followed`` is the last logic of the retained histories, by their keys.
+        A table without an applied dataset is identified by ``desired``, which also supplies its logic, because no
+        applied logic is stored. The same holds for a dropped dataset whose history was retained. Other tables are
+        left out, and dropped tables count as absent. ``followed`` is the last logic of the retained histories, by
+        their keys.
         """
         desired = tuple(desired)
         observed = {key: table for key, table in observed.items() if not table.dropped}
@@ -92,18 +93,21 @@ class CurrentState:
                 retained = dataset.key not in observed or dataset.history_key in (followed or ())
                 known[dataset.key] = (replace(flat(dataset), historize=dataset.historize and not retained), False)
         wanted = {dataset.key: flat(dataset) for dataset in desired}
-        placed = [_observed(state, is_applied, observed, wanted.get(key)) for key, (state, is_applied) in known.items()]
+        placed = [
+            _observed_dataset(state, is_applied, observed, wanted.get(key))
+            for key, (state, is_applied) in known.items()
+        ]
         if followed:
             placed = [_with_followed(dataset, followed, wanted.get(dataset.state.key)) for dataset in placed]
         return cls(tuple(sorted(placed, key=lambda dataset: dataset.state.key)), observed=True)
 
     def place(self, dataset: DatasetState) -> Placed:
-        """Return a desired dataset with its tables, of the same kind (file or warehouse) as the current ones."""
+        """Return a desired dataset with its tables, in the form of the current ones (file or warehouse)."""
         return in_warehouse(flat(dataset)) if self.observed else described(dataset)
 
 
 def described(dataset: DatasetState) -> Placed:
-    """Return a dataset of a state file, whose columns are its tables' columns."""
+    """Return a dataset of a state file with its tables, which have the dataset's columns."""
     dataset = flat(dataset)
     view = dataset.materialization == "view"
     base = Table(dataset.schema, dataset.name, dataset.columns, view)
@@ -113,7 +117,7 @@ def described(dataset: DatasetState) -> Placed:
 
 
 def in_warehouse(dataset: DatasetState) -> Placed:
-    """Return a desired dataset (flat) with its tables as they would be created, technical columns included."""
+    """Return a desired dataset (flat) with its tables as they would be created, including technical columns."""
     if dataset.materialization == "view":
         return described(dataset)
     tables = {table.kind: table for table in tables_of(replace(dataset, active=True, hash_version=1))}
@@ -123,7 +127,7 @@ def in_warehouse(dataset: DatasetState) -> Placed:
 
 
 def _table(dataset: DatasetState, spec: TableSpec) -> Table:
-    technical = tuple(_technical(column) for column in spec.columns if column.purpose not in _DESCRIBED)
+    technical = tuple(_technical(column) for column in spec.columns if column.purpose not in _DATA_ROLES)
     return Table(spec.schema, spec.name, (*dataset.columns, *technical))
 
 
@@ -134,30 +138,29 @@ def _technical(column: ColumnSpec) -> ColumnState:
 # --- observed --------------------------------------------------------------------------------
 
 
-def _observed(
+def _observed_dataset(
     state: DatasetState, is_applied: bool, observed: Mapping[str, ObservedTable], desired: DatasetState | None
 ) -> Placed:
-    """Return ``state`` with the observed structure. A view has no table, but may have the history of a former table."""
+    """Return the dataset with its observed tables. A view has no base table, but may have a former table's history."""
     is_view = state.materialization == "view"
     base = observed.get(state.key)
     history_key = state.history_key or (desired.history_key if desired else None)
     history = observed.get(history_key) if history_key else None
     if is_view and history is None:
         return described(state)
-    expected = in_warehouse(replace(_with_history_key(state, desired), materialization="table"))
-    own = expected.history or expected.base
-    found_history = _seen(history, own, retired=True) if history else None
+    expected = in_warehouse(replace(_with_history(state, desired), materialization="table"))
+    history_table = _observed_table(history, expected.history or expected.base, retired=True) if history else None
     if is_view:
-        return replace(described(state), history=found_history)
+        return replace(described(state), history=history_table)
     missing = tuple(
         side
         for side, table, was in (("base", base, state.active), ("history", history, state.active and state.historize))
         if is_applied and was and table is None
     )
-    found_base = _seen(base, expected.base, retired=False) if base else None
-    if found_base:
-        state = replace(state, schema=found_base.schema, name=found_base.name)
-    return Placed(state, found_base, found_history, missing)
+    base_table = _observed_table(base, expected.base, retired=False) if base else None
+    if base_table:
+        state = replace(state, schema=base_table.schema, name=base_table.name)
+    return Placed(state, base_table, history_table, missing)
 
 
 def _with_followed(placed: Placed, followed: Mapping[str, DatasetState], desired: DatasetState | None) -> Placed:
@@ -165,22 +168,22 @@ def _with_followed(placed: Placed, followed: Mapping[str, DatasetState], desired
     return replace(placed, followed=followed.get(key or ""))
 
 
-def _with_history_key(state: DatasetState, desired: DatasetState | None) -> DatasetState:
-    """Return columns with the technical columns of a retained history under the history's key."""
+def _with_history(state: DatasetState, desired: DatasetState | None) -> DatasetState:
+    """Return the state as historized, if it can have a history: the tables then include a retained history."""
     key = state.history_key or (desired.history_key if desired else None)
-    can = key is not None and state.layer != "raw"
-    return replace(state, history_key=key, historize=True) if can else replace(state, historize=False)
+    possible = key is not None and state.layer != "raw"
+    return replace(state, history_key=key, historize=True) if possible else replace(state, historize=False)
 
 
-def _seen(table: ObservedTable, expected: Table, *, retired: bool) -> Table:
-    """Return the observed columns with their applied attributes, matched by stable key and then by name.
+def _observed_table(table: ObservedTable, expected: Table, *, retired: bool) -> Table:
+    """Return the observed table with the applied attributes of its columns, matched by stable key, then by name.
 
-    Unmatched columns of a history are retired ones; those of a base table are unexpected.
+    Columns without a match are retired in a history (``retired``), and unexpected in a base table.
     """
     schema, _, name = table.qualified_name.partition(".")
     by_key = {column.key: column for column in expected.columns}
-    named = {column.key for column in table.columns if column.key in by_key}
-    by_name = {column.name.lower(): column for column in expected.columns if column.key not in named}
+    matched = {column.key for column in table.columns if column.key in by_key}
+    by_name = {column.name.lower(): column for column in expected.columns if column.key not in matched}
     columns = []
     for column in table.columns:
         known = by_key.get(column.key or "")
@@ -196,12 +199,12 @@ def _seen(table: ObservedTable, expected: Table, *, retired: bool) -> Table:
 
 @lru_cache(maxsize=4096)
 def _type_of(known: str, observed: str) -> str:
-    """Return the described type where it is stored as observed: uuid and json are observed as string."""
+    """Return the known type if it is stored as the observed one: uuid and json are observed as string."""
     parsed = parse(observed)
     return known if stored_type(parse(known)) == stored_type(parsed) else str(parsed)
 
 
-# Drift: per dataset *in sync*, *drifted* with the differences, or *unknown* (never applied, or never observed).
+# Drift of each dataset: *in sync*, *drifted* with the differences, or *unknown* (never applied, or never observed).
 # Retired columns and wider types of a history are no drift.
 
 
@@ -210,9 +213,10 @@ IN_SYNC, DRIFTED, UNKNOWN = "in_sync", "drifted", "unknown"
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of kind table_missing, table_name, column_missing, column_name, column_type or column_unexpected.
+    """Difference between an applied and an observed table.
 
-    ``applied`` and ``observed`` are names or types, empty where there is none.
+    ``what`` is table_missing, table_name, column_missing, column_name, column_type or column_unexpected. ``applied``
+    and ``observed`` are names or types, empty if there is none.
     """
 
     table: str
@@ -232,7 +236,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class DatasetDrift:
-    """Drift of one dataset; ``reason`` explains why it is unknown, or in sync although no dataset owns it."""
+    """Drift of one dataset. ``reason`` explains an unknown status, or a table in sync that belongs to no dataset."""
 
     key: str
     dataset: str
@@ -249,27 +253,27 @@ class DatasetDrift:
 
 
 def drift(applied: Iterable[DatasetState], observed: Mapping[str, ObservedTable] | None) -> tuple[DatasetDrift, ...]:
-    """Return the drift of every applied dataset and of every observed table without one, by name.
+    """Return the drift of all applied datasets and of all observed tables without one, ordered by name.
 
-    ``observed`` by stable key; None if the warehouse was never observed.
+    ``observed`` are the tables by stable key; None if the warehouse was never observed.
     """
-    drifts, accounted = [], set()
+    drifts, applied_keys = [], set()
     if observed is not None:
         observed = {key: table for key, table in observed.items() if not table.dropped}
     for dataset in map(flat, applied):
-        accounted |= {dataset.key, dataset.history_key}
+        applied_keys |= {dataset.key, dataset.history_key}
         if observed is None:
             drifts.append(_unknown(dataset.key, dataset.qualified_name, "the warehouse was not scanned yet"))
         else:
             differences = tuple(_differences(dataset, observed))
             status = DRIFTED if differences else IN_SYNC
             drifts.append(DatasetDrift(dataset.key, dataset.qualified_name, status, differences))
-    drifts += _strangers({key: table for key, table in (observed or {}).items() if key not in accounted})
+    drifts += _unowned_tables({key: table for key, table in (observed or {}).items() if key not in applied_keys})
     return tuple(sorted(drifts, key=lambda drift: (drift.dataset, drift.key)))
 
 
-def _strangers(tables: Mapping[str, ObservedTable]) -> Iterable[DatasetDrift]:
-    """Return the drift of tables that no applied dataset owns. A retained history of a removed dataset is in sync."""
+def _unowned_tables(tables: Mapping[str, ObservedTable]) -> Iterable[DatasetDrift]:
+    """Yield the drift of tables without an applied dataset. A retained history of a removed dataset is in sync."""
     retained = kept_histories(tables)
     for key, table in tables.items():
         name = table.qualified_name
@@ -289,12 +293,12 @@ def _differences(dataset: DatasetState, observed: Mapping[str, ObservedTable]) -
     if dataset.materialization == "view" or not dataset.active:
         return
     expected = in_warehouse(dataset)
-    yield from _of_table(expected.base, observed.get(dataset.key), history=False)
+    yield from _table_differences(expected.base, observed.get(dataset.key), history=False)
     if expected.history is not None:
-        yield from _of_table(expected.history, observed.get(dataset.history_key or ""), history=True)
+        yield from _table_differences(expected.history, observed.get(dataset.history_key or ""), history=True)
 
 
-def _of_table(expected: Table, table: ObservedTable | None, *, history: bool) -> Iterable[Difference]:
+def _table_differences(expected: Table, table: ObservedTable | None, *, history: bool) -> Iterable[Difference]:
     name = expected.qualified_name
     if table is None:
         yield Difference(name, "table_missing", applied=name)
@@ -303,27 +307,24 @@ def _of_table(expected: Table, table: ObservedTable | None, *, history: bool) ->
         yield Difference(name, "table_name", applied=name, observed=table.qualified_name)
     by_key = {column.key: column for column in table.columns if column.key}
     by_name = {column.name.lower(): column for column in table.columns}
-    seen = set()
+    matched = set()
     for column in expected.columns:
         actual = by_key.get(column.key) or by_name.get(column.name.lower())
         if actual is None:
             if column.active:
                 yield Difference(name, "column_missing", column.name, applied=column.type)
             continue
-        seen.add(actual.name)
+        matched.add(actual.name)
         if column.active and actual.name != column.name:
             yield Difference(name, "column_name", column.name, column.name, actual.name)
         if column.active and _differs(column.type, actual.type, history=history):
             yield Difference(name, "column_type", column.name, column.type, actual.type)
     if not history:
         for column in table.columns:
-            if column.name not in seen:
+            if column.name not in matched:
                 yield Difference(name, "column_unexpected", column.name, observed=column.type)
 
 
 def _differs(applied: str, observed: str, *, history: bool) -> bool:
-    described, actual = parse(applied), stored_type(parse(observed))
-    return stored_type(described) != actual and not (history and classify_types(described, actual).widens)
-
-
-# Desired, applied and observed structure; how two of them are compared for drift.
+    expected, actual = parse(applied), stored_type(parse(observed))
+    return stored_type(expected) != actual and not (history and classify_types(expected, actual).widens)

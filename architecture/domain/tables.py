@@ -1,8 +1,8 @@
-"""Physical tables, and SQL of the views over histories.
+"""Physical tables, and the SQL of views over histories.
 
-A table is known by its stable key (also its folder in the warehouse), a column by its own.
-Technical columns have stable keys too, derived from the table's key and their purpose, so that
-they follow a rename of their table.
+Tables and columns are identified by stable keys; a table's key is also the name of its folder in the warehouse. The
+stable key of a technical column is derived from the table's key and the column's purpose, so a rename of the table
+does not change it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,11 +46,10 @@ OPEN, CLOSED, DELETED = "open", "closed", "deleted"
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """Column of a physical table. ``type`` is a metadata type (``decimal(10,2)``), not Spark's.
+    """Column of a physical table. ``type`` is a metadata type (``decimal(10,2)``), not a Spark type.
 
     ``purpose`` is one of entity_key, history_key, business_key, attribute, foreign_key, row_hash, run_id,
-    loaded_at; in a history also those of its profile (``metadata.domain.history_columns``), in an event log
-    event_at, event_own, event_kind, event_columns, sequence.
+    loaded_at; in histories and event logs also the purposes in ``metadata.domain.history_columns``.
 
     ``hash_of`` are the parts of a hashed key: (name of a part in the hash, stable key of the column with its
     value). A foreign key is NULL if one of them is.
@@ -66,10 +65,9 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table that should exist. ``kind`` is raw, rawcore, history or memory.
+    """Desired table. ``kind`` is raw, rawcore, history or event_log.
 
-    ``owner`` is the key of the dataset it follows from, where that is not its own: of a history and
-    its memory the base dataset's.
+    ``owner`` is set for a history and its event log: the key of the base dataset.
     """
 
     key: str
@@ -112,10 +110,10 @@ class ObservedColumn:
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """Table as its Delta log has it; ``version`` is the log's newest version.
+    """Table as recorded in its Delta log; ``version`` is the newest version of the log.
 
-    ``dropped`` is a table that is not in the catalog any more and whose files remain: it counts as absent until it
-    is published again or replaced.
+    A ``dropped`` table is no longer in the catalog, but its files remain. It counts as absent until it is published
+    again or replaced.
     """
 
     key: str
@@ -128,7 +126,7 @@ class ObservedTable:
 
     @cached_property
     def as_stored(self) -> tuple[ObservedColumn, ...]:
-        """Return columns as steps compare them: names, keys, and the warehouse's types."""
+        """Return the columns as steps compare them: names, keys and stored types."""
         return tuple(ObservedColumn(column.name, stored(column.type), key=column.key) for column in self.columns)
 
 
@@ -139,14 +137,14 @@ def stored(type_: str) -> str:
 
 
 def kept_histories(strangers: Mapping[str, ObservedTable]) -> frozenset[str]:
-    """Return histories and event logs that outlived their base table, of tables without a dataset, by key."""
+    """Return the keys of histories and event logs without a base table. ``strangers`` are tables without a dataset."""
     names = {key: table.qualified_name.lower() for key, table in strangers.items()}
     bases = {name for name in names.values() if naming.base_name(name) == name}
     return frozenset(key for key, name in names.items() if naming.base_name(name) not in bases)
 
 
 def technical_key(table_key: str, purpose: str) -> str:
-    """Return the stable key of a technical column, which is the same in every installation."""
+    """Return the stable key of a technical column; it is the same in every installation."""
     return str(uuid5(UUID(table_key), purpose))
 
 
@@ -180,7 +178,7 @@ def raw_table(dataset: DatasetState) -> TableSpec:
     return TableSpec(dataset.key, dataset.schema, dataset.name, "raw", delivered + _load_columns(dataset.key))
 
 
-def _described_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:
+def _data_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:
     described = tuple(
         ColumnSpec(column.key, column.name, column.type, purpose, True)
         for purpose, columns in (("business_key", dataset.business_key), ("attribute", dataset.attributes))
@@ -200,7 +198,7 @@ def _described_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:
 
 
 def rawcore_table(dataset: DatasetState) -> TableSpec:
-    """Return the rawcore table: current truth, one row per business key."""
+    """Return the rawcore table: current rows, one per business key."""
     key = dataset.key
     return TableSpec(
         key,
@@ -209,7 +207,7 @@ def rawcore_table(dataset: DatasetState) -> TableSpec:
         "rawcore",
         (
             _entity_key(key, dataset),
-            *_described_columns(dataset),
+            *_data_columns(dataset),
             _technical(key, "row_hash", "row_hash", "string"),
             *_load_columns(key),
         ),
@@ -217,7 +215,7 @@ def rawcore_table(dataset: DatasetState) -> TableSpec:
 
 
 def history_table(dataset: DatasetState) -> TableSpec:
-    """Return the history table: versions of the rows of ``dataset``, computed from it and never described itself."""
+    """Return the history table of ``dataset``: versions of its rows. It is derived and has no metadata of its own."""
     if dataset.history_key is None:
         raise ValueError(f"{dataset.qualified_name} has no history dataset")
     key, policy = dataset.history_key, HistoryPolicy.from_dict(dataset.history_policy)
@@ -230,7 +228,7 @@ def history_table(dataset: DatasetState) -> TableSpec:
         (
             _history_key(key, layout_of(policy).history_key.format(table=dataset.name)),
             _entity_key(key, dataset),
-            *_described_columns(dataset),
+            *_data_columns(dataset),
             _technical(key, "row_hash", "row_hash", "string"),
             *(_technical(key, purpose, name, type_) for purpose, name, type_ in own),
         ),
@@ -244,17 +242,17 @@ def version_time_type(dataset: DatasetState, policy: HistoryPolicy) -> str:
 
 
 def event_log_table(dataset: DatasetState) -> TableSpec | None:
-    """Return the event log of a dataset whose rows carry their own time; None for others.
+    """Return the event log of a dataset whose rows have a time of their own; None for others.
 
-    Versions are not enough: an event that changed nothing, or the delete of an unknown key, affects a later late
-    row (rule 11).
+    Versions do not record an event that changed nothing, or the delete of an unknown key. Both affect rows that
+    arrive late (rule 11).
     """
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     if dataset.history_key is None or policy.time == LOAD_TIME or policy.input == BATCH_FILES:
         return None
     key = event_log_key(dataset.history_key)
     dated = version_time_type(dataset, policy)
-    described = tuple(column for column in _described_columns(dataset) if column.purpose != "foreign_key")
+    described = tuple(column for column in _data_columns(dataset) if column.purpose != "foreign_key")
     return TableSpec(
         key,
         dataset.schema,
@@ -271,7 +269,7 @@ def event_log_table(dataset: DatasetState) -> TableSpec | None:
 
 
 def event_log_key(history_key: str) -> str:
-    """Return the stable key of a history's event log, which is the same in every installation."""
+    """Return the stable key of a history's event log; it is the same in every installation."""
     return technical_key(history_key, "event_log")
 
 
@@ -288,8 +286,8 @@ def tables_of(dataset: DatasetState) -> tuple[TableSpec, ...]:
 
 
 # SQL of the objects published over a history table: views and one table function. They store no rows, and each
-# statement replaces the former object. All of them follow from the history's own columns. Names come quoted from
-# ``metadata.domain.naming``; no other user text becomes SQL.
+# statement replaces the former object. All are derived from the history's columns. The only user text in them are
+# quoted names.
 
 
 # High end dates in place of NULL: the last value of each type.
@@ -299,10 +297,10 @@ _HIGH_NUMBERS = {BIGINT: 2**63 - 1, INTEGER: 2**31 - 1}
 
 
 def history_views(dataset: DatasetState, *, by_partition: bool = True) -> tuple[str, ...]:
-    """Return the statements that publish the views of a dataset's policy, in order; none without a history.
+    """Return the statements that publish the views of a dataset's history policy, in order; none without a history.
 
-    The history must have its name in the catalog. Without ``by_partition`` no view reads the partition column, for
-    engines that cannot.
+    The history must be in the catalog under its name. Without ``by_partition``, no view reads the partition column,
+    for engines that cannot read it.
     """
     if not dataset.historize or dataset.history_key is None:
         return ()
@@ -330,22 +328,22 @@ class _History:
         """Return the view with a high end date in place of NULL, for tools that join with BETWEEN."""
         end = self.table.column("ended_at")
         high = f"coalesce({quoted(end.name)}, {self._high_end()}) AS {quoted(end.name)}"
-        shown = self.table.columns if self.by_partition else self.table.of_any_but("segment")
-        columns = [high if column == end else quoted(column.name) for column in shown]
+        selected = self.table.columns if self.by_partition else self.table.of_any_but("segment")
+        columns = [high if column == end else quoted(column.name) for column in selected]
         return self._view(HIGH_END_DATE, "Every version, open ones with a high end date", columns, f"FROM {self._name}")
 
     def current(self) -> str:
-        """Return the condition for current rows: open live versions, which have a partition of their own."""
-        columns = [quoted(column.name) for column in (*self._described, self.table.column("started_at"))]
+        """Return the view of current rows: open live versions, which have a partition of their own."""
+        columns = [quoted(column.name) for column in (*self._data_columns, self.table.column("started_at"))]
         if self.by_partition:
-            where = f" WHERE {self._own('segment')} = {quote_text(OPEN)}"
+            where = f" WHERE {self._column_name('segment')} = {quote_text(OPEN)}"
         else:
-            alive = self._where_alive()
+            alive = self._where_live()
             where = f"{f'{alive} AND' if alive else ' WHERE'} ({self._end()}) IS NULL"
         return self._view(CURRENT, "What holds now, and since when", columns, f"FROM {self._name}{where}")
 
     def periods(self) -> str:
-        """Return the view of all live versions with a half-open interval, whatever the profile stores."""
+        """Return the view of all live versions with half-open intervals, independent of the history's profile."""
         return self._view(
             naming.PERIODS,
             "What held when: from __valid_from on and before __valid_to, which is NULL while it holds",
@@ -354,16 +352,16 @@ class _History:
         )
 
     def as_of(self) -> str:
-        """Return the table function for the rows valid at one time.
+        """Return the table function of the rows valid at one time.
 
-        The parameter is prefixed with the function's name, because a column may be called ``at``, too.
+        The parameter is qualified with the function's name, because a column may be called ``at``, too.
         """
         name = naming.view_name(self.dataset.name, AS_OF)
         at = f"{quoted(name)}.at"
         columns = ", ".join(f"v.{quoted(name)}" for name in self._interval_names)
         start, end = f"v.{quoted(VALID_FROM)}", f"v.{quoted(VALID_TO)}"
         return (
-            f"CREATE OR REPLACE FUNCTION {self._beside(name)}(at {spark_type(parse(self._time_type))})\n"
+            f"CREATE OR REPLACE FUNCTION {self._qualified(name)}(at {spark_type(parse(self._time_type))})\n"
             "RETURNS TABLE\n"
             f"COMMENT {quote_text('The rows that held at this moment')}\n"
             f"RETURN SELECT {columns}\n"
@@ -374,12 +372,12 @@ class _History:
     def changes(self) -> str:
         """Return the view of changes: one row per change and run.
 
-        I opens or reopens a key, U follows without a gap, D ends it. Unchanged rows are not in the history; the
-        load run counts unchanged (N) and missing (X) keys as ``unchanged`` and ``missing``.
+        I: a key appears or reappears. U: a version follows without a gap. D: a key ends. Unchanged rows are not in
+        the history; the load run counts unchanged (N) and missing (X) keys as ``unchanged`` and ``missing``.
         """
         start, end, change, when = map(quoted, (VALID_FROM, VALID_TO, CHANGE, CHANGED_AT))
-        opened, closed = self._own("run_id"), self._own("closed_by")
-        described = ", ".join(quoted(column.name) for column in self._described)
+        opened, closed = self._column_name("run_id"), self._column_name("closed_by")
+        described = ", ".join(quoted(column.name) for column in self._data_columns)
         over = f"OVER (PARTITION BY {quoted(self.table.column('entity_key').name)} ORDER BY {start})"
         follows = f"lag({start}) {over} IS NOT NULL AND coalesce(lag({end}) {over} >= {start}, true)"
         goes = f"{end} IS NOT NULL AND coalesce(lead({start}) {over} > {end}, true)"
@@ -400,26 +398,29 @@ class _History:
         )
 
     def _view(self, view: str, comment: str, columns: Iterable[str], source: str) -> str:
-        """Return a view; a widened column is widened in it before it is published again."""
+        """Return a view. Type evolution widens its columns with the table's, before the view is published again."""
         return (
-            f"CREATE OR REPLACE VIEW {self._beside(naming.view_name(self.dataset.name, view))}\n"
+            f"CREATE OR REPLACE VIEW {self._qualified(naming.view_name(self.dataset.name, view))}\n"
             f"COMMENT {quote_text(comment)}\n"
             "WITH SCHEMA TYPE EVOLUTION\n"
             f"AS SELECT {', '.join(columns)}\n{source}"
         )
 
     def _intervals(self, *further: str) -> str:
-        """Return live versions, each with its half-open interval, NULL while it is open."""
-        columns = [quoted(column.name) for column in self._described]
-        columns += [f"{self._own('started_at')} AS {quoted(VALID_FROM)}", f"{self._end()} AS {quoted(VALID_TO)}"]
-        return f"SELECT {', '.join([*columns, *further])} FROM {self._name}{self._where_alive()}"
+        """Return the query for live versions with half-open intervals; the end of an open version is NULL."""
+        columns = [quoted(column.name) for column in self._data_columns]
+        columns += [
+            f"{self._column_name('started_at')} AS {quoted(VALID_FROM)}",
+            f"{self._end()} AS {quoted(VALID_TO)}",
+        ]
+        return f"SELECT {', '.join([*columns, *further])} FROM {self._name}{self._where_live()}"
 
     def _end(self) -> str:
-        """Return the first time at which a version is no longer valid."""
-        end, still = self._own("ended_at"), open_end(self.policy, self._time_type)
-        if still is None:
+        """Return the expression for the first time at which a version is no longer valid."""
+        end, high = self._column_name("ended_at"), open_end(self.policy, self._time_type)
+        if high is None:
             return end
-        open_ = f"{end} IS NULL OR {end} >= {_literal(still, self._time_type)}"
+        open_ = f"{end} IS NULL OR {end} >= {_literal(high, self._time_type)}"
         after = f"{end} + INTERVAL 1 MILLISECOND" if ends_inclusive(self.policy) else end
         return f"CASE WHEN {open_} THEN NULL ELSE {after} END"
 
@@ -428,38 +429,38 @@ class _History:
             return f"CAST({_HIGH_NUMBERS[self._time_type]} AS {spark_type(parse(self._time_type))})"
         return _literal(_HIGH_DATE if self._time_type == DATE else _HIGH_TIMESTAMP, self._time_type)
 
-    def _own(self, purpose: str) -> str:
+    def _column_name(self, purpose: str) -> str:
         return quoted(self.table.column(purpose).name)
 
-    def _beside(self, name: str) -> str:
+    def _qualified(self, name: str) -> str:
         return f"{quoted(self.dataset.schema)}.{quoted(name)}"
 
     @property
     def _name(self) -> str:
-        return self._beside(self.table.name)
+        return self._qualified(self.table.name)
 
     @property
     def _time_type(self) -> str:
         return version_time_type(self.dataset, self.policy)
 
     @property
-    def _described(self) -> tuple[ColumnSpec, ...]:
-        """Return the described columns, without hashes, run ids and load times."""
+    def _data_columns(self) -> tuple[ColumnSpec, ...]:
+        """Return the columns without hashes of rows, run ids and load times."""
         return self.table.of_purpose("entity_key", "business_key", "attribute", "foreign_key")
 
     @property
     def _interval_names(self) -> tuple[str, ...]:
-        return (*(column.name for column in self._described), VALID_FROM, VALID_TO)
+        return (*(column.name for column in self._data_columns), VALID_FROM, VALID_TO)
 
-    def _where_alive(self) -> str:
-        """Return the condition for live versions: a tombstone marks a deleted key (rule 15) and is no live row."""
+    def _where_live(self) -> str:
+        """Return the condition for live versions, which excludes tombstones: marks of deleted keys (rule 15)."""
         if self.policy.deletes != TOMBSTONE:
             return ""
-        return f" WHERE {self._own('state')} <> {quote_text(self.policy.label('deleted'))}"
+        return f" WHERE {self._column_name('state')} <> {quote_text(self.policy.label('deleted'))}"
 
 
 def _literal(text: str, type_: str) -> str:
-    """Return a time as a literal that is independent of the session; without a zone it is UTC (rule 5)."""
+    """Return a time as a literal that does not depend on the session. Text without a zone is UTC (rule 5)."""
     if type_ == DATE:
         return f"DATE {quote_text(date.fromisoformat(text).isoformat())}"
     moment = datetime.fromisoformat(text)

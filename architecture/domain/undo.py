@@ -1,8 +1,8 @@
-"""Undo of operations: feasibility, resulting datasets and tables.
+"""Undo of operations: the check that it is possible, and the resulting datasets and tables.
 
-Feasibility is decided by the current state, not by the state that the record left: one operation alone can be
-undone, and one that was changed since cannot. Steps are undone in reverse; a restore of a former version requires
-the table to be exactly as its step left it.
+The check uses the current state, not the state that the record left. Therefore an operation can be undone although
+others of the record are not, and cannot be undone if its object was changed since. Steps are undone in reverse order.
+To restore a previous version, the table must be exactly as its step left it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,9 +19,10 @@ from metadata.domain.state import DatasetState
 
 @dataclass(frozen=True)
 class Ground:
-    """Existing state: ``applied`` states (flat) by dataset, ``shapes`` by table, those of dropped tables too.
+    """State in which an undo is checked.
 
-    ``before`` and ``left`` are the states of the record's datasets before it, and as it described them.
+    ``applied`` are the applied states (flat) by dataset, ``shapes`` the tables' shapes, including dropped tables.
+    ``before`` and ``left`` are the states of the record's datasets before it and after it.
     """
 
     applied: Mapping[str, DatasetState]
@@ -31,19 +32,19 @@ class Ground:
 
     @property
     def described(self) -> frozenset[str]:
-        """Return stable keys of the columns that were described before the record or with it."""
+        """Return the stable keys of the datasets' columns before and after the record, without technical ones."""
         states = [state for side in (self.before, self.left) for state in side.values() if state is not None]
         return frozenset(column.key for state in states for column in state.columns)
 
     @cached_property
     def known(self) -> frozenset[str]:
-        """Return stable keys of all applied columns."""
+        """Return the stable keys of all applied columns."""
         return frozenset(column.key for state in self.applied.values() for column in state.columns)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Reason why a group cannot be undone. ``reader`` is the dataset that reads it, if that is the reason."""
+    """Reason why a group cannot be undone. ``reader`` is the column that would lose an input, if that is the reason."""
 
     way: WayBack
     differs: str
@@ -52,9 +53,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class TakenBack:
-    """The ``states`` of the touched datasets after an undo of ``ways`` (None: removed).
+    """Result of undoing groups together: the ``states`` of their datasets after it (None: removed).
 
-    ``back`` are those that were undone before. With ``problems`` the other fields are undefined.
+    ``ways`` are the groups that are undone, ``back`` those that were undone before. If there are ``problems``, the
+    other fields are undefined.
     """
 
     ways: tuple[WayBack, ...]
@@ -64,7 +66,7 @@ class TakenBack:
 
 
 def take_back(ways: Iterable[WayBack], ground: Ground) -> TakenBack:
-    """Try to undo these together; return at most one problem per dataset."""
+    """Return the result of undoing these groups together, with at most one problem per dataset."""
     attempt = _Attempt(ground, dict(ground.applied))
     ways = tuple(ways)
     for way in reversed(ways):
@@ -73,31 +75,31 @@ def take_back(ways: Iterable[WayBack], ground: Ground) -> TakenBack:
     back = tuple(way for way in ways if way.ordinals in attempt.back)
     undone_ways = tuple(way for way in ways if way.ordinals not in attempt.back)
     states = {way.dataset_key: attempt.states.get(way.dataset_key) for way in undone_ways}
-    problems = tuple(attempt.problems) or tuple(_unread(undone_ways, states, ground))
+    problems = tuple(attempt.problems) or tuple(_reader_problems(undone_ways, states, ground))
     return TakenBack(undone_ways, back, problems, states)
 
 
 def what_can_be(ways: Iterable[WayBack], ground: Ground) -> TakenBack:
-    """Return the largest set that can be undone together, with every problem of the others."""
-    left, problems = tuple(ways), ()
+    """Return the largest set of groups that can be undone together, with the problems of the others."""
+    candidates, problems = tuple(ways), ()
     while True:
-        tried = take_back(left, ground)
-        if not tried.problems:
-            return replace(tried, problems=problems)
-        problems += tried.problems
-        barred = {problem.way.ordinals for problem in tried.problems}
-        left = tuple(way for way in left if way.ordinals not in barred)
+        result = take_back(candidates, ground)
+        if not result.problems:
+            return replace(result, problems=problems)
+        problems += result.problems
+        excluded = {problem.way.ordinals for problem in result.problems}
+        candidates = tuple(way for way in candidates if way.ordinals not in excluded)
 
 
 @dataclass
 class _Attempt:
-    """States and tables during an undo; ``stopped`` are datasets with an operation that could not be undone."""
+    """States and tables while groups are undone. ``stopped`` are the datasets with a group that cannot be undone."""
 
     ground: Ground
     states: dict[str, State]
     problems: list[Problem] = field(default_factory=list)
     stopped: set[str] = field(default_factory=set)
-    # Ordinals of operations already undone in the states, and in the tables.
+    # Ordinals of groups whose change is not in the states any more: perhaps, and certainly, undone before.
     doubtful: set[tuple[int, ...]] = field(default_factory=set)
     back: set[tuple[int, ...]] = field(default_factory=set)
 
@@ -111,9 +113,9 @@ class _Attempt:
         self.states[key] = result.state
 
     def undo_steps(self, ways: Sequence[WayBack]) -> None:
-        """Return the undo steps, last step first.
+        """Undo the steps of the groups, the last step first.
 
-        An operation that died between its steps is undone in the tables alone.
+        A group whose execution was interrupted may be undone in the tables although the states lack its change.
         """
         unwinding = Unwinding(self.ground.shapes)
         rows = sorted(((executed, way) for way in ways for executed in way.executed), key=lambda row: -row[0].ordinal)
@@ -135,10 +137,10 @@ class _Attempt:
             self.problems.append(Problem(way, differs))
 
 
-def _unread(taken: Sequence[WayBack], states: Mapping[str, State], ground: Ground) -> Iterable[Problem]:
-    """Yield the problems of readers that would lose a name or a table."""
+def _reader_problems(taken: Sequence[WayBack], states: Mapping[str, State], ground: Ground) -> Iterable[Problem]:
+    """Yield the problems of readers that would lose an input."""
     after = {key: state for key, state in {**ground.applied, **states}.items() if state is not None}
-    touched = {
+    changed = {
         column.key
         for side in (ground.applied, after)
         for key in states
@@ -147,23 +149,23 @@ def _unread(taken: Sequence[WayBack], states: Mapping[str, State], ground: Groun
     reading = {
         key
         for key, state in after.items()
-        if key in states or not all(touched.isdisjoint(column.inputs) for column in state.columns)
+        if key in states or not all(changed.isdisjoint(column.inputs) for column in state.columns)
     }
     before = unreadable(ground.applied, reading, ground.known)
-    for (key, column_key), lacking in unreadable(after, reading, ground.known).items():
-        if before.get((key, column_key)) == lacking:
+    for (key, column_key), missing in unreadable(after, reading, ground.known).items():
+        if before.get((key, column_key)) == missing:
             continue
         column = next(column for column in after[key].columns if column.key == column_key)
-        way = _behind(taken, key, column_key, column.inputs, ground)
+        way = _cause(taken, key, column_key, column.inputs, ground)
         if way is not None:
             reader = f"{after[key].qualified_name}.{column.name}"
             yield Problem(way, f"{reader} would read what is not there", reader)
 
 
-def _behind(
+def _cause(
     taken: Sequence[WayBack], dataset: str, column: str, inputs: Iterable[str], ground: Ground
 ) -> WayBack | None:
-    """Return the undone groups that change what a column computes or reads."""
+    """Return the first undone group that changes a column or its inputs; None if there is none."""
     owners = {
         column.key: key
         for key, state in ground.applied.items()
@@ -178,7 +180,7 @@ def _behind(
 
 
 def stands_on(way: WayBack, others: Iterable[WayBack]) -> WayBack | None:
-    """Return the first of ``others``, later in the same record, that depends on ``way``; None if none does."""
+    """Return the first of ``others``, later in the same record, that depends on ``way``; None if there is none."""
     tables = {step.table.key for step in way.steps if step.leaves_trace}
     for other in others:
         later = [executed for executed in other.executed if executed.ordinal > way.ordinals[0]]
@@ -189,9 +191,9 @@ def stands_on(way: WayBack, others: Iterable[WayBack]) -> WayBack | None:
     return None
 
 
-# --- the undo's report, and the steps of its preview -------------------------------------------
+# --- operations and steps of the undo report ---------------------------------------------------
 
-# A step that was done, its table's version before, and the place of the undo's operation that takes it back.
+# An executed step, its table's version before, and the ordinal of the undo report's operation that undoes it.
 Owned = tuple[Step, int | None, int]
 
 
@@ -199,8 +201,8 @@ Owned = tuple[Step, int | None, int]
 class Answered:
     """Assignment of the operations of an undo report to undone groups.
 
-    ``done`` has an operation about it, ``kept`` has none: its tables stay. ``steps`` are those of ``done``, in
-    their order; ``foreign`` are operations about something else, with their subjects.
+    The groups in ``done`` have an operation, those in ``kept`` have none: their tables stay. ``steps`` are the steps
+    of ``done``, in their order; ``foreign`` are the operations that belong to no group, with their subjects.
     """
 
     done: tuple[WayBack, ...]
@@ -210,49 +212,51 @@ class Answered:
 
 
 def answered(ways: Iterable[WayBack], operations: Sequence[Operation], described: Collection[str]) -> Answered:
-    """Return the operation of the undo report that covers each of these groups; one may cover several."""
-    answering = _Answering(operations, subjects_of(operations, described))
-    answers = [(way, answering.of(way)) for way in ways]
+    """Return the assignment of the undo report's operations to these groups; an operation may undo several."""
+    assignment = _Assignment(operations, subjects_of(operations, described))
+    answers = [(way, assignment.of(way)) for way in ways]
     steps = [
         (executed.ordinal, (executed.step, executed.version_before, _owner(executed.step, own)))
         for way, own in answers
         for executed in (way.executed if own else ())
         if executed.step is not None
     ]
-    about = {place for _, own in answers for place, _ in own}
+    assigned = {ordinal for _, own in answers for ordinal, _ in own}
     return Answered(
         done=tuple(way for way, own in answers if own),
         kept=tuple(way for way, own in answers if not own),
         steps=tuple(owned for _, owned in sorted(steps, key=lambda row: row[0])),
-        foreign=tuple((item, answering.subjects[at]) for at, item in enumerate(operations) if at not in about),
+        foreign=tuple((item, assignment.subjects[at]) for at, item in enumerate(operations) if at not in assigned),
     )
 
 
-class _Answering:
-    """Operations of a report by their subject."""
+class _Assignment:
+    """Operations of an undo report by dataset, and renames by names."""
 
     def __init__(self, operations: Sequence[Operation], subjects: Sequence[Subject]) -> None:
         self.subjects = subjects
         self.by_dataset: dict[str, list[tuple[int, Operation]]] = {}
         self.renames: dict[tuple[str, str], tuple[int, Operation]] = {}
-        for place, operation in enumerate(operations):
-            self.by_dataset.setdefault(operation.dataset_key, []).append((place, operation))
+        for ordinal, operation in enumerate(operations):
+            self.by_dataset.setdefault(operation.dataset_key, []).append((ordinal, operation))
             if operation.op == RENAME_TABLE:
-                self.renames[operation.from_, operation.to] = place, operation
+                self.renames[operation.from_, operation.to] = ordinal, operation
 
     def of(self, way: WayBack) -> list[tuple[int, Operation]]:
-        """Return the operations that undo a group, including the renamed retired history of another dataset."""
+        """Return the operations that undo a group, including renames of another dataset's retired history."""
         own = self.by_dataset.get(way.dataset_key, ())
-        answers = {place: operation for place, operation in own if way.answered_by(operation, self.subjects[place])}
+        answers = {
+            ordinal: operation for ordinal, operation in own if way.answered_by(operation, self.subjects[ordinal])
+        }
         moved = [(step.to_name, step.from_name) for step in way.steps if step.op == RENAME_TABLE]
         answers |= dict(self.renames[names] for names in moved if names in self.renames)
         return sorted(answers.items())
 
 
 def _owner(step: Step, operations: Iterable[tuple[int, Operation]]) -> int:
-    """Return the first operation of the step's own side, else the first."""
+    """Return the ordinal of the first operation on the step's side (base or history), else of the first."""
     side = HISTORY if step.table.kind in KEPT else BASE
-    return min((operation.side != side, place) for place, operation in operations)[1]
+    return min((operation.side != side, ordinal) for ordinal, operation in operations)[1]
 
 
 def undo_steps(
@@ -262,19 +266,19 @@ def undo_steps(
     *,
     readers: str = SPARK,
 ) -> tuple[Step, ...]:
-    """Return the steps that undo these steps, each under its operation of the undo report.
+    """Return the steps that undo these steps, each with its operation of the undo report.
 
-    Views over a history that was touched are published again (``views`` by the history's key). StoodOn
-    if a table moved.
+    Views over a changed history are published again (``views`` by the history's key). Raises StoodOn if a table was
+    changed since.
     """
     unwinding = Unwinding(shapes, rewrites=readers == OPEN)
     steps: list[Step] = []
-    for done, version, place in reversed(executed):
-        steps += [replace(step, operation=place) for step in unwinding.take_back(done, version)]
-    return (*steps, *_published(steps, unwinding.shapes, views))
+    for done, version, ordinal in reversed(executed):
+        steps += [replace(step, operation=ordinal) for step in unwinding.take_back(done, version)]
+    return (*steps, *_view_steps(steps, unwinding.shapes, views))
 
 
-def _published(
+def _view_steps(
     steps: Sequence[Step], shapes: Mapping[str, TableShape], views: Mapping[str, Sequence[str]]
 ) -> Iterable[Step]:
     for key, last in {step.table.key: step for step in steps if step.leaves_trace}.items():

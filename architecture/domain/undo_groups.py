@@ -1,7 +1,8 @@
-"""Groups of operations undone together, and the states after undo.
+"""Groups of operations that are undone together, and the states after undo.
 
-Renaming a dataset's column takes one operation and one step each for base and history; a table's rename includes
-the technical columns named after it. An undo of less would leave base and history inconsistent.
+A change may take several operations: renaming a column takes one for the base table and one for the history, and
+renaming a table also renames the technical columns named after it. Undoing only some of them would leave base table
+and history inconsistent.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -45,9 +46,10 @@ Subject = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Executed:
-    """An operation of a record that was done: its ordinal there, and its place in the report.
+    """Executed operation: its ordinal in the record, and its position in the report.
 
-    ``step`` is None where no table was changed, ``version_before`` where it was not recorded.
+    ``step`` is None if no table was changed. ``version_before`` is the table version before it, None if it was not
+    recorded.
     """
 
     ordinal: int
@@ -60,7 +62,7 @@ class Executed:
 class WayBack:
     """Operations that can only be undone together.
 
-    ``aspect`` of the dataset, or of a column (``column_key``), was changed.
+    They changed one ``aspect`` of a dataset, or of its column with ``column_key``.
     """
 
     dataset_key: str
@@ -79,7 +81,7 @@ class WayBack:
 
     @property
     def goes_to_version(self) -> bool:
-        """Return True if the table version before is restored, rows included."""
+        """Return True if undo restores a previous table version, including its rows."""
         return any(map(goes_to_version, self.steps))
 
     @property
@@ -90,7 +92,7 @@ class WayBack:
 
     @property
     def changes_tables(self) -> bool:
-        """Return True if undo runs a step; otherwise only stored state changes."""
+        """Return True if undo runs a step; otherwise it changes only the applied state."""
         return any(inverse(item.step, item.version_before or 0) for item in self.executed if item.step is not None)
 
     def of_base(self, *kinds: str) -> tuple[Operation, ...]:
@@ -103,24 +105,24 @@ class WayBack:
 
     @property
     def renamed(self) -> frozenset[str]:
-        """Return stable keys of the columns that the group renamed, including retired ones it moved."""
+        """Return the stable keys of the renamed columns, including retired columns that made way for a name."""
         steps = (step for step in self.steps if step.op == RENAME_COLUMN and step.column is not None)
         return frozenset(step.column.key for step in steps)
 
     def answered_by(self, operation: Operation, subject: Subject) -> bool:
-        """Return whether an operation of the undo report, with this subject, covers this group's change.
+        """Return whether an operation of the undo report, with this subject, undoes this group's change.
 
-        A created history is not dropped but retired. A rebuild covers several columns.
+        A created history is not dropped but retired. A rebuild changes several columns.
         """
         dataset_key, column_key, aspect = subject
         if dataset_key != self.dataset_key or aspect not in ((TABLE, USE) if self.aspect == TABLE else (self.aspect,)):
             return False
-        about = columns_of(operation) if not column_key else {column_key}
-        return not self.column_key or self.column_key in about or (aspect == NAME and column_key in self.renamed)
+        columns = columns_of(operation) if not column_key else {column_key}
+        return not self.column_key or self.column_key in columns or (aspect == NAME and column_key in self.renamed)
 
 
 def columns_of(operation: Operation) -> frozenset[str]:
-    """Return stable keys of the columns of an operation."""
+    """Return the stable keys of an operation's columns."""
     return frozenset(key for key, _, _ in operation.columns) or frozenset({operation.column_key} - {""})
 
 
@@ -129,42 +131,44 @@ def ways_back(
 ) -> tuple[WayBack, ...]:
     """Return the executed operations of a record as groups, in order.
 
-    ``operations`` are the report's, ``described`` the keys of described columns: technical ones follow their table,
-    its types or its policy.
+    ``operations`` are the report's, ``described`` the keys of the columns in the metadata. Technical columns belong
+    to the group of their table's rename, type change or logic change.
     """
-    keys = subjects_of(operations, described)
-    done: dict[Subject, list[Executed]] = {}
-    for one in sorted(executed, key=lambda one: one.ordinal):
-        done.setdefault(keys[one.place], []).append(one)
+    subjects = subjects_of(operations, described)
+    groups: dict[Subject, list[Executed]] = {}
+    for item in sorted(executed, key=lambda item: item.ordinal):
+        groups.setdefault(subjects[item.place], []).append(item)
     return tuple(
         WayBack(
-            *key, tuple(operation for operation, own in zip(operations, keys, strict=True) if own == key), tuple(of)
+            *subject,
+            tuple(operation for operation, other in zip(operations, subjects, strict=True) if other == subject),
+            tuple(items),
         )
-        for key, of in done.items()
+        for subject, items in groups.items()
     )
 
 
 def subjects_of(operations: Sequence[Operation], described: Collection[str]) -> list[Subject]:
-    """Return the subject of each operation: dataset, column (empty: the table) and aspect, shared by both sides."""
+    """Return each operation's subject, shared by base and history: dataset, column (empty: the table) and aspect."""
     return _Grouping(operations, frozenset(described)).keys()
 
 
 class _Grouping:
-    """Operations of a report grouped by dataset, column and aspect."""
+    """Grouping of a report's operations by dataset, column and aspect."""
 
     def __init__(self, operations: Sequence[Operation], described: frozenset[str]) -> None:
         self.operations, self.described = operations, described
-        self.gone = {
+        self.dropped_tables = {
             operation.dataset_key
             for operation in operations
             if operation.op == ops.DROP_TABLE and operation.side == BASE
         }
         dropped = [operation for operation in operations if operation.op == ops.DROP_COLUMN and operation.side == BASE]
-        self.dropped = {(operation.dataset_key, operation.column_key) for operation in dropped}
+        self.dropped_columns = {(operation.dataset_key, operation.column_key) for operation in dropped}
         logic = [operation for operation in operations if operation.op == ops.CHANGE_LOGIC and not operation.column_key]
         self.logic = {operation.dataset_key for operation in logic}
-        # Types of these change together: one rebuild does several, or a technical column follows a described
-        # one.
+        # Columns whose types change together: one rebuild changes several, and the type of a technical column follows
+        # from another column's.
         self.together: dict[str, set[str]] = {}
         for operation in operations:
             columns = columns_of(operation)
@@ -174,50 +178,51 @@ class _Grouping:
     def keys(self) -> list[Subject]:
         return [(operation.dataset_key, *self._subject(operation)) for operation in self.operations]
 
-    def _subject(self, one: Operation) -> tuple[str, str]:
-        aspect = self._aspect(one)
-        if one.op in _ON_TABLES or not one.column_key:
-            return ("", self._whole(one, aspect)) if one.op == ops.REBUILD_TABLE else ("", aspect)
-        technical = one.column_key not in self.described
-        rewritten = technical and (one.op, one.code) == (ops.RENAME_COLUMN, change_policy.REWRITE_TABLE)
-        if one.code == change_policy.FOLLOWS_TABLE or rewritten:
+    def _subject(self, operation: Operation) -> tuple[str, str]:
+        op, key, aspect = operation.op, operation.column_key, self._aspect(operation)
+        if op in _ON_TABLES or not key:
+            return ("", self._table_aspect(operation, aspect)) if op == ops.REBUILD_TABLE else ("", aspect)
+        technical = key not in self.described
+        rewritten = technical and (op, operation.code) == (ops.RENAME_COLUMN, change_policy.REWRITE_TABLE)
+        if operation.code == change_policy.FOLLOWS_TABLE or rewritten:
             return "", NAME
-        if aspect == TYPE and (technical or one.column_key in self.together.get(one.dataset_key, ())):
-            return "", self._whole(one, aspect)
-        return ("", LOGIC) if technical else (one.column_key, aspect)
+        if aspect == TYPE and (technical or key in self.together.get(operation.dataset_key, ())):
+            return "", self._table_aspect(operation, aspect)
+        return ("", LOGIC) if technical else (key, aspect)
 
-    def _whole(self, one: Operation, aspect: str) -> str:
-        """Return the groups, with technical columns joined to the type change or policy that causes theirs."""
-        technical = self.together.get(one.dataset_key, set()) - self.described
-        return LOGIC if technical and one.dataset_key in self.logic else aspect
+    def _table_aspect(self, operation: Operation, aspect: str) -> str:
+        """Return LOGIC if changed logic of the table caused the type change of technical columns, else ``aspect``."""
+        technical = self.together.get(operation.dataset_key, set()) - self.described
+        return LOGIC if technical and operation.dataset_key in self.logic else aspect
 
-    def _aspect(self, one: Operation) -> str:
-        """Return the changed aspect; history keeps columns that its dataset loses, so kinds of operations differ."""
-        if one.side == HISTORY:
-            if one.op == ops.RETIRE_TABLE and one.dataset_key in self.gone:
+    def _aspect(self, operation: Operation) -> str:
+        """Return the changed aspect. A history retires columns that its base table drops, so their kinds differ."""
+        dataset_key, column_key = operation.dataset_key, operation.column_key
+        if operation.side == HISTORY:
+            if operation.op == ops.RETIRE_TABLE and dataset_key in self.dropped_tables:
                 return TABLE
-            if one.op in (ops.RETIRE_COLUMN, ops.ADD_COLUMN) and one.from_:
+            if operation.op in (ops.RETIRE_COLUMN, ops.ADD_COLUMN) and operation.from_:
                 return TYPE
-            if one.op == ops.RETIRE_COLUMN and (one.dataset_key, one.column_key) in self.dropped:
+            if operation.op == ops.RETIRE_COLUMN and (dataset_key, column_key) in self.dropped_columns:
                 return THERE
-        return NULLABLE if one.code == change_policy.NOT_NULL else _ASPECTS[one.op]
+        return NULLABLE if operation.code == change_policy.NOT_NULL else _ASPECTS[operation.op]
 
 
-# Undo of one operation in a dataset's applied state: only its own change is reverted, later changes stay. All states
-# here are flat; None is a missing dataset.
+# Undo of one group in a dataset's applied state: only the group's change is reverted, later changes remain. All
+# states are flat; None is a missing dataset.
 
 
 State = DatasetState | None
 
-# State of an operation's change: as the operation left it, as before it, or changed by something else.
+# Current value of what the group changed: as the group left it, as before the group, or changed since.
 LEFT, BEFORE, MOVED = "left", "before", "moved"
 
 
 @dataclass(frozen=True)
 class Undone:
-    """Result of undoing an operation in a state.
+    """Result of undoing a group in a state.
 
-    ``found`` is how the change was found, ``state`` the result (unchanged unless LEFT).
+    ``found`` is LEFT, BEFORE or MOVED; ``state`` is the state after undo, unchanged unless ``found`` is LEFT.
     """
 
     found: str
@@ -225,7 +230,10 @@ class Undone:
 
 
 def undone(way: WayBack, state: State, before: State, left: State) -> Undone:
-    """Return the result for ``state`` (applied now), ``before`` (before the record) and ``left`` (after it)."""
+    """Return the result for ``state`` (applied now).
+
+    ``before`` and ``left`` are the states before and after the record.
+    """
     if way.aspect == TABLE:
         return _table(way, state, before, left)
     if state is None:
@@ -235,7 +243,9 @@ def undone(way: WayBack, state: State, before: State, left: State) -> Undone:
     return _types(way, state) if way.aspect == TYPE else _fields(way, state, before, left)
 
 
-def _moved_back(state: DatasetState, now: Mapping[str, Any], was: Mapping[str, Any], then: Mapping[str, Any]) -> Undone:
+def _undo_fields(
+    state: DatasetState, now: Mapping[str, Any], was: Mapping[str, Any], then: Mapping[str, Any]
+) -> Undone:
     if now == then:
         return Undone(LEFT, replace(state, **was))
     return Undone(BEFORE if now == was else MOVED, state)
@@ -246,77 +256,79 @@ def _moved_back(state: DatasetState, now: Mapping[str, Any], was: Mapping[str, A
 
 def _table(way: WayBack, state: State, before: State, left: State) -> Undone:
     """Undo the creation or removal of a table, with the whole state of its dataset."""
-    if not way.of_base(ops.CREATE_TABLE, ops.DROP_TABLE):  # a history was made beside a table that was there
+    if not way.of_base(ops.CREATE_TABLE, ops.DROP_TABLE):  # a history was created for an existing base table
         if state is None:
             return Undone(MOVED, state)
-        return _moved_back(state, {"historize": state.historize}, {"historize": False}, {"historize": True})
-    now, was, then = _said(state), _said(before), _said(left)
+        return _undo_fields(state, {"historize": state.historize}, {"historize": False}, {"historize": True})
+    now, was, then = _comparable(state), _comparable(before), _comparable(left)
     if now == then and now != was:
         return Undone(LEFT, before)
     return Undone(BEFORE if now == was else MOVED, state)
 
 
-def _said(state: State) -> Any:
-    """Return the part of a dataset's state that an operation can change, without its history, which has its own."""
+def _comparable(state: State) -> Any:
+    """Return the parts of a dataset's state that operations on the base table change, for comparison."""
     if state is None:
         return None
-    named = (state.qualified_name, state.active, state.materialization, state.filter, sorted(state.inputs))
+    table = (state.qualified_name, state.active, state.materialization, state.filter, sorted(state.inputs))
     columns = sorted(
         (column.key, column.name, column.type, column.active, column.expression or "") for column in state.columns
     )
-    return named, state.load_policy, state.history_policy, columns
+    return table, state.load_policy, state.history_policy, columns
 
 
 def _fields(way: WayBack, state: DatasetState, before: State, left: State) -> Undone:
-    """Name, use or logic of the dataset as a whole."""
+    """Undo a change of the dataset's name, use or logic."""
     if before is None or left is None or (way.aspect == NAME and not way.of_base(ops.RENAME_TABLE)):
-        return Undone(LEFT, state)  # only the history was touched, which no state speaks of
-    read = _READ[way.aspect]
-    now, was, then = (read(side, state) for side in (state, before, left))
+        return Undone(LEFT, state)  # only the history was changed, which has no state of its own
+    fields = _FIELDS[way.aspect]
+    now, was, then = (fields(side, state) for side in (state, before, left))
     if way.aspect == USE and not left.active:
-        then["historize"] = now["historize"]  # of a retired dataset the history is in use as before
-    result = _moved_back(state, now, was, then)
+        then["historize"] = now["historize"]  # retiring a dataset does not change whether it is historized
+    result = _undo_fields(state, now, was, then)
     if way.aspect == NAME and result.found == LEFT and result.state is not None:
         return Undone(LEFT, replace(result.state, former_names=before.former_names))
     return result
 
 
-def _named(one: DatasetState, over: DatasetState) -> dict[str, Any]:
-    return {"schema": one.schema, "layer": one.layer, "name": one.name}
+def _name_fields(side: DatasetState, state: DatasetState) -> dict[str, Any]:
+    return {"schema": side.schema, "layer": side.layer, "name": side.name}
 
 
-def _in_use(one: DatasetState, over: DatasetState) -> dict[str, Any]:
-    return {"active": one.active, "historize": one.historize}
+def _use_fields(side: DatasetState, state: DatasetState) -> dict[str, Any]:
+    return {"active": side.active, "historize": side.historize}
 
 
-def _computing(one: DatasetState, over: DatasetState) -> dict[str, Any]:
+def _logic_fields(side: DatasetState, state: DatasetState) -> dict[str, Any]:
     return {
-        "filter": one.filter,
-        "inputs": one.inputs,
-        "load_policy": one.load_policy,
-        "history_policy": _over_names(one.history_policy, one, over),
-        "hash_version": one.hash_version,
-        "columns": _with_roles(over, one),
+        "filter": side.filter,
+        "inputs": side.inputs,
+        "load_policy": side.load_policy,
+        "history_policy": _with_current_names(side.history_policy, side, state),
+        "hash_version": side.hash_version,
+        "columns": _with_roles(state, side),
     }
 
 
-_READ: dict[str, Callable[[DatasetState, DatasetState], dict[str, Any]]] = {
-    NAME: _named,
-    USE: _in_use,
-    LOGIC: _computing,
+# The fields of each aspect, read from a state before, after or now (first argument), with the columns as they are now
+# (second argument).
+_FIELDS: dict[str, Callable[[DatasetState, DatasetState], dict[str, Any]]] = {
+    NAME: _name_fields,
+    USE: _use_fields,
+    LOGIC: _logic_fields,
 }
 
 
-def _over_names(described: dict | str, of: DatasetState, state: DatasetState) -> dict | str:
-    """Return a history policy with the current column names of ``state``."""
+def _with_current_names(policy: dict | str, of: DatasetState, state: DatasetState) -> dict | str:
+    """Return the history policy of one state with the column names of ``state``."""
     now = {column.key: column.name for column in state.columns}
     renames = {column.name: now[column.key] for column in of.columns if now.get(column.key, column.name) != column.name}
-    if not isinstance(described, dict):
-        return described
+    if not isinstance(policy, dict):
+        return policy
     try:
-        return HistoryPolicy.from_dict(described).renamed(renames).to_dict()
+        return HistoryPolicy.from_dict(policy).renamed(renames).to_dict()
     except MetadataError:
-        return described
+        return policy
 
 
 def _with_roles(state: DatasetState, of: DatasetState) -> tuple[ColumnState, ...]:
@@ -330,20 +342,20 @@ def _with_roles(state: DatasetState, of: DatasetState) -> tuple[ColumnState, ...
 def _column(way: WayBack, state: DatasetState, before: State, left: State) -> Undone:
     current, was, then = (_of_key(side, way.column_key) for side in (state, before, left))
     if way.aspect == THERE:
-        return _there(way, state, current, was)
-    operations = way.of_base(*_OF_COLUMN[way.aspect])
+        return _presence(way, state, current, was)
+    operations = way.of_base(*_COLUMN_OPERATIONS[way.aspect])
     if not operations:
         return Undone(LEFT, state)
     if current is None:
         return Undone(MOVED, state)
-    return _REACHED[way.aspect](way, state, current, was, then)
+    return _COLUMN_UNDOS[way.aspect](way, state, current, was, then)
 
 
-def _there(way: WayBack, state: DatasetState, current: ColumnState | None, was: ColumnState | None) -> Undone:
-    for one in way.of_base(ops.ADD_COLUMN):
+def _presence(way: WayBack, state: DatasetState, current: ColumnState | None, was: ColumnState | None) -> Undone:
+    for operation in way.of_base(ops.ADD_COLUMN):
         if current is None:
             return Undone(BEFORE, state)
-        if (current.name, current.type) != (one.column, one.to):
+        if (current.name, current.type) != (operation.column, operation.to):
             return Undone(MOVED, state)
         return Undone(LEFT, _with_column(state, current.key, None))
     for _ in way.of_base(ops.DROP_COLUMN):
@@ -354,29 +366,30 @@ def _there(way: WayBack, state: DatasetState, current: ColumnState | None, was: 
     return Undone(LEFT, state)
 
 
-def _renamed(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
-    """Undo a column's rename; the history policy names columns, so it is renamed there, too."""
-    (one,) = way.of_base(ops.RENAME_COLUMN)
-    if current.name != one.to:
-        return Undone(BEFORE if current.name == one.from_ else MOVED, state)
+def _name(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+    """Undo a column's rename, also in the history policy, which refers to columns by name."""
+    (operation,) = way.of_base(ops.RENAME_COLUMN)
+    before, after = operation.from_, operation.to
+    if current.name != after:
+        return Undone(BEFORE if current.name == before else MOVED, state)
     # Readers of the column are renamed, too, so the undone name becomes a former one.
-    former = (*(name for name in (was or current).former_names if name not in (one.from_, one.to)), one.to)
-    renamed = _with_column(state, current.key, replace(current, name=one.from_, former_names=former))
-    return Undone(LEFT, replace(renamed, history_policy=_over_names(state.history_policy, state, renamed)))
+    former = (*(name for name in (was or current).former_names if name not in (before, after)), after)
+    renamed = _with_column(state, current.key, replace(current, name=before, former_names=former))
+    return Undone(LEFT, replace(renamed, history_policy=_with_current_names(state.history_policy, state, renamed)))
 
 
-def _typed(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
-    (one,) = way.of_base(ops.WIDEN_COLUMN, ops.RETYPE_COLUMN)
-    return _of_column(state, current, {"type": one.from_}, {"type": one.to})
+def _type(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+    (operation,) = way.of_base(ops.WIDEN_COLUMN, ops.RETYPE_COLUMN)
+    return _of_column(state, current, {"type": operation.from_}, {"type": operation.to})
 
 
-def _used(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
-    """Return whether a column is in use; a column without a reference is retired, even if not described."""
+def _use(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+    """Undo retiring a column or its reversal."""
     retired = bool(way.of_base(ops.RETIRE_COLUMN))
     return _of_column(state, current, {"active": retired}, {"active": not retired})
 
 
-def _computed(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+def _logic(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
     fields = ("expression", "inputs", "role")
     sides = [{name: getattr(values, name) for name in fields} if values is not None else {} for values in (was, then)]
     return _of_column(state, current, *sides)
@@ -386,14 +399,14 @@ def _nullable(way: WayBack, state: DatasetState, current: ColumnState, was: Any,
     return _of_column(state, current, {"nullable": True}, {"nullable": False})
 
 
-_REACHED: dict[str, Callable[..., Undone]] = {
-    NAME: _renamed,
-    TYPE: _typed,
-    USE: _used,
-    LOGIC: _computed,
+_COLUMN_UNDOS: dict[str, Callable[..., Undone]] = {
+    NAME: _name,
+    TYPE: _type,
+    USE: _use,
+    LOGIC: _logic,
     NULLABLE: _nullable,
 }
-_OF_COLUMN = {
+_COLUMN_OPERATIONS = {
     NAME: (ops.RENAME_COLUMN,),
     TYPE: (ops.WIDEN_COLUMN, ops.RETYPE_COLUMN),
     USE: (ops.RETIRE_COLUMN, ops.UNRETIRE_COLUMN),
@@ -428,20 +441,19 @@ def _of_key(state: State, key: str) -> ColumnState | None:
 
 
 def _with_column(state: DatasetState, key: str, column: ColumnState | None) -> DatasetState:
-    columns = (column if one.key == key else one for one in state.columns)
-    return replace(state, columns=tuple(column for column in columns if column is not None))
+    columns = (column if other.key == key else other for other in state.columns)
+    return replace(state, columns=tuple(other for other in columns if other is not None))
 
 
-# --- what reads it -----------------------------------------------------------------------------
+# --- readers -----------------------------------------------------------------------------------
 
 
 def unreadable(
     states: Mapping[str, DatasetState], reading: Collection[str], known: Collection[str]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the names or input keys that columns of the datasets ``reading`` could not read, by dataset and column.
+    """Return the names or keys of missing inputs of the datasets ``reading``, by dataset and column.
 
-    ``known`` are the keys of columns that are missed if they are not there; a text over others, those of
-    sources, is not judged.
+    ``known`` are the keys of all target columns. An expression over other columns, those of sources, is not checked.
     """
     readers = [states[key] for key in reading if key in states]
     wanted = {input_key for state in readers for column in state.columns for input_key in column.inputs}
@@ -451,18 +463,18 @@ def unreadable(
     result: dict[tuple[str, str], tuple[str, ...]] = {}
     for state in readers:
         for column in state.active_columns if state.active else ():
-            lacking = _lacking(column, names, known)
-            if lacking:
-                result[state.key, column.key] = lacking
+            missing = _missing_inputs(column, names, known)
+            if missing:
+                result[state.key, column.key] = missing
     return result
 
 
-def _lacking(column: ColumnState, names: Mapping[str, str], known: Collection[str]) -> tuple[str, ...]:
+def _missing_inputs(column: ColumnState, names: Mapping[str, str], known: Collection[str]) -> tuple[str, ...]:
     missing = tuple(key for key in column.inputs if key in known and key not in names)
     if missing or not column.inputs or not column.expression or any(key not in names for key in column.inputs):
         return missing
-    there = {names[key] for key in column.inputs}
+    present = {names[key] for key in column.inputs}
     try:
-        return tuple(name for name in check_expression(column.expression) if name.lower() not in there)
+        return tuple(name for name in check_expression(column.expression) if name.lower() not in present)
     except ExpressionProblem:
         return ()

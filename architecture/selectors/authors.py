@@ -1,10 +1,10 @@
-"""Authors of a report's changes, and change-log entries that retention keeps.
+"""Authors of a report's changes, and the change-log entries that retention keeps for them.
 
-A desired dataset changes with its own edits and with edits of related objects: the name of its schema, the name of
-a referenced dataset (its foreign key is named after it), and the source it was generated from. Users who edited one
-of these after the dataset's mark are authors. A mark is the sequence number of a link of the audit chain: links are
-created in commit order, so an edit that was committed later has a higher number. An entry without a link counts as
-later than every mark.
+A desired dataset changes with edits of the dataset itself and of related objects: the name of its schema, the name of
+a referenced dataset (the foreign key is named after it), and the source from which it was generated. Users who edited
+one of these after the dataset's mark are authors. A mark is the sequence number of a link of the audit chain: links
+are created in commit order, so an edit that was committed later has a higher number. An entry without a link counts
+as later than every mark.
 """
 
 import json
@@ -23,23 +23,23 @@ from elevata.audit.models import ChainLink, ChangeLogEntry
 from metadata.domain.state import DatasetState
 from metadata.models import DatasetInput, Reference, TargetDataset
 
-# Logged actions on a dataset that do not change its description.
+# Logged actions on a dataset that do not change its metadata.
 NO_METADATA = ("execution", "lease", "report")
 # Actions of a service account count as its owner's.
 ANSWERS = Coalesce("user__service_account__owner__username", "user__username")
 
-# Sequence numbers of entries; entries without a link come last.
+# Sequence number of an entry; entries without a link come last.
 _UNSEALED = 2**63 - 1
 _LINK = ChainLink.objects.filter(kind="change", subject_id=OuterRef("pk")).values("sequence")[:1]
 _SEQUENCE = Coalesce(Subquery(_LINK), Value(_UNSEALED), output_field=BigIntegerField())
 
-# Marks of datasets by stable key; 0: no edit of the dataset was executed.
+# Marks of datasets by stable key; 0 if no edit of the dataset was executed.
 Since = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Hand:
-    """Log entry that changed a desired dataset; ``user`` is empty for the system."""
+    """Change-log entry that changed a desired dataset; ``user`` is empty for the system."""
 
     entry: int
     sequence: int
@@ -50,7 +50,7 @@ class Hand:
 def carried_out(environment: Environment, keys: Collection[str]) -> dict[str, int]:
     """Return the marks of these datasets in an environment: edits with a higher number are not executed yet.
 
-    A row that the product did not write has no mark: all its editors are authors.
+    A row that was not written by the product has no mark, so all its editors are authors.
     """
     return dict.fromkeys(keys, 0) | proven_marks(environment=environment, keys=keys)
 
@@ -58,10 +58,10 @@ def carried_out(environment: Environment, keys: Collection[str]) -> dict[str, in
 def since_when(
     environment: Environment, operations: Iterable[Operation], desired: Iterable[DatasetState]
 ) -> dict[str, int]:
-    """Return the marks after which authors of these operations count.
+    """Return the marks of the datasets of these operations; later edits make authors.
 
-    A resumed history is compared with its last logic: all edits since then count, in its dataset or upstream,
-    although they were executed while the history was off.
+    A resumed history is compared with its last logic. Therefore all edits of its dataset and upstream count since it
+    was switched off, although they were executed in the meantime.
     """
     operations = tuple(operations)
     since = carried_out(environment, {operation.dataset_key for operation in operations})
@@ -72,15 +72,15 @@ def since_when(
     ]
     if resumed:
         inputs = {state.key: state.inputs for state in desired}
-        for one in resumed:
-            mark = _followed_through(environment, one.dataset_key)
-            for key in _with_upstream(one.dataset_key, inputs):
+        for operation in resumed:
+            mark = _mark_at_retirement(environment, operation.dataset_key)
+            for key in _with_upstream(operation.dataset_key, inputs):
                 since[key] = min(mark, since.get(key, mark))
     return since
 
 
-def _followed_through(environment: Environment, dataset: str) -> int:
-    """Return the mark of a dataset when its history was switched off; 0 where no proven execution did that."""
+def _mark_at_retirement(environment: Environment, dataset: str) -> int:
+    """Return the mark of a dataset when its history was retired; 0 if no proven execution retired it."""
     rows = ExecutionOperation.objects.filter(
         execution__environment=environment, dataset_key=dataset, op=ops.RETIRE_TABLE, status="succeeded"
     )
@@ -95,46 +95,46 @@ def _followed_through(environment: Environment, dataset: str) -> int:
 
 
 def _with_upstream(dataset: str, inputs: Mapping[str, Collection[str]]) -> set[str]:
-    found, waiting = {dataset}, [dataset]
+    keys, waiting = {dataset}, [dataset]
     while waiting:
         for key in inputs.get(waiting.pop(), ()):
-            if key in inputs and key not in found:
-                found.add(key)
+            if key in inputs and key not in keys:
+                keys.add(key)
                 waiting.append(key)
-    return found
+    return keys
 
 
 def authors(environment: Environment, since: Since) -> frozenset[str]:
-    """Return user names of all authors of the desired state of these datasets."""
-    since = _under_every_key(environment, since)
+    """Return the user names of all authors of the desired state of these datasets."""
+    since = _with_new_keys(environment, since)
     renamed = (hand.user for hand in (*_of_schemas(since), *_of_parents(since)))
-    edited = (user for trail in _trails(since) for user in trail.people())
+    edited = (user for trail in _trails(since) for user in trail.users())
     return frozenset(user for user in (*renamed, *edited) if user)
 
 
 def hands(environment: Environment, since: Since) -> tuple[Hand, ...]:
-    """Return every entry behind the desired state of these datasets, newest first."""
-    since = _under_every_key(environment, since)
+    """Return all entries that changed the desired state of these datasets, newest first."""
+    since = _with_new_keys(environment, since)
     edits = (hand for trail in _trails(since) for hand in trail.hands())
-    found = {one.entry: one for one in (*edits, *_of_schemas(since), *_of_parents(since))}
-    return tuple(found[pk] for pk in sorted(found, reverse=True))
+    by_entry = {hand.entry: hand for hand in (*edits, *_of_schemas(since), *_of_parents(since))}
+    return tuple(by_entry[pk] for pk in sorted(by_entry, reverse=True))
 
 
-def _under_every_key(environment: Environment, since: Since) -> dict[str, int]:
-    """Return the marks with the keys that metadata now has for datasets described again under a name."""
+def _with_new_keys(environment: Environment, since: Since) -> dict[str, int]:
+    """Return the marks, also under the new keys of datasets that were removed and created again with a known name."""
     known = set(map(str, TargetDataset.objects.filter(key__among=since).values_list("key", flat=True)))
     applied = AppliedDataset.objects.filter(environment=environment)
-    gone = applied.filter(dataset_key__among=[key for key in since if key not in known])
-    names = {name.lower(): str(key) for key, name in gone.values_list("dataset_key", "qualified_name")}
+    removed = applied.filter(dataset_key__among=[key for key in since if key not in known])
+    names = {name.lower(): str(key) for key, name in removed.values_list("dataset_key", "qualified_name")}
     if not names:
         return dict(since)
-    fresh = TargetDataset.objects.filter(history_of__isnull=True).exclude(key__in=applied.values("dataset_key"))
-    anew = ((str(row.key), names.get(name)) for row in fresh.select_related("schema") for name in _names(row))
-    return {**since, **{key: since[before] for key, before in anew if before is not None}}
+    new = TargetDataset.objects.filter(history_of__isnull=True).exclude(key__in=applied.values("dataset_key"))
+    pairs = ((str(row.key), names.get(name)) for row in new.select_related("schema") for name in _names(row))
+    return {**since, **{key: since[before] for key, before in pairs if before is not None}}
 
 
 def _names(row: TargetDataset) -> Iterable[str]:
-    """Return the present and former names of a dataset; a former name without a schema belongs to today's."""
+    """Yield the current and former names of a dataset. A former name without a schema is in the current schema."""
     for name in (row.name, *row.former_names):
         yield (name if "." in name else f"{row.schema.name}.{name}").lower()
 
@@ -142,25 +142,25 @@ def _names(row: TargetDataset) -> Iterable[str]:
 # --- entries -----------------------------------------------------------------------------------
 
 
-def _entries(*about: Q) -> QuerySet[ChangeLogEntry]:
+def _entries(*conditions: Q) -> QuerySet[ChangeLogEntry]:
     """Return entries about metadata, oldest first, with the ``sequence`` of their links and their author as ``who``."""
-    found = ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*about).order_by("pk")
-    return found.annotate(who=ANSWERS, sequence=_SEQUENCE)
+    entries = ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*conditions).order_by("pk")
+    return entries.annotate(who=ANSWERS, sequence=_SEQUENCE)
 
 
 def _created(keys: Collection[str]) -> dict[str, int]:
     """Return the sequence numbers of the first entries that created these objects, if there are any."""
-    found: dict[str, int] = {}
+    first: dict[str, int] = {}
     entries = _entries(Q(subject_key__among=keys, action=ChangeLogEntry.Action.CREATED))
     for key, sequence in entries.values_list("subject_key", "sequence"):
         known = 0 if sequence == _UNSEALED else sequence
-        found[key] = min(known, found.get(key, known))
-    return found
+        first[key] = min(known, first.get(key, known))
+    return first
 
 
 @dataclass(frozen=True)
 class _Trail:
-    """Edits of objects after the mark of each key; ``about`` selects those of some keys."""
+    """Edits of objects after the mark of each key. ``about`` returns the condition for entries about some keys."""
 
     since: Since
     about: Callable[[Collection[str]], Q]
@@ -168,61 +168,61 @@ class _Trail:
     def hands(self) -> Iterator[Hand]:
         return self._after(self.since)
 
-    def people(self) -> Iterator[str]:
-        """Yield user names. For datasets never executed the whole log counts, so only names are read."""
-        never = [key for key, through in self.since.items() if not through]
-        named = _entries(self.about(never)).order_by()
-        yield from (user for user in named.values_list("who", flat=True).distinct() if user)
+    def users(self) -> Iterator[str]:
+        """Yield the user names. Of datasets without a mark all entries count, so only their distinct names are read."""
+        unmarked = [key for key, through in self.since.items() if not through]
+        entries = _entries(self.about(unmarked)).order_by()
+        yield from (user for user in entries.values_list("who", flat=True).distinct() if user)
         yield from (hand.user for hand in self._after({key: at for key, at in self.since.items() if at}))
 
     def _after(self, since: Since) -> Iterator[Hand]:
-        found = _entries(self.about(since))
+        entries = _entries(self.about(since))
         if since and min(since.values()):
-            found = found.filter(sequence__gt=min(since.values()))
-        rows = found.values_list("pk", "sequence", "at", "who", "dataset_key", "subject_key")
+            entries = entries.filter(sequence__gt=min(since.values()))
+        rows = entries.values_list("pk", "sequence", "at", "who", "dataset_key", "subject_key")
         for pk, sequence, at, user, dataset, subject in rows:
             if any(key in since and sequence > since[key] for key in (str(dataset), subject)):
                 yield Hand(pk, sequence, at, user or "")
 
 
 def _trails(since: Since) -> Iterator[_Trail]:
-    yield _own(since)
+    yield _of_datasets(since)
     yield from _of_sources(since)
 
 
-def _own(since: Since) -> _Trail:
-    """Yield edits of the datasets, of their histories, and of all that belongs to them."""
+def _of_datasets(since: Since) -> _Trail:
+    """Return the edits of the datasets and their histories, with their parts."""
     histories = TargetDataset.objects.filter(history_of__key__among=since).values_list("key", "history_of__key")
     marks = dict(since) | {str(history): since[str(base)] for history, base in histories}
     return _Trail(marks, lambda keys: Q(dataset_key__among=keys) | Q(subject_key__among=keys))
 
 
 def _of_schemas(since: Since) -> Iterator[Hand]:
-    """Yield renames of the datasets' schemas. A schema has no stable key, so its names are followed back."""
+    """Yield the renames of the datasets' schemas. A schema has no stable key, so they are traced back by name."""
     wanted: dict[str, int] = {}
     made = _created([key for key, through in since.items() if not through])
-    for key, schema in _described(since).values_list("key", "schema__name"):
+    for key, schema in _datasets(since).values_list("key", "schema__name"):
         mark = since[str(key)] or made.get(str(key), 0)
         wanted[schema] = min(mark, wanted.get(schema, mark))
     if not wanted:
         return
     renames = list(_renames(_entries(Q(subject_kind="schema")).filter(sequence__gt=min(wanted.values()))))
     for schema, mark in wanted.items():
-        yield from _followed_back(schema, mark, renames)
+        yield from _renames_back(schema, mark, renames)
 
 
-def _followed_back(name: str, since: int, renames: "list[_Rename]") -> Iterator[Hand]:
-    """Yield the names that a schema was given after a mark, starting from its current name."""
+def _renames_back(name: str, since: int, renames: "list[_Rename]") -> Iterator[Hand]:
+    """Yield the renames of a schema after a mark, newest first, starting from its current name."""
     unit: datetime | None = None
     for rename in reversed(renames):
-        # Two that swap names do so in one unit of work: each of them is renamed once there.
+        # Two schemas that swap names are renamed in one unit of work, each once.
         if rename.after == name and rename.hand.at != unit and rename.hand.sequence > since:
             yield rename.hand
             name, unit = rename.before, rename.hand.at
 
 
 def _of_parents(since: Since) -> Iterator[Hand]:
-    """Yield renames of referenced datasets: the foreign key's column is named after them."""
+    """Yield the renames of referenced datasets, after which foreign keys are named."""
     references = Reference.objects.filter(active=True, child__key__among=since)
     rows = list(references.values_list("key", "child__key", "parent__key"))
     made = _created([str(key) for key, _, _ in rows])
@@ -236,12 +236,12 @@ def _of_parents(since: Since) -> Iterator[Hand]:
 
 
 def _of_sources(since: Since) -> tuple[_Trail, _Trail]:
-    """Yield edits of the source datasets that these were generated from, or read, and of their systems."""
+    """Return the edits of the source datasets from which these were generated, or which they read, and of systems."""
     sources: dict[str, int] = {}
     systems: dict[str, int] = {}
     fed = DatasetInput.objects.filter(dataset__key__among=since, source__isnull=False)
     for key, source, system in (
-        *_described(since).values_list("key", "generated_from__key", "generated_from__system__short_name"),
+        *_datasets(since).values_list("key", "generated_from__key", "generated_from__system__short_name"),
         *fed.values_list("dataset__key", "source__key", "source__system__short_name"),
     ):
         if source is not None:
@@ -257,7 +257,7 @@ def _earliest(marks: dict[str, int], key: str, mark: int) -> None:
     marks[key] = min(mark, marks.get(key, mark))
 
 
-def _described(since: Since) -> QuerySet[TargetDataset]:
+def _datasets(since: Since) -> QuerySet[TargetDataset]:
     return TargetDataset.objects.filter(key__among=since)
 
 
@@ -269,22 +269,22 @@ class _Rename:
     hand: Hand
 
 
-def _renames(found: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
-    """Return the entries that renamed an object, oldest first."""
-    rows = found.values_list("pk", "sequence", "at", "who", "subject_key", "changes")
+def _renames(entries: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
+    """Yield the renames among the entries, in their order."""
+    rows = entries.values_list("pk", "sequence", "at", "who", "subject_key", "changes")
     for pk, sequence, at, user, subject, changes in rows:
         name = json.loads(changes).get("name", {})
         if "before" in name and "after" in name:
             yield _Rename(subject, name["before"], name["after"], Hand(pk, sequence, at, user or ""))
 
 
-# Change log entries that approvals still depend on, so that retention leaves them.
+# Change-log entries on which approvals still depend, so that retention keeps them.
 
 
 def entries_needed() -> set[int]:
-    """Return the entries behind everything not executed yet, in any environment.
+    """Return the entries of all edits that are not executed yet in some environment.
 
-    Their authors may not approve it, and without the entries they would be unknown.
+    The authors of these edits may not approve them; without the entries they would be unknown.
     """
     described = set(map(str, TargetDataset.objects.filter(history_of__isnull=True).values_list("key", flat=True)))
     needed: set[int] = set()

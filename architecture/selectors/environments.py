@@ -32,44 +32,43 @@ from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_state, dataset_states
 
-# Cache of parsed JSON columns per process: reports, drift and undos read the states of all datasets, of which hardly
-# any has changed since.
+# Cache of parsed JSON columns per process: reports, drift and undo read the states of all datasets, of which few
+# change between two reads.
 
 
 Value = TypeVar("Value")
-# More than these are read with all the others, not by their keys.
-_BY_KEY = 500
+# Up to this number of missing rows are read by primary key; otherwise all rows are read.
+_MAX_BY_KEY = 500
 
 
 class Parsed(Generic[Value]):
-    """Parsed JSON of ``column``, computed by ``read``; ``stamp`` is the time of a row's last write.
+    """Cache of a JSON column, parsed by ``read``. ``stamp`` is the column with the time of a row's last write.
 
-    A row that was written again has another stamp, and a rolled back stamp never recurs. The newest ``most`` values
+    Every write gives a row a new stamp, and a stamp that was rolled back never recurs. The newest ``most`` values
     are cached. They are shared, so callers must not change them.
     """
 
     def __init__(self, read: Callable[[Any], Value], *, column: str, stamp: str, most: int = 20_000) -> None:
         self._read, self._fields, self._most = read, ("pk", stamp, column), most
-        self._kept: dict[tuple[int, datetime], Value] = {}
+        self._cache: dict[tuple[int, datetime], Value] = {}
         self._lock = Lock()
 
     def by_pk(self, rows: QuerySet) -> dict[int, Value]:
-        """Return the values of these rows, in order: one query, and one more for rows not in the cache."""
+        """Return the values of these rows, in order, with one query, and a second one for rows not in the cache."""
         stamps = list(rows.values_list(*self._fields[:2]))
-        found = {pk: self._kept.get((pk, stamp)) for pk, stamp in stamps}
-        missing = [pk for pk, value in found.items() if value is None]
+        values = {pk: self._cache.get((pk, stamp)) for pk, stamp in stamps}
+        missing = [pk for pk, value in values.items() if value is None]
         if missing:
-            # A row that was written between the two queries counts with its new value; a deleted one is
-            # left out.
-            found |= self._fetched(rows.filter(pk__in=missing) if len(missing) <= _BY_KEY else rows)
-        return {pk: value for pk, value in found.items() if value is not None}
+            # A row that was written between the two queries has its new value; a deleted row is left out.
+            values |= self._fetch(rows.filter(pk__in=missing) if len(missing) <= _MAX_BY_KEY else rows)
+        return {pk: value for pk, value in values.items() if value is not None}
 
-    def _fetched(self, rows: QuerySet) -> dict[int, Value]:
+    def _fetch(self, rows: QuerySet) -> dict[int, Value]:
         fresh = {(pk, stamp): self._read(json) for pk, stamp, json in rows.values_list(*self._fields)}
         with self._lock:
-            self._kept |= fresh
-            for oldest in list(self._kept)[: max(0, len(self._kept) - self._most)]:
-                del self._kept[oldest]
+            self._cache |= fresh
+            for oldest in list(self._cache)[: max(0, len(self._cache) - self._most)]:
+                del self._cache[oldest]
         return {pk: value for (pk, _), value in fresh.items()}
 
 
@@ -105,7 +104,7 @@ def applied_by_pk(rows: QuerySet[AppliedDataset]) -> dict[int, tuple[DatasetStat
 
 
 def tables_created_at(*, environment: Environment, keys: Iterable[str]) -> dict[str, datetime]:
-    """Return when each of these tables was last created by an execution, by the table's stable key."""
+    """Return the time at which an execution last created each of these tables, by the table's stable key."""
     rows = ExecutionOperation.objects.filter(
         op=CREATE_TABLE,
         status=ExecutionOperation.Status.SUCCEEDED,
@@ -113,27 +112,27 @@ def tables_created_at(*, environment: Environment, keys: Iterable[str]) -> dict[
         execution__finished_at__isnull=False,
         table_key__among=list(keys),
     )
-    found = rows.order_by().values_list("table_key").annotate(at=Max("execution__finished_at"))
-    return {str(key): at for key, at in found}
+    times = rows.order_by().values_list("table_key").annotate(at=Max("execution__finished_at"))
+    return {str(key): at for key, at in times}
 
 
 def described_states(*, environment: Environment) -> tuple[DatasetState, ...]:
-    """Return the described states, ordered by name, under the environment's stable keys."""
+    """Return the states in the metadata, ordered by name, with the environment's stable keys."""
     return as_known(dataset_states(), applied_states(environment=environment)).states
 
 
 def described_state(dataset: TargetDataset, *, environment: Environment) -> DatasetState:
-    """Return one dataset's state (of a history dataset, that of its base) under the environment's keys."""
+    """Return the state of a dataset (or of its base) in the metadata, with the environment's stable keys."""
     state = dataset_state(dataset)
     row = AppliedDataset.objects.filter(environment=environment, dataset_key=state.key).first()
-    if row is not None:  # known by its key, so only its columns may have others
+    if row is not None:  # the dataset's key is the environment's, so only the columns' keys may differ
         return as_known([state], [of_row(row.state)]).states[0]
-    named = state.qualified_name
-    return next(one for one in described_states(environment=environment) if one.qualified_name == named)
+    name = state.qualified_name
+    return next(other for other in described_states(environment=environment) if other.qualified_name == name)
 
 
 def dataset_names(keys: Collection[str], *, environment: Environment) -> dict[str, str]:
-    """Return a name for each stable key: from metadata, else from applied state, else the key itself."""
+    """Return the name of each stable key: from the metadata, else from applied state, else the key itself."""
     names = {key: key for key in keys}
     applied = AppliedDataset.objects.filter(environment=environment, dataset_key__among=keys)
     names |= {str(row.dataset_key): row.qualified_name for row in applied}
@@ -142,22 +141,22 @@ def dataset_names(keys: Collection[str], *, environment: Environment) -> dict[st
 
 
 def environment_named(name: str) -> Environment:
-    """Return the environment. Raise Refused UNKNOWN_ENVIRONMENT if there is none of that name."""
-    found = Environment.objects.filter(name=name).first()
-    if found is None:
+    """Return the environment with this name. Raise Refused UNKNOWN_ENVIRONMENT if there is none."""
+    environment = Environment.objects.filter(name=name).first()
+    if environment is None:
         known = ", ".join(Environment.objects.values_list("name", flat=True)) or "none yet"
         raise Refused("UNKNOWN_ENVIRONMENT", f"there is no environment {name!r}; known: {known}")
-    return found
+    return environment
 
 
 # --- reports ---------------------------------------------------------------------------------
 
 
 def reports(*, environment: Environment | None = None) -> QuerySet[ChangeReport]:
-    """Change reports, newest first, without their long documents."""
-    found = ChangeReport.objects.select_related("environment", "created_by", "undo_of").defer("document", "content")
-    found = found.prefetch_related(Prefetch("approvals", Approval.objects.order_by("pk")))
-    return found if environment is None else found.filter(environment=environment)
+    """Return change reports, newest first, without their long documents."""
+    rows = ChangeReport.objects.select_related("environment", "created_by", "undo_of").defer("document", "content")
+    rows = rows.prefetch_related(Prefetch("approvals", Approval.objects.order_by("pk")))
+    return rows if environment is None else rows.filter(environment=environment)
 
 
 def report_named(text: str) -> ChangeReport:
@@ -165,13 +164,13 @@ def report_named(text: str) -> ChangeReport:
 
     Raises Refused UNKNOWN_REPORT.
     """
-    found = ChangeReport.objects.select_related("environment", "created_by", "undo_of")
+    rows = ChangeReport.objects.select_related("environment", "created_by", "undo_of")
     try:
-        report = found.filter(report_id=UUID(text)).first()
+        report = rows.filter(report_id=UUID(text)).first()
     except ValueError:
-        wanted = text.strip().lower()
-        is_start = len(wanted) >= 8 and all(letter in "0123456789abcdef" for letter in wanted)
-        report = found.filter(fingerprint__startswith=wanted).order_by("-pk").first() if is_start else None
+        prefix = text.strip().lower()
+        is_prefix = len(prefix) >= 8 and all(letter in "0123456789abcdef" for letter in prefix)
+        report = rows.filter(fingerprint__startswith=prefix).order_by("-pk").first() if is_prefix else None
     if report is None:
         raise Refused("UNKNOWN_REPORT", f"there is no report {text!r}")
     return report
@@ -181,8 +180,8 @@ def report_named(text: str) -> ChangeReport:
 
 
 def executions(*, environment: Environment | None = None) -> QuerySet[Execution]:
-    """Return executions, newest first, with the number of steps, of succeeded and of failed ones."""
-    found = (
+    """Return executions, newest first, with their numbers of steps: all, succeeded and failed."""
+    rows = (
         Execution.objects.select_related("environment", "requested_by", "report", "record")
         .defer("report__document", "report__content", "record__document")
         .annotate(
@@ -192,7 +191,7 @@ def executions(*, environment: Environment | None = None) -> QuerySet[Execution]
         )
         .order_by("-id")
     )
-    return found if environment is None else found.filter(environment=environment)
+    return rows if environment is None else rows.filter(environment=environment)
 
 
 def execution_events(*, execution: Execution, after: int = 0) -> QuerySet[ExecutionEvent]:
@@ -202,8 +201,8 @@ def execution_events(*, execution: Execution, after: int = 0) -> QuerySet[Execut
 
 def records(*, environment: Environment | None = None) -> QuerySet[ExecutionRecord]:
     """Return execution records, newest first."""
-    found = ExecutionRecord.objects.select_related("environment", "execution__report").order_by("-id")
-    return found if environment is None else found.filter(environment=environment)
+    rows = ExecutionRecord.objects.select_related("environment", "execution__report").order_by("-id")
+    return rows if environment is None else rows.filter(environment=environment)
 
 
 def record_named(text: str) -> ExecutionRecord:
@@ -218,43 +217,43 @@ def record_named(text: str) -> ExecutionRecord:
 
 
 def leases_held(*, environment: Environment) -> QuerySet[Lease]:
-    """Return the leases in force."""
+    """Return the leases that are held now, oldest first."""
     return Lease.objects.filter(environment=environment).exclude(holder_kind="").order_by("taken_at")
 
 
 # --- open tasks -------------------------------------------------------------------------------
 
-_IN_PLAY = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.REJECTED)
+_UNFINISHED = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.REJECTED)
 
 
 def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
-    """Return reports that may ask a user for an action, newest first.
+    """Return the reports that may need an action of a user, newest first.
 
-    These are reports that no newer one of their scope replaced and that were neither executed nor abandoned, and
-    the user's own reports that were superseded by another user's report not executed yet. Several open undos of one
-    record may coexist. Annotated with ``live``, the state of the newest execution.
+    These are the newest reports of their scopes that were neither executed nor closed, and the user's own reports
+    that were superseded by another user's report not executed yet. One record may have several open undo reports.
+    The annotation ``live`` is the state of the newest execution.
     """
     same_scope = ChangeReport.objects.filter(
         environment=OuterRef("environment"), scope=OuterRef("scope"), undo_of__isnull=True, pk__gt=OuterRef("pk")
     )
     same_undo = ChangeReport.objects.filter(undo_of=OuterRef("undo_of"), scope=OuterRef("scope"), pk__gt=OuterRef("pk"))
-    an_undo = Q(undo_of__isnull=False)
-    newest = (~an_undo & ~Exists(same_scope)) | (an_undo & (Q(status=workflow.OPEN) | ~Exists(same_undo)))
+    is_undo = Q(undo_of__isnull=False)
+    newest = (~is_undo & ~Exists(same_scope)) | (is_undo & (Q(status=workflow.OPEN) | ~Exists(same_undo)))
     own = Q(created_by=person_pk, status=workflow.SUPERSEDED) & ~Exists(same_scope.filter(created_by=person_pk))
-    taken = same_scope.filter(status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True)
+    successors = same_scope.filter(status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True)
     executions_ = Execution.objects.filter(report=OuterRef("pk")).order_by("-pk")
     return (
         ChangeReport.objects.annotate(live=Subquery(executions_.values("status")[:1]))
-        .filter((Q(status__in=_IN_PLAY) & newest) | (own & Exists(taken)))
+        .filter((Q(status__in=_UNFINISHED) & newest) | (own & Exists(successors)))
         .filter(Q(live__isnull=True) | Q(live__in=job_states.RESTARTABLE))
         .order_by("-pk")
     )
 
 
 def open_proposal(environment: Environment) -> PolicyProposal | None:
-    """Return the looser policy that waits for a second user in an environment; None if there is none."""
-    waiting = PolicyProposal.objects.filter(environment=environment, status=PolicyProposal.Status.PROPOSED)
-    return waiting.select_related("proposed_by").first()
+    """Return the looser change policy that waits for a second user in an environment; None if there is none."""
+    proposals = PolicyProposal.objects.filter(environment=environment, status=PolicyProposal.Status.PROPOSED)
+    return proposals.select_related("proposed_by").first()
 
 
 def environment_names() -> list[str]:

@@ -1,7 +1,7 @@
-"""Inbox, and the check that a report is up to date.
+"""Inbox of a user, and the check that reports are up to date.
 
 The count in the top bar is on every page, so it takes one query, and one more for each environment with open tasks.
-The inbox itself checks whether reports are up to date (``checked``); the result is cached until an input changes.
+The inbox page checks whether reports are up to date (``checked``); the result is cached until an input changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,36 +30,36 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 
-# Open pages request these checks every few seconds. A check creates the report again, which reads the whole metadata,
-# so one query first compares a signal of all inputs, and the result is shared by all users.
+# Open pages request these checks every few seconds. A check computes the report again, which reads all metadata.
+# Therefore the result is cached for all users, under a signal of the inputs that one query computes.
 
 
 # Logged actions that change neither metadata nor applied state.
 _NO_CHANGE = ("execution", "lease", "report", "token", "user")
-_KEPT = 3600  # seconds
+_CACHE_SECONDS = 3600
 
 
 def signal(environment_pk: int) -> str:
     """Return a text that changes whenever an input of the environment's reports changes.
 
-    It combines the newest entry of the change log, the observations and applied states, and the policy. It may
-    change although a report is still up to date, but never stays the same for an outdated one.
+    It combines the newest entry of the change log, the observations, the applied states and the change policy. It
+    may change although a report is still up to date, but not the other way round.
     """
     entries = ChangeLogEntry.objects.exclude(subject_kind__in=_NO_CHANGE).order_by("-pk")
-    here = {"environment": OuterRef("pk")}
+    own = {"environment": OuterRef("pk")}
     row = (
         Environment.objects.filter(pk=environment_pk)
         .annotate(
             entry=Subquery(entries.values("pk")[:1]),
-            seen=_newest(Observation.objects.filter(**here), "observed_at"),
-            seen_count=_count(Observation.objects.filter(**here)),
-            applied=_newest(AppliedDataset.objects.filter(**here), "updated_at"),
-            applied_count=_count(AppliedDataset.objects.filter(**here)),
+            seen=_newest(Observation.objects.filter(**own), "observed_at"),
+            seen_count=_count(Observation.objects.filter(**own)),
+            applied=_newest(AppliedDataset.objects.filter(**own), "updated_at"),
+            applied_count=_count(AppliedDataset.objects.filter(**own)),
         )
         .get()
     )
-    moved = (row.entry, row.seen, row.seen_count, row.applied, row.applied_count)
-    return sha256_hex([policy_of(row).as_json(), [str(one) for one in moved]])[:24]
+    inputs = (row.entry, row.seen, row.seen_count, row.applied, row.applied_count)
+    return sha256_hex([policy_of(row).as_json(), [str(value) for value in inputs]])[:24]
 
 
 def _newest(rows: QuerySet, time: str) -> Subquery:
@@ -72,32 +72,32 @@ def _count(rows: QuerySet) -> Subquery:
 
 def known_refusal(report_id: UUID, signal: str) -> dict[str, Any] | None:
     """Return the cached result for this signal: a refusal, {} for an up-to-date report, None if it was not checked."""
-    return cache.get(_place(report_id, signal))
+    return cache.get(_cache_key(report_id, signal))
 
 
 def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = None) -> dict[str, Any]:
-    """Return why the report is outdated; {} if it is up to date.
+    """Return the reason why the report is outdated; {} if it is up to date.
 
-    ``signal`` is taken before ``gathered``, so a change during the check is detected next time.
+    ``signal`` must be computed before ``gathered``, so that the next check detects a change during this one.
     """
-    known = known_refusal(report.report_id, signal)
-    if known is None:
-        known = _asked(report, gathered)
-        cache.set(_place(report.report_id, signal), known, _KEPT)
-    return known
+    refusal = known_refusal(report.report_id, signal)
+    if refusal is None:
+        refusal = _compute_refusal(report, gathered)
+        cache.set(_cache_key(report.report_id, signal), refusal, _CACHE_SECONDS)
+    return refusal
 
 
 def authors(report: ChangeReport, signal: str) -> frozenset[str]:
-    """Return the authors of the report's changes, for its page; a decision computes them again."""
-    place = f"report-authors:{report.report_id}:{signal}"
-    known = cache.get(place)
-    if known is None:
-        known = authors_of_report(report)
-        cache.set(place, known, _KEPT)
-    return known
+    """Return the authors of the report's changes for its page, from a cache. A decision computes them again."""
+    key = f"report-authors:{report.report_id}:{signal}"
+    names = cache.get(key)
+    if names is None:
+        names = authors_of_report(report)
+        cache.set(key, names, _CACHE_SECONDS)
+    return names
 
 
-def _asked(report: ChangeReport, gathered: Gathered | None) -> dict[str, Any]:
+def _compute_refusal(report: ChangeReport, gathered: Gathered | None) -> dict[str, Any]:
     try:
         code = is_stale(report, gathered)
     except MetadataError as problem:  # a dataset of its scope was removed
@@ -105,12 +105,12 @@ def _asked(report: ChangeReport, gathered: Gathered | None) -> dict[str, Any]:
     return dict(Refused(code).as_json()) if code else {}
 
 
-def _place(report_id: UUID, signal: str) -> str:
+def _cache_key(report_id: UUID, signal: str) -> str:
     return f"report-holds:{report_id}:{signal}"
 
 
-# Time limit of checks per page; the rest is checked by the next request.
-_PATIENCE = 1.5  # seconds
+# Time limit of the checks of one request; the next request continues.
+_CHECK_SECONDS = 1.5
 _OWN = ("pk", "report_id", "status", "risk", "fingerprint", "authors", "created_by_id", "environment_id", "live")
 _LONG = ("document", "content")
 _NEEDED = {
@@ -125,9 +125,9 @@ _OWNER = "approvals__person__service_account__owner__username"
 
 @dataclass(frozen=True)
 class Ask:
-    """Report with the action it asks of the user; ``refusal`` is why it is outdated.
+    """Report with the action that it needs from the user.
 
-    ``is_checked``: the current inputs were checked.
+    ``refusal`` is the reason why it is outdated. ``is_checked``: it was checked with the current inputs.
     """
 
     ask: str
@@ -138,16 +138,16 @@ class Ask:
 
 
 def waiting_for(user: Any) -> tuple[Ask, ...]:
-    """Return the requests that wait for the user, and those of the user that wait for others.
+    """Return the tasks of the user, and the user's own reports that wait for others.
 
-    Known outdated reports count.
+    A report that is known to be outdated is a task of its own kind; nothing is checked here.
     """
     if not may_build(user):
         return ()
     known = list(_facts(user.pk))
     rights = _rights_of(user, needs_roles=any(facts.need.role for *_, facts in known))
     signals: dict[int, str] = {}
-    found = []
+    asks = []
     for pk, report_id, environment, facts in known:
         refusal: dict[str, Any] | None = {}
         if workflow.asked_of(facts, rights) and _may_be_stale(facts):
@@ -157,18 +157,21 @@ def waiting_for(user: Any) -> tuple[Ask, ...]:
             facts = replace(facts, stale=(refusal or {}).get("code", ""))
         ask = workflow.asked_of(facts, rights)
         if ask and _is_theirs(user, ask, pk):
-            found.append(Ask(ask, pk, facts, refusal or {}, refusal is not None))
-    return tuple(sorted(found, key=lambda one: (workflow.ASKS.index(one.ask), one.pk)))
+            asks.append(Ask(ask, pk, facts, refusal or {}, refusal is not None))
+    return tuple(sorted(asks, key=lambda task: (workflow.ASKS.index(task.ask), task.pk)))
 
 
 def count_for(user: Any) -> int:
-    """Return the number of requests that wait for the user."""
-    return count(waiting_for(user)) + sum(not one.own for one in policies_waiting(user))
+    """Return the number of the user's tasks."""
+    return count(waiting_for(user)) + sum(not ask.own for ask in policies_waiting(user))
 
 
 @dataclass(frozen=True)
 class PolicyAsk:
-    """Looser policy that waits for a second user; ``whom`` are all who may decide, ``own`` marks the user's own."""
+    """Looser change policy that waits for a second user. ``whom`` are the users who may decide.
+
+    ``own``: the user proposed it.
+    """
 
     proposal: PolicyProposal
     own: bool
@@ -176,18 +179,18 @@ class PolicyAsk:
 
 
 def policies_waiting(user: Any) -> tuple[PolicyAsk, ...]:
-    """Return the proposals that wait for this user to accept or reject, and the user's own."""
+    """Return the proposals that the user may accept or reject, and the user's own."""
     if not may_somewhere(user, Permission.MANAGE_POLICIES):
         return ()
-    waiting_now = PolicyProposal.objects.filter(status=PolicyProposal.Status.PROPOSED).order_by("pk")
-    found = []
-    for proposal in waiting_now.select_related("environment", "proposed_by"):
+    proposals = PolicyProposal.objects.filter(status=PolicyProposal.Status.PROPOSED).order_by("pk")
+    asks = []
+    for proposal in proposals.select_related("environment", "proposed_by"):
         place = place_of_environment(proposal.environment)
         if may(user, Permission.MANAGE_POLICIES, place):
             managers = users_who_may(Permission.MANAGE_POLICIES, place)
             whom = tuple(manager.get_username() for manager in managers if manager.pk != proposal.proposed_by_id)
-            found.append(PolicyAsk(proposal, proposal.proposed_by_id == user.pk, whom))
-    return tuple(found)
+            asks.append(PolicyAsk(proposal, proposal.proposed_by_id == user.pk, whom))
+    return tuple(asks)
 
 
 def count(asks: Iterable[Ask]) -> int:
@@ -195,18 +198,18 @@ def count(asks: Iterable[Ask]) -> int:
 
 
 def checked(user: Any) -> tuple[Ask, ...]:
-    """Return the waiting requests after checking which reports are still up to date, within a time limit."""
-    open_ = [one.pk for one in waiting_for(user) if not one.is_checked]
-    found = ChangeReport.objects.filter(pk__in=open_).select_related("environment").defer("document", "content")
+    """Return the user's tasks after checking within a time limit which reports are up to date."""
+    unchecked = [ask.pk for ask in waiting_for(user) if not ask.is_checked]
+    reports = ChangeReport.objects.filter(pk__in=unchecked).select_related("environment").defer("document", "content")
     signals: dict[int, str] = {}
     gathered, began = Gathered(), None
-    for report in found.order_by("pk"):
+    for report in reports.order_by("pk"):
         if report.environment_id not in signals:
             signals[report.environment_id] = signal(report.environment_id)
         refusal_of(report, signals[report.environment_id], gathered)
-        # To gather takes longer than all that follows from it: the patience is for that.
+        # The time starts after the first report, which reads the inputs that all reports share.
         began = began or monotonic()
-        if monotonic() - began > _PATIENCE:
+        if monotonic() - began > _CHECK_SECONDS:
             break
     return waiting_for(user)
 
@@ -226,15 +229,12 @@ def _rights_of(user: Any, *, needs_roles: bool) -> UserRights:
 
 
 def _roles(user: Any) -> frozenset[str]:
-    """Return the user's roles, global and limited ones; ``_is_theirs`` checks the place."""
-    return frozenset(role.value for role in (*roles_of(user), *(one.role for one in granted_to(user))))
+    """Return the user's global and limited roles; ``_is_theirs`` checks the limits."""
+    return frozenset(role.value for role in (*roles_of(user), *(grant.role for grant in granted_to(user))))
 
 
 def _is_theirs(user: Any, ask: str, pk: int) -> bool:
-    """Return whether the user may do this in that place.
-
-    Only checked for users with a limited role.
-    """
+    """Return whether the user may do this with the report. Only users with a limited role need a query."""
     permission = _NEEDED.get(ask)
     if permission is None or may(user, permission):
         return True
@@ -243,13 +243,13 @@ def _is_theirs(user: Any, ask: str, pk: int) -> bool:
 
 
 def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
-    """Return each report in play with its approvals: pk, id, environment and facts, in one query."""
-    rows = reports_in_play(person_pk).order_by("-pk", "approvals__pk")
+    """Yield pk, id, environment and facts of the reports that may need an action, with one query."""
+    reports = reports_in_play(person_pk).order_by("-pk", "approvals__pk")
     policies: dict[int, PolicySet] = {}
-    named = rows.values_list(*_OWN, "environment__policies", *_APPROVALS, _OWNER, named=True)
-    for _, group in groupby(named, key=lambda row: row.pk):
-        its = list(group)
-        row = its[0]
+    values = reports.values_list(*_OWN, "environment__policies", *_APPROVALS, _OWNER, named=True)
+    for _, group in groupby(values, key=lambda row: row.pk):
+        rows = list(group)
+        row = rows[0]
         if row.environment_id not in policies:
             policies[row.environment_id] = PolicySet.from_json(row.environment__policies, default_policy())
         policy = policies[row.environment_id]
@@ -259,7 +259,7 @@ def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
             need=policy.approvals[row.risk],
             authors=frozenset(row.authors),
             made_by=row.created_by_id,
-            decided=tuple(map(_decided, filter(_is_decided, its))),
+            decided=tuple(map(_decided, filter(_is_decided, rows))),
             approver_may_execute=policy.approver_may_execute,
             execution=row.live or "",
         )
@@ -267,9 +267,9 @@ def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
 
 
 def _is_decided(row: Any) -> bool:
-    """Return whether users decided; an approval by a service account never counts."""
-    by_program = getattr(row, _OWNER) is not None and row.approvals__decision == workflow.YES
-    return row.approvals__person_name is not None and not by_program
+    """Return whether the row has a decision that counts; approvals of service accounts do not."""
+    by_service_account = getattr(row, _OWNER) is not None and row.approvals__decision == workflow.YES
+    return row.approvals__person_name is not None and not by_service_account
 
 
 def _decided(row: Any) -> Decided:
@@ -282,7 +282,7 @@ def _decided(row: Any) -> Decided:
 
 @dataclass(frozen=True)
 class InboxRow:
-    """Task with its report; ``whom`` are all users with the same task, the current one included."""
+    """Task with its report. ``whom`` are all users with the same task, including the current one."""
 
     ask: Ask
     row: ReportRow
@@ -305,44 +305,44 @@ class Section:
 
 
 def sections(asks: Iterable[Ask]) -> list[Section]:
-    """Return tasks by kind with all values the page shows, in a constant number of queries."""
+    """Return the tasks by kind, with everything that the page shows, in a constant number of queries."""
     asks = list(asks)
     related = ("environment", "created_by", "undo_of", "superseded_by")
     rows = ChangeReport.objects.filter(pk__in=[ask.pk for ask in asks]).select_related(*related)
     rows = rows.prefetch_related("approvals").defer(*_LONG, *(f"superseded_by__{name}" for name in _LONG))
-    shown = {report_row.report.pk: report_row for report_row in report_rows(rows)}
-    whom = _Whom()
-    made = [InboxRow(ask, shown[ask.pk], whom.asked(ask)) for ask in asks]
-    return [Section(ask, tuple(group)) for ask, group in groupby(made, key=lambda row: row.ask.ask)]
+    by_pk = {report_row.report.pk: report_row for report_row in report_rows(rows)}
+    users = _TaskUsers()
+    inbox_rows = [InboxRow(ask, by_pk[ask.pk], users.of_task(ask)) for ask in asks]
+    return [Section(ask, tuple(group)) for ask, group in groupby(inbox_rows, key=lambda row: row.ask.ask)]
 
 
-class _Whom:
-    """Users by permission, queried once."""
+class _TaskUsers:
+    """Names of the users with a task. Users are queried once per permission and role."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[Permission, str], tuple[str, ...]] = {}
 
-    def asked(self, one: Ask) -> tuple[str, ...]:
+    def of_task(self, task: Ask) -> tuple[str, ...]:
         """Return the names of all users with this task, sorted."""
-        facts = one.facts
-        if one.ask in (workflow.EXECUTE, workflow.RESUME) or self._is_executable(facts):
-            kept = facts.approved_by if facts.need.count and not facts.approver_may_execute else ()
-            return tuple(name for name in self._who_may(Permission.EXECUTE_REPORTS) if name not in kept)
-        if one.ask in (workflow.DECIDE, workflow.OTHERS):
-            out = facts.authors | {decided.user for decided in facts.decided}
-            may_approve = self._who_may(Permission.APPROVE_REPORTS, facts.need.role)
-            return tuple(name for name in may_approve if name not in out)
+        facts = task.facts
+        if task.ask in (workflow.EXECUTE, workflow.RESUME) or self._is_executable(facts):
+            excluded = facts.approved_by if facts.need.count and not facts.approver_may_execute else ()
+            return tuple(name for name in self._users_with(Permission.EXECUTE_REPORTS) if name not in excluded)
+        if task.ask in (workflow.DECIDE, workflow.OTHERS):
+            excluded = facts.authors | {decided.user for decided in facts.decided}
+            may_approve = self._users_with(Permission.APPROVE_REPORTS, facts.need.role)
+            return tuple(name for name in may_approve if name not in excluded)
         return tuple(sorted(facts.authors))
 
     def _is_executable(self, facts: Facts) -> bool:
         return facts.status in (workflow.OPEN, workflow.APPROVED) and not facts.missing and not facts.stale
 
-    def _who_may(self, permission: Permission, role: str = "") -> tuple[str, ...]:
+    def _users_with(self, permission: Permission, role: str = "") -> tuple[str, ...]:
         if (permission, role) not in self._names:
-            people = User.objects.with_perm(str(permission), backend=MODEL_BACKEND).order_by("username")
+            users = User.objects.with_perm(str(permission), backend=MODEL_BACKEND).order_by("username")
             if permission in USERS_ONLY:
-                people = people.filter(service_account=None)
+                users = users.filter(service_account=None)
             if role:
-                people = people.filter(Q(groups__name__in=(role, Role.ADMIN.value)) | Q(is_superuser=True)).distinct()
-            self._names[permission, role] = tuple(people.values_list("username", flat=True))
+                users = users.filter(Q(groups__name__in=(role, Role.ADMIN.value)) | Q(is_superuser=True)).distinct()
+            self._names[permission, role] = tuple(users.values_list("username", flat=True))
         return self._names[permission, role]

@@ -43,7 +43,7 @@ def may_build(user: Any) -> bool:
 
 @dataclass(frozen=True)
 class ReportRow:
-    """A report in a list."""
+    """Report in a list."""
 
     report: ChangeReport
     scope: str
@@ -53,11 +53,11 @@ class ReportRow:
 
 
 def report_rows(page: Any) -> list[ReportRow]:
-    """Return the reports of one page of a list, with their number of operations and their outcome."""
+    """Return the rows of one page of a list of reports."""
     reports = list(page)
     pks = [report.pk for report in reports]
     documents = dict(ChangeReport.objects.filter(pk__in=pks).values_list("pk", "document__operations"))
-    newest = {one.report_id: one for one in Execution.objects.filter(report__in=pks).order_by("pk")}
+    newest = {execution.report_id: execution for execution in Execution.objects.filter(report__in=pks).order_by("pk")}
     return [
         ReportRow(
             report,
@@ -85,7 +85,7 @@ def environments() -> QuerySet[Environment]:
 
 @dataclass(frozen=True)
 class OperationRow:
-    """Operation as a page shows it. ``what`` is its change, ``fix`` the alternative."""
+    """Operation on a page. ``what`` is the change, ``fix`` an alternative to it, ``described`` its dataset's key."""
 
     number: int
     operation: Operation
@@ -100,7 +100,7 @@ class OperationRow:
 
 
 def operation_rows(report: ChangeReport, *, limit: int | None = None) -> list[OperationRow]:
-    """Return a report's first operations, in order; datasets in metadata get a link."""
+    """Return a report's first operations, in order. Datasets in the metadata get a link."""
     operations = operations_of(report)[:limit]
     keys = {operation.dataset_key for operation in operations}
     described = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
@@ -115,7 +115,7 @@ def _operation_row(number: int, operation: Operation, described: set[UUID]) -> O
 
 
 def what_changes(operation: Operation) -> str:
-    """Return ``full_name → display_name``, ``elevation: integer → bigint`` or ``lid``; empty for a whole table."""
+    """Return ``full_name → display_name``, ``elevation: integer → bigint`` or ``lid``; empty for a table."""
     if operation.columns and not operation.column:
         return ", ".join(f"{before} → {after}" for _, before, after in operation.columns)
     if operation.from_ and operation.to:
@@ -126,9 +126,9 @@ def what_changes(operation: Operation) -> str:
 
 @dataclass(frozen=True)
 class Standing:
-    """State of a report for one user. ``authors`` cannot approve it; ``need`` is the environment's.
+    """State of a report for one user. ``authors`` cannot approve it; ``need`` are the required approvals.
 
-    ``cannot_decide`` and ``cannot_execute`` are the reasons why the user cannot, None if the user can.
+    ``cannot_approve``, ``cannot_reject`` and ``cannot_execute`` are the reasons for refusal, None if the user may.
     """
 
     need: Need
@@ -147,11 +147,11 @@ class Standing:
 
 
 def standing(report: ChangeReport, user: Any, authors: frozenset[str]) -> Standing:
-    """Return the state of a report for this user. ``authors`` edited what it changes."""
+    """Return the state of a report for this user. ``authors`` are the authors of its changes."""
     policy = policy_of(report.environment)
     need = policy.approvals[report.risk]
     approvals, decided = tuple(report.approvals.order_by("pk")), decisions_on(report)
-    # Pages are shown to users, who act for themselves.
+    # Pages are for signed-in users, not for service accounts, so the name is the user's own.
     name, place = user.get_username(), place_of_report(report)
 
     def decide(decision: str) -> None:
@@ -184,19 +184,21 @@ def standing(report: ChangeReport, user: Any, authors: frozenset[str]) -> Standi
         missing=workflow.approvals_missing(decided, fingerprint=report.fingerprint, need=need, authors=authors),
         authors=tuple(sorted(authors)),
         approver_may_execute=policy.approver_may_execute,
-        cannot_approve=_why_not(lambda: decide(workflow.YES), *deciding),
-        cannot_reject=_why_not(lambda: decide(workflow.NO), *deciding),
-        cannot_execute=_why_not(execute, *executing),
+        cannot_approve=_refusal(lambda: decide(workflow.YES), *deciding),
+        cannot_reject=_refusal(lambda: decide(workflow.NO), *deciding),
+        cannot_execute=_refusal(execute, *executing),
     )
 
 
-def _why_not(asking: Callable[[], None], user: Any, permission: Permission, place: Where, said: str) -> Refused | None:
-    """Return why the workflow refuses the user, or that the permission is missing; None if it is allowed."""
+def _refusal(
+    check: Callable[[], None], user: Any, permission: Permission, place: Where, message: str
+) -> Refused | None:
+    """Return the refusal of the workflow, or of a user without permission; None if the user may."""
     try:
-        asking()
+        check()
     except Refused as refused:
         return refused
-    return None if may(user, permission, place) else Refused("NOT_PERMITTED", said)
+    return None if may(user, permission, place) else Refused("NOT_PERMITTED", message)
 
 
 def against(standing: Standing, refusal: Mapping[str, Any]) -> Standing:
@@ -211,15 +213,15 @@ def against(standing: Standing, refusal: Mapping[str, Any]) -> Standing:
 
 
 def names_of(keys: Collection[str]) -> dict[str, str]:
-    """Return the present names of datasets and columns with these stable keys; undescribed keys are left out."""
-    found: dict[str, str] = {}
-    for model, parts in _NAMED.items():
-        for key, *names in model.objects.filter(key__among=keys).values_list("key", *parts):
-            found[str(key)] = ".".join(names)
-    return found
+    """Return the current names of datasets and columns by stable key, without keys that are not in the metadata."""
+    names: dict[str, str] = {}
+    for model, fields in _NAME_FIELDS.items():
+        for key, *parts in model.objects.filter(key__among=keys).values_list("key", *fields):
+            names[str(key)] = ".".join(parts)
+    return names
 
 
-_NAMED: dict[Any, tuple[str, ...]] = {
+_NAME_FIELDS: dict[Any, tuple[str, ...]] = {
     TargetDataset: ("schema__name", "name"),
     SourceDataset: ("system__short_name", "name"),
     TargetColumn: ("dataset__schema__name", "dataset__name", "name"),
@@ -232,7 +234,7 @@ _NAMED: dict[Any, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class StepRow:
-    """A step of a preview with its statements as one text."""
+    """Step of a preview, with its statements as one text."""
 
     number: int
     step: Step
@@ -241,7 +243,7 @@ class StepRow:
 
 @dataclass
 class TableSteps:
-    """The steps on one table, the structure that the first assumes, and how big the table is."""
+    """Steps on one table, with the structure that the first step assumes and the table's size."""
 
     key: str
     name: str
@@ -255,29 +257,29 @@ class TableSteps:
 def steps_by_table(preview: Preview) -> list[TableSteps]:
     """Return a preview's steps by table, in the order of each table's first step."""
     estimate = preview.estimate or {}
-    found: dict[str, TableSteps] = {}
+    tables: dict[str, TableSteps] = {}
     rows = zip(steps_in(preview), preview.document["steps"], strict=True)
     for number, (step, row) in enumerate(rows, start=1):
-        table, name = step.table, step.table.qualified_name
-        if table.key not in found:
-            found[table.key] = TableSteps(
-                table.key,
+        key, name = step.table.key, step.table.qualified_name
+        if key not in tables:
+            tables[key] = TableSteps(
+                key,
                 step.assumes.qualified_name if step.assumes else name,
                 step.assumes,
-                preview.sizes.get(table.key) or {},
+                preview.sizes.get(key) or {},
                 rewritten=False,
                 read=False,
             )
-        known = found[table.key]
-        known.rewritten = known.rewritten or name in estimate.get("rewritten", {})
-        known.read = known.read or name in estimate.get("read", {})
-        known.steps.append(StepRow(number, step, row["statement"]))
-    return list(found.values())
+        table = tables[key]
+        table.rewritten = table.rewritten or name in estimate.get("rewritten", {})
+        table.read = table.read or name in estimate.get("read", {})
+        table.steps.append(StepRow(number, step, row["statement"]))
+    return list(tables.values())
 
 
 @dataclass(frozen=True)
 class ChangedSize:
-    """Total size of the tables that a preview changes; None where a table's size is not known."""
+    """Total size of the tables that a preview changes; None if a table's size is not known."""
 
     tables: int
     steps: int
@@ -289,7 +291,7 @@ class ChangedSize:
 
 
 def changed_size(preview: Preview, tables: list[TableSteps]) -> ChangedSize:
-    """Return the size of the tables that steps change, and of those that are rewritten."""
+    """Return the total size of the changed tables, and of the rewritten ones among them."""
     rewritten = [table for table in tables if table.rewritten]
     return ChangedSize(
         tables=len(tables),
@@ -303,12 +305,12 @@ def changed_size(preview: Preview, tables: list[TableSteps]) -> ChangedSize:
 
 
 def _sum(tables: list[TableSteps], what: str) -> int | None:
-    """Return the sums of sizes; tables still to be created have none."""
+    """Return the sum of one size, None if it is unknown for a table. Tables still to be created count as 0."""
     sizes = [0 if table.assumes is None else table.size.get(what) for table in tables]
     return None if any(size is None for size in sizes) else sum(size for size in sizes if size is not None)
 
 
-# Lineage graph of a report's datasets and everything downstream of them.
+# Lineage graph of a report's datasets and all datasets downstream of them.
 
 
 # Larger graphs are unreadable; their datasets are only listed.
@@ -325,7 +327,10 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class DownstreamGraph:
-    """``changed`` are datasets with operations, the worst first; ``reading`` all others downstream of them."""
+    """Graph of changed datasets and their readers.
+
+    ``changed`` are the datasets with operations, highest risk first; ``reading`` the others downstream of them.
+    """
 
     graph: Graph
     changed: tuple[Node, ...]
@@ -337,99 +342,101 @@ class DownstreamGraph:
 
 
 def downstream_graph(report: ChangeReport) -> DownstreamGraph:
-    """Return the datasets of a report's operations and everything downstream of them in current metadata."""
+    """Return the datasets of a report's operations and all datasets downstream of them in the current metadata."""
     operations = operations_of(report)
-    described = _described(report, {operation.dataset_key for operation in operations})
-    found = downstream(set(described.values()))
-    keys = {node: str(key) for node, key in stable_keys(found).items()}
-    plain = of_lineage(found, lambda node: reverse("dataset_page", args=[keys[node.id]]))
-    graph = _marked(plain, _risks(operations, found, keys, described))
-    graph = _with_gone(graph, operations, described, keys, report)
-    order = {state: place for place, state in enumerate(_WORDS)}
-    told = sorted(graph.nodes, key=lambda node: (order[node.state], node.sub, node.title))
+    described = _metadata_keys(report, {operation.dataset_key for operation in operations})
+    lineage = downstream(set(described.values()))
+    keys = {node: str(key) for node, key in stable_keys(lineage).items()}
+    plain = of_lineage(lineage, lambda node: reverse("dataset_page", args=[keys[node.id]]))
+    graph = _with_risks(plain, _risks(operations, lineage, keys, described))
+    graph = _with_removed(graph, operations, described, keys, report)
+    order = {state: index for index, state in enumerate(_WORDS)}
+    nodes = sorted(graph.nodes, key=lambda node: (order[node.state], node.sub, node.title))
     return DownstreamGraph(
         graph,
-        tuple(node for node in told if node.state != AFFECTED),
-        tuple(node for node in told if node.state == AFFECTED),
+        tuple(node for node in nodes if node.state != AFFECTED),
+        tuple(node for node in nodes if node.state == AFFECTED),
     )
 
 
-def _described(report: ChangeReport, keys: Collection[str]) -> dict[str, str]:
-    """Return the stable key in metadata of each dataset still described; the environment's may differ.
+def _metadata_keys(report: ChangeReport, keys: Collection[str]) -> dict[str, str]:
+    """Return the stable keys in the metadata by the environment's keys, without datasets that were removed.
 
     The report's content is large, so it is read only if a stable key is unknown.
     """
     rows = TargetDataset.objects.filter(key__among=keys, history_of__isnull=True)
-    found = {str(key): str(key) for key in rows.values_list("key", flat=True)}
-    others = {key for key in keys if key not in found}
+    metadata_keys = {str(key): str(key) for key in rows.values_list("key", flat=True)}
+    others = {key for key in keys if key not in metadata_keys}
     if others:
         names = {(row[1], row[2]): row[0] for row in report.content["desired"] if row[0] in others}
-        named = TargetDataset.objects.filter(name__in={name for _, name in names}, history_of__isnull=True)
-        for schema, name, key in named.values_list("schema__name", "name", "key"):
+        rows = TargetDataset.objects.filter(name__in={name for _, name in names}, history_of__isnull=True)
+        for schema, name, key in rows.values_list("schema__name", "name", "key"):
             if (schema, name) in names:
-                found[names[schema, name]] = str(key)
-    return found
+                metadata_keys[names[schema, name]] = str(key)
+    return metadata_keys
 
 
 def _risks(
-    operations: Iterable[Operation], found: Lineage, keys: Mapping[str, str], described: Mapping[str, str]
+    operations: Iterable[Operation], lineage: Lineage, keys: Mapping[str, str], described: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the highest risk of each node. Operations on an undescribed history count for its base."""
+    """Return the highest risk of each node. Operations on a history without a node count for its base."""
     nodes = {key: node for node, key in keys.items()}
-    histories = {edge.start: edge.end for edge in found.edges if edge.kind == HISTORY}
-    done: dict[str, list[Operation]] = {}
+    histories = {edge.start: edge.end for edge in lineage.edges if edge.kind == HISTORY}
+    by_node: dict[str, list[Operation]] = {}
     for operation in operations:
         base = nodes.get(described.get(operation.dataset_key, ""))
         if base is not None:
-            done.setdefault(histories.get(base, base) if operation.side == ops.HISTORY else base, []).append(operation)
-    return {node: worst(its) for node, its in done.items()}
+            node = histories.get(base, base) if operation.side == ops.HISTORY else base
+            by_node.setdefault(node, []).append(operation)
+    return {node: worst(group) for node, group in by_node.items()}
 
 
 def worst(operations: Iterable[Operation]) -> str:
-    """Return blocked, destructive, review or safe."""
-    its = tuple(operations)
-    return ops.BLOCKED if any(one.decision == ops.BLOCKED for one in its) else risk_of(its)
+    """Return the highest risk of the operations: blocked, destructive, review or safe."""
+    operations = tuple(operations)
+    is_blocked = any(operation.decision == ops.BLOCKED for operation in operations)
+    return ops.BLOCKED if is_blocked else risk_of(operations)
 
 
-def _marked(graph: Graph, risks: Mapping[str, str]) -> Graph:
-    nodes = (_in_state(node, risks.get(node.id, AFFECTED)) for node in graph.nodes)
+def _with_risks(graph: Graph, risks: Mapping[str, str]) -> Graph:
+    nodes = (_with_state(node, risks.get(node.id, AFFECTED)) for node in graph.nodes)
     return Graph(tuple(nodes), graph.edges)
 
 
-def _in_state(node: Node, state: str) -> Node:
-    """Return a dataset of a lineage; ``here`` marks the centre, of a report every changed one."""
+def _with_state(node: Node, state: str) -> Node:
+    """Return the node with a state and its word, and without the mark of a lineage's centre (``here``)."""
     return replace(node, state=state, said=_WORDS[state], here=False)
 
 
-def _with_gone(
+def _with_removed(
     graph: Graph,
     operations: Iterable[Operation],
     described: Mapping[str, str],
     keys: Mapping[str, str],
     report: ChangeReport,
 ) -> Graph:
-    """Return the lineage with datasets no longer described, and their applied readers."""
-    its: dict[str, list[Operation]] = {}
+    """Return the graph with datasets that were removed from the metadata, and the edges to their applied readers."""
+    by_dataset: dict[str, list[Operation]] = {}
     for operation in operations:
         if operation.dataset_key not in described:
-            its.setdefault(operation.dataset_key, []).append(operation)
-    if not its:
+            by_dataset.setdefault(operation.dataset_key, []).append(operation)
+    if not by_dataset:
         return graph
-    gone = {key: _gone(key, done) for key, done in its.items()}
+    removed = {key: _removed_node(key, group) for key, group in by_dataset.items()}
     nodes = {key: node for node, key in keys.items()}
     nodes |= {known: nodes[key] for known, key in described.items() if key in nodes}
-    nodes |= {key: node.id for key, node in gone.items()}
-    read = (
-        Edge(gone[source].id, nodes[state[0]])
+    nodes |= {key: node.id for key, node in removed.items()}
+    edges = (
+        Edge(removed[source].id, nodes[state[0]])
         for state, *_ in report.content["current"]
         for source in state[9]
-        if source in gone and state[0] in nodes
+        if source in removed and state[0] in nodes
     )
-    return Graph((*graph.nodes, *gone.values()), (*graph.edges, *read))
+    return Graph((*graph.nodes, *removed.values()), (*graph.edges, *edges))
 
 
-def _gone(key: str, operations: list[Operation]) -> Node:
-    named = next((operation.dataset for operation in operations if operation.side == ops.BASE), operations[0].dataset)
-    schema, _, name = named.partition(".")
+def _removed_node(key: str, operations: list[Operation]) -> Node:
+    dataset = next((operation.dataset for operation in operations if operation.side == ops.BASE), operations[0].dataset)
+    schema, _, name = dataset.partition(".")
     layer = schema if schema in LAYERS else "rawcore"
-    return _in_state(Node(f"gone:{key}", name, f"{schema} · not described", layer), worst(operations))
+    return _with_state(Node(f"gone:{key}", name, f"{schema} · not described", layer), worst(operations))

@@ -1,4 +1,4 @@
-"""Drift, adoption as baseline, and import of state files."""
+"""Drift of an environment, adoption of tables as baseline, and import of state files."""
 
 import hashlib
 from collections.abc import Collection, Iterable
@@ -35,7 +35,7 @@ from metadata.selectors.datasets import dataset_states
 
 @dataclass(frozen=True)
 class Drift:
-    """Drift of an environment; ``at`` is the age of the observations, None if there are none."""
+    """Drift of an environment. ``at`` is the time of the observations, None if there are none."""
 
     datasets: tuple[DatasetDrift, ...]
     at: datetime | None
@@ -57,31 +57,31 @@ class Drift:
 
 
 def drift_of(environment: Environment) -> Drift:
-    """Return the drift between applied state and the last observations. Unobserved tables are unknown."""
+    """Return the drift between applied state and the last observations. Datasets not observed are unknown."""
     applied, seen = applied_states(environment=environment), last_seen(environment=environment)
     observed = {key: table for key, table in seen.tables.items() if not table.dropped}
-    looked = [state for state in applied if state.key in seen.asked or state.materialization == "view"]
-    known = {state.key for state in looked}
-    unseen = [state for state in applied if state.key not in known]
-    found = (*domain.drift(looked, _of_none(observed, unseen)), *domain.drift(unseen, None))
-    return Drift(tuple(sorted(found, key=lambda one: (one.dataset, one.key))), seen.at)
+    known = [state for state in applied if state.key in seen.asked or state.materialization == "view"]
+    known_keys = {state.key for state in known}
+    unknown = [state for state in applied if state.key not in known_keys]
+    drifts = (*domain.drift(known, _without_histories(observed, unknown)), *domain.drift(unknown, None))
+    return Drift(tuple(sorted(drifts, key=lambda drift: (drift.dataset, drift.key))), seen.at)
 
 
-def _of_none(observed: dict, unseen: list[DatasetState]) -> dict:
-    """Return tables of no dataset; histories of datasets that were not observed do not count."""
-    theirs = {state.history_key for state in unseen}
-    return {key: table for key, table in observed.items() if key not in theirs}
+def _without_histories(observed: dict, states: list[DatasetState]) -> dict:
+    """Return the observed tables without the histories of these datasets."""
+    keys = {state.history_key for state in states}
+    return {key: table for key, table in observed.items() if key not in keys}
 
 
 @transaction.atomic
 def adopt_as_baseline(
     *, environment: Environment, dataset_keys: Collection[str], user: Any, reason: str
 ) -> tuple[AppliedDataset, ...]:
-    """Adopt the tables of these datasets as applied state; the next report starts from there.
+    """Adopt the observed tables of these datasets as applied state, from which the next report starts.
 
-    Logic stays as applied, or, if never applied, as described. A dataset without a table counts as not applied.
-    Writes a change-log entry. Raises Refused UNKNOWN_DATASET for keys in neither metadata nor applied state,
-    NOT_OBSERVED for tables that were never observed.
+    The applied logic is kept; a dataset that was never applied gets the logic in the metadata. A dataset without a
+    table counts as not applied. Writes a change-log entry. Raises Refused: UNKNOWN_DATASET for keys that are neither
+    in the metadata nor applied, NOT_OBSERVED for tables that were never observed.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_environment(environment))
     if not reason.strip():
@@ -98,12 +98,13 @@ def adopt_as_baseline(
     observed = {key: table for key, table in seen.tables.items() if not table.dropped}
     placed = {dataset.state.key: dataset for dataset in CurrentState.of_warehouse(applied, observed, desired).datasets}
     histories = {
-        key: {one.history_key for one in (*desired, *applied) if one.key == key} - {None} for key in dataset_keys
+        key: {state.history_key for state in (*desired, *applied) if state.key == key} - {None} for key in dataset_keys
     }
     adopted = []
     with on_behalf_of(user):
         for key in sorted(dataset_keys):
-            row = _adopt(environment, key, placed.get(key), {k: t.version for k, t in observed.items()}, histories[key])
+            versions = {table_key: table.version for table_key, table in observed.items()}
+            row = _adopt(environment, key, placed.get(key), versions, histories[key])
             adopted += [row] if row is not None else []
             record_change(
                 action="adopted",
@@ -120,90 +121,90 @@ def adopt_as_baseline(
 def _adopt(
     environment: Environment, key: str, placed: Placed | None, versions: dict[str, int], histories: Collection[str]
 ) -> AppliedDataset | None:
-    """Store a dataset as observed. The adopting user becomes author of logic changed outside the product, too."""
+    """Store a dataset as observed. The adopting user becomes an author also of logic changed outside the product."""
     rows = AppliedDataset.objects.filter(environment=environment, dataset_key=key)
     row = rows.first()
     before = of_row(row.state) if row is not None else None
-    for kept in KeptHistory.objects.filter(environment=environment, history_key__in=histories):
-        KeptHistory.objects.filter(pk=kept.pk).update(signature=signature_of(kept))
+    for history in KeptHistory.objects.filter(environment=environment, history_key__in=histories):
+        KeptHistory.objects.filter(pk=history.pk).update(signature=signature_of(history))
     if placed is None or placed.base is None:
         note_history(environment=environment, before=before, after=None)
         rows.delete()
         return None
-    own = {table: versions[table] for table in (key, placed.state.history_key) if table in versions}
+    dataset_versions = {table: versions[table] for table in (key, placed.state.history_key) if table in versions}
     state = as_seen(placed)
     if before is not None:
         note_history(environment=environment, before=before, after=state)
     return write_applied(
         environment=environment,
         state=state,
-        versions=own,
+        versions=dataset_versions,
         execution=row.execution if row is not None else None,
         through=row.through if row is not None and is_proven(row) else NOTHING,
     )
 
 
 def as_seen(placed: Placed) -> DatasetState:
-    """Return the dataset with the columns of its base table; technical ones are derived, so they are left out."""
+    """Return the dataset with the columns of its base table, without derived technical columns."""
     assert placed.base is not None
-    described = {column.key: column for column in placed.state.columns}
-    technical = {column.key for column in placed.base.columns if column.role == "technical"} - set(described)
-    shown = tuple(
+    known = {column.key for column in placed.state.columns}
+    technical = {column.key for column in placed.base.columns if column.role == "technical"} - known
+    columns = tuple(
         column for column in placed.base.columns if column.key not in technical or column.key.startswith("name:")
     )
-    kept = {column.key for column in shown}
-    retired = tuple(column for column in placed.state.columns if not column.active and column.key not in kept)
-    keeps = placed.state.historize and placed.history is not None
-    return replace(placed.state, columns=(*shown, *retired), historize=keeps)
+    keys = {column.key for column in columns}
+    retired = tuple(column for column in placed.state.columns if not column.active and column.key not in keys)
+    historized = placed.state.historize and placed.history is not None
+    return replace(placed.state, columns=(*columns, *retired), historize=historized)
 
 
-# Drift for pages: compared once and cached until applied state or observations change.
+# Drift for pages, cached until applied state or observations change.
 
 
-_KEPT = 3600  # seconds
+_CACHE_SECONDS = 3600
 
 
 def current_drift(environment: Environment) -> Drift:
-    """Return the current drift. Comparing thousands of tables takes a moment."""
-    place = _place(environment)
-    found = cache.get(place)
-    if found is None:
-        found = drift_of(environment)
-        cache.set(place, found, _KEPT)
-    return found
+    """Return the current drift, from the cache if possible."""
+    key = _cache_key(environment)
+    drift = cache.get(key)
+    if drift is None:
+        drift = drift_of(environment)
+        cache.set(key, drift, _CACHE_SECONDS)
+    return drift
 
 
 def known_drift(environment: Environment) -> Drift | None:
-    """Return the cached drift; None if it would have to be computed first."""
-    return cache.get(_place(environment))
+    """Return the cached current drift; None if it is not cached."""
+    return cache.get(_cache_key(environment))
 
 
-def _place(environment: Environment) -> str:
-    """Return a cache key that changes with either side."""
+def _cache_key(environment: Environment) -> str:
+    """Return a cache key that changes with applied state and observations."""
     applied = environment.applied_datasets.aggregate(count=Count("pk"), newest=Max("updated_at"))
     seen = environment.observations.aggregate(count=Count("pk"), newest=Max("observed_at"))
-    moved = repr((environment.pk, *applied.values(), *seen.values()))
-    return f"drift-{hashlib.sha256(moved.encode()).hexdigest()}"
+    inputs = repr((environment.pk, *applied.values(), *seen.values()))
+    return f"drift-{hashlib.sha256(inputs.encode()).hexdigest()}"
 
 
-# Comparison and import of state files. A file has less than this installation: no layer, no history's key, and a
-# foreign key only as the technical column that it is. So a comparison uses both sides in the form of an export, and
-# an import adds the missing parts from metadata.
+# Comparison and import of state files. A file contains less than this installation: no layers, no keys of histories,
+# and foreign keys only as technical columns. Therefore a comparison uses both sides in the form of an export, and an
+# import adds the missing parts from the metadata.
 
 
 METADATA = "metadata"
 
 
 def report_from(previous: ArchitectureState, *, policy: PolicySet, source: str = "", target: str = "") -> ChangeReport:
-    """Return the report on turning ``previous`` into what metadata describes. It is not stored."""
+    """Return the report on changing ``previous`` into the metadata's state. It is not stored."""
     scope = Scope(FILES, source=source, target=target or METADATA)
-    return build_report(CurrentState.of_state(previous), _as_written(dataset_states()), policy, scope)
+    return build_report(CurrentState.of_state(previous), _as_exported(dataset_states()), policy, scope)
 
 
 def report_onto(
     desired: ArchitectureState, *, environment: str = "", source: str = "", target: str = ""
 ) -> ChangeReport:
-    """Return the report on turning an environment into ``desired``, by its policy. It is not stored.
+    """Return the report on changing an environment into ``desired``, by its change policy. It is not stored.
 
     ``environment`` is a name, default the installation's own. Raises Refused NOT_OBSERVED if applied tables were
     never observed.
@@ -212,13 +213,13 @@ def report_onto(
     row = current_environment() if own else environment_named(environment)
     refresh_state(environment=row, keys=lambda: tables_in_scope(environment=row, scope=Scope()))
     current = gather(environment=row, scope=Scope(), desired=()).current
-    there = _as_written(as_seen(placed) for placed in current.datasets if placed.base is not None)
+    observed = _as_exported(as_seen(placed) for placed in current.datasets if placed.base is not None)
     scope = Scope(FILES, source=source or row.name, target=target)
-    return build_report(CurrentState.of_state(there), desired, policy_in_force(row), scope, row.name)
+    return build_report(CurrentState.of_state(observed), desired, policy_in_force(row), scope, row.name)
 
 
-def _as_written(states: Iterable[DatasetState]) -> ArchitectureState:
-    """Return states in the form in which a state file would have them."""
+def _as_exported(states: Iterable[DatasetState]) -> ArchitectureState:
+    """Return the states as an exported state file has them."""
     return parse_state(dump_state(ArchitectureState(tuple(states))))
 
 
@@ -227,7 +228,7 @@ def _as_written(states: Iterable[DatasetState]) -> ArchitectureState:
 
 @dataclass(frozen=True)
 class Imported:
-    """Names of the datasets that were (or would be) taken over, and of those that were applied just so before."""
+    """Names of the datasets that were (or would be) imported, and of those that were already applied unchanged."""
 
     imported: tuple[str, ...]
     unchanged: tuple[str, ...]
@@ -237,89 +238,90 @@ class Imported:
 def import_state(
     *, environment: Environment, state: ArchitectureState, user: Any, reason: str, check: bool = False
 ) -> Imported:
-    """Store a file's datasets as applied, as the baseline of a warehouse that another installation filled.
+    """Store a file's datasets as applied: the baseline of a warehouse that another installation filled.
 
-    Only datasets without applied state here; the warehouse is not changed, and drift shows the differences.
-    ``check`` writes nothing. Writes a change-log entry. Raises Refused for the whole file: ALREADY_APPLIED for a
-    dataset with another applied state, BAD_KEY and UNKNOWN_LAYER for one that cannot be placed.
+    Only datasets without an applied state are imported. The warehouse is not changed; drift shows the differences.
+    With ``check``, nothing is written. Writes change-log entries. Raises Refused for the whole file: ALREADY_APPLIED
+    for a dataset with another applied state, BAD_KEY for a key that is no UUID, UNKNOWN_LAYER for an unknown schema.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_environment(environment))
     if not reason.strip() and not check:
         raise Refused("NO_REASON")
     Environment.objects.select_for_update().get(pk=environment.pk)
     described = {dataset_state.key: flat(dataset_state) for dataset_state in dataset_states()}
-    taken = [_placed(dataset, described.get(dataset.key)) for dataset in state.datasets]
+    datasets = [_complete(dataset, described.get(dataset.key)) for dataset in state.datasets]
     applied = {applied_state.key: applied_state for applied_state in applied_states(environment=environment)}
-    _refuse_applied(taken, applied)
-    new = [one for one in taken if one.key not in applied]
-    same = [one.qualified_name for one in taken if one.key in applied]
+    _refuse_applied(datasets, applied)
+    new = [dataset for dataset in datasets if dataset.key not in applied]
+    same = [dataset.qualified_name for dataset in datasets if dataset.key in applied]
     if not check:
         with on_behalf_of(user):
-            for one in new:
-                _take(environment, one, reason.strip())
-    return Imported(tuple(one.qualified_name for one in new), tuple(same))
+            for dataset in new:
+                _import_dataset(environment, dataset, reason.strip())
+    return Imported(tuple(dataset.qualified_name for dataset in new), tuple(same))
 
 
-def _placed(one: DatasetState, described: DatasetState | None) -> DatasetState:
-    """Return a file's dataset completed with attributes that a file does not have."""
+def _complete(dataset: DatasetState, described: DatasetState | None) -> DatasetState:
+    """Return a file's dataset with the attributes that a file does not contain."""
     try:
-        key = UUID(one.key)
+        key = UUID(dataset.key)
     except ValueError:
-        message = f"{one.qualified_name} has the key {one.key!r}, under which no table can lie: it is no UUID"
+        message = f"{dataset.qualified_name} has the key {dataset.key!r}, under which no table can lie: it is no UUID"
         raise Refused("BAD_KEY", message) from None
-    one = replace(one, key=str(key))
+    dataset = replace(dataset, key=str(key))
     if described is None:
-        history = str(history_dataset_key(key)) if one.historize else None
-        return replace(one, layer=_layer_of(one), history_key=history)
+        history = str(history_dataset_key(key)) if dataset.historize else None
+        return replace(dataset, layer=_layer_of(dataset), history_key=history)
     roles = {column.key: column.role for column in described.columns}
-    columns = tuple(_with_role(column, roles.get(column.key, column.role)) for column in one.columns)
+    columns = tuple(_with_role(column, roles.get(column.key, column.role)) for column in dataset.columns)
     return replace(
-        one,
+        dataset,
         columns=columns,
-        layer=described.layer if described.schema == one.schema else _layer_of(one),
-        history_key=described.history_key or (str(history_dataset_key(key)) if one.historize else None),
+        layer=described.layer if described.schema == dataset.schema else _layer_of(dataset),
+        history_key=described.history_key or (str(history_dataset_key(key)) if dataset.historize else None),
         hash_version=described.hash_version,
     )
 
 
-def _with_role(column: Any, described: str) -> Any:
-    """Return the column with its role: a foreign key is a technical column in a file."""
-    return replace(column, role=described) if (column.role, described) == ("technical", "foreign_key") else column
+def _with_role(column: Any, role: str) -> Any:
+    """Return the column as a foreign key if ``role`` says so: a file has it as a technical column."""
+    return replace(column, role=role) if (column.role, role) == ("technical", "foreign_key") else column
 
 
-def _layer_of(one: DatasetState) -> str:
-    known = TargetSchema.objects.filter(name=one.schema).values_list("layer", flat=True).first()
-    if known is None:
-        message = f"{one.qualified_name} lies in a schema that is not described here, so its layer is not known"
+def _layer_of(dataset: DatasetState) -> str:
+    layer = TargetSchema.objects.filter(name=dataset.schema).values_list("layer", flat=True).first()
+    if layer is None:
+        message = f"{dataset.qualified_name} lies in a schema that is not described here, so its layer is not known"
         raise Refused("UNKNOWN_LAYER", message)
-    return known
+    return layer
 
 
-def _refuse_applied(taken: Iterable[DatasetState], applied: dict[str, DatasetState]) -> None:
-    names = {one.qualified_name.lower(): one for one in applied.values()}
-    for one in taken:
-        known = applied.get(one.key)
-        if known is not None and _said(known) != _said(one):
-            raise Refused("ALREADY_APPLIED", f"{one.qualified_name} was applied here already, and otherwise")
-        other = names.get(one.qualified_name.lower())
+def _refuse_applied(datasets: Iterable[DatasetState], applied: dict[str, DatasetState]) -> None:
+    names = {state.qualified_name.lower(): state for state in applied.values()}
+    for dataset in datasets:
+        known = applied.get(dataset.key)
+        if known is not None and _comparable(known) != _comparable(dataset):
+            raise Refused("ALREADY_APPLIED", f"{dataset.qualified_name} was applied here already, and otherwise")
+        other = names.get(dataset.qualified_name.lower())
         if known is None and other is not None:
-            message = f"{one.qualified_name} was applied here already, under the key {other.key}"
+            message = f"{dataset.qualified_name} was applied here already, under the key {other.key}"
             raise Refused("ALREADY_APPLIED", message)
 
 
-def _said(one: DatasetState) -> str:
-    """Return a dataset's state in a form that ignores the order of its parts."""
-    return dump_state(ArchitectureState((one,)))
+def _comparable(dataset: DatasetState) -> str:
+    """Return a dataset's state in a form that does not depend on the order of its parts."""
+    return dump_state(ArchitectureState((dataset,)))
 
 
-def _take(environment: Environment, one: DatasetState, reason: str) -> AppliedDataset:
-    """Store a file's dataset as applied. No edit was executed by that: authors stay, and the importing user is one."""
-    seen = last_seen(environment=environment, keys={one.key} | ({one.history_key} if one.history_key else set()))
-    # A retained history is resumed by a report, which another user approves.
-    kept = KeptHistory.objects.filter(environment=environment, history_key=one.history_key).exists()
+def _import_dataset(environment: Environment, dataset: DatasetState, reason: str) -> AppliedDataset:
+    """Store a file's dataset as applied. This executes no edits: authors stay, and the importing user is added."""
+    keys = {dataset.key} | ({dataset.history_key} if dataset.history_key else set())
+    seen = last_seen(environment=environment, keys=keys)
+    # A retained history is resumed only by a report, which another user approves.
+    retained = KeptHistory.objects.filter(environment=environment, history_key=dataset.history_key).exists()
     row = write_applied(
         environment=environment,
-        state=replace(one, historize=one.historize and not kept),
+        state=replace(dataset, historize=dataset.historize and not retained),
         versions={key: table.version for key, table in seen.tables.items()},
         execution=None,
         through=NOTHING,
@@ -327,10 +329,10 @@ def _take(environment: Environment, one: DatasetState, reason: str) -> AppliedDa
     record_change(
         action="imported",
         subject_kind="baseline",
-        subject_key=f"{environment}/{one.key}",
-        subject_name=f"{one.qualified_name} in {environment}",
-        after={"dataset": one.qualified_name},
-        dataset_key=UUID(one.key),
+        subject_key=f"{environment}/{dataset.key}",
+        subject_name=f"{dataset.qualified_name} in {environment}",
+        after={"dataset": dataset.qualified_name},
+        dataset_key=UUID(dataset.key),
         reason=reason,
     )
     return row

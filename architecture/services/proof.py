@@ -1,7 +1,7 @@
-"""Signatures of stored rows, and sealed records.
+"""Signatures of stored rows, and records of executions in the audit chain.
 
-Approvals are links of the audit chain. Reports, previews, executions and applied state change, so they are no
-links: their deciding columns are signed with the audit key when they are stored.
+Approvals never change, so they are links of the audit chain. Rows of reports, previews, executions and applied state
+change: the columns on which decisions depend are signed with the audit key when they are stored.
 """
 
 from collections.abc import Collection, Iterable
@@ -36,8 +36,8 @@ from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
 
 _REPORT, _PREVIEW = "change-report", "preview"
-# Purpose and columns of rows that are signed as they are: all that decides of them.
-_SIGNED: dict[type[Model], tuple[str, tuple[str, ...]]] = {
+# Purpose of the signature and signed columns: those on which decisions depend.
+_SIGNATURES: dict[type[Model], tuple[str, tuple[str, ...]]] = {
     AppliedDataset: (
         "applied-dataset",
         ("environment_id", "dataset_key", "qualified_name", "table_versions", "execution_id", "through", "digest"),
@@ -61,10 +61,7 @@ def sign_preview(report: ChangeReport, fingerprint: str) -> str:
 
 
 def refuse_unproven(report: ChangeReport) -> None:
-    """Raise Refused if the report or one of the decisions on it was written beside the product.
-
-    REPORT_UNPROVEN, APPROVAL_UNPROVEN.
-    """
+    """Raise Refused REPORT_UNPROVEN or APPROVAL_UNPROVEN if the product did not write the report or its decisions."""
     approvals = list(report.approvals.order_by("pk"))
     missing = {approval.pk for approval in approvals} - chain.proven(*approvals)
     for approval in approvals:
@@ -76,7 +73,7 @@ def refuse_unproven(report: ChangeReport) -> None:
 
 
 def refuse_unproven_preview(report: ChangeReport, preview: Preview) -> None:
-    """Raise Refused PREVIEW_UNPROVEN unless the product made this preview, with these statements, of this report."""
+    """Raise Refused PREVIEW_UNPROVEN unless the product wrote this preview, with these statements, for this report."""
     content = _preview_content(report, preview.fingerprint)
     if (
         signature_problem(Signature.parse(preview.signature), _PREVIEW, content)
@@ -90,14 +87,14 @@ def refuse_unproven_preview(report: ChangeReport, preview: Preview) -> None:
 
 
 def signature_of(row: AppliedDataset | KeptHistory | Execution) -> str:
-    """Return the signature of a row. It covers the id of an execution, which must be set before."""
-    purpose, columns = _SIGNED[type(row)]
+    """Return the signature of a row. For an execution it covers the id, so the row must be stored first."""
+    purpose, columns = _SIGNATURES[type(row)]
     return str(sign(purpose, _columns(row, columns)))
 
 
 def is_proven(row: AppliedDataset | KeptHistory | Execution) -> bool:
-    """Return whether a row is signed as it is. Of applied state it reads all but the state, if that is deferred."""
-    purpose, columns = _SIGNED[type(row)]
+    """Return whether a row's signature matches. The state of an applied dataset is not checked if it is deferred."""
+    purpose, columns = _SIGNATURES[type(row)]
     if signature_problem(Signature.parse(row.signature), purpose, _columns(row, columns)):
         return False
     if not isinstance(row, AppliedDataset) or "state" in row.get_deferred_fields():
@@ -106,9 +103,10 @@ def is_proven(row: AppliedDataset | KeptHistory | Execution) -> bool:
 
 
 def proven_states(*, environment: Environment) -> tuple[DatasetState, ...]:
-    """Return the applied states (flat), ordered by stable key. Raise Refused APPLIED_UNPROVEN for a changed row.
+    """Return the applied states (flat), ordered by stable key.
 
-    A state that this process has read is cached and counts as it was when it was signed.
+    Raises Refused APPLIED_UNPROVEN for a row that was changed outside the product. A state in this process's cache is
+    checked by its digest, without reading it again.
     """
     rows = AppliedDataset.objects.filter(environment=environment).order_by("dataset_key")
     parsed = applied_by_pk(rows)
@@ -116,12 +114,12 @@ def proven_states(*, environment: Environment) -> tuple[DatasetState, ...]:
     for row in rows.defer("state"):
         state, digest = parsed.get(row.pk, (None, ""))
         if state is None or digest != row.digest or not is_proven(row):
-            # It may have been written between the two queries.
-            fresh = AppliedDataset.objects.filter(pk=row.pk).first()
-            if fresh is None:
+            # The row may have been written between the two queries.
+            current = AppliedDataset.objects.filter(pk=row.pk).first()
+            if current is None:
                 continue
-            refuse_unproven_row(fresh)
-            state = of_row(fresh.state)
+            refuse_unproven_row(current)
+            state = of_row(current.state)
         states.append(state)
     return tuple(states)
 
@@ -129,7 +127,7 @@ def proven_states(*, environment: Environment) -> tuple[DatasetState, ...]:
 def proven_followed(*, environment: Environment, states: Iterable[DatasetState]) -> dict[str, DatasetState]:
     """Return the last logic of these datasets' retained histories, by the history's stable key.
 
-    Raises Refused APPLIED_UNPROVEN for a changed row.
+    Raises Refused APPLIED_UNPROVEN for a row that was changed outside the product.
     """
     histories = {state.history_key for state in states} - {None}
     followed = {}
@@ -141,15 +139,15 @@ def proven_followed(*, environment: Environment, states: Iterable[DatasetState])
 
 
 def proven_marks(*, environment: Environment, keys: Collection[str]) -> dict[str, int]:
-    """Return the marks of these datasets; a changed row has none."""
+    """Return the marks of these datasets, without rows that were changed outside the product."""
     rows = AppliedDataset.objects.filter(environment=environment, dataset_key__among=keys).defer("state")
     return {str(row.dataset_key): row.through for row in rows if is_proven(row)}
 
 
 def refuse_unproven_row(row: AppliedDataset | KeptHistory) -> None:
-    """Raise Refused APPLIED_UNPROVEN unless the row is signed as it is."""
+    """Raise Refused APPLIED_UNPROVEN unless the row's signature matches."""
     if not is_proven(row):
-        raise Refused("APPLIED_UNPROVEN", f"{_named(row)} was altered in the database")
+        raise Refused("APPLIED_UNPROVEN", f"{_describe(row)} was altered in the database")
 
 
 def refuse_unproven_execution(execution: Execution) -> None:
@@ -170,38 +168,38 @@ def unproven_row() -> Problem | None:
     for model, code in _CODES.items():
         for row in model.objects.order_by("pk").iterator(chunk_size=200):
             if not is_proven(row):
-                message = f"{_named(row)} was altered in the database"
-                return Problem(code, message, kind=_SIGNED[model][0], subject=row.pk)
+                message = f"{_describe(row)} was altered in the database"
+                return Problem(code, message, kind=_SIGNATURES[model][0], subject=row.pk)
     return None
 
 
 _CODES = {AppliedDataset: "applied_unproven", KeptHistory: "applied_unproven", Execution: "execution_unproven"}
 
 
-def _named(row: AppliedDataset | KeptHistory | Execution) -> str:
+def _describe(row: AppliedDataset | KeptHistory | Execution) -> str:
     if isinstance(row, AppliedDataset):
         return f"what was applied of {row.qualified_name}"
     return f"the logic that history {row.history_key} followed" if isinstance(row, KeptHistory) else str(row)
 
 
 def _columns(row: Model, names: Iterable[str]) -> dict[str, Any]:
-    return {name: _signed(getattr(row, name)) for name in names}
+    return {name: _canonical(getattr(row, name)) for name in names}
 
 
 # --- contents ----------------------------------------------------------------------------------
 
-# Set after a report is stored, or by storing it: its state is made again from decisions, which are links.
+# Columns set when or after a report is stored. The status is derived from decisions, which are links of the chain.
 _NOT_SIGNED = frozenset({"id", "status", "superseded_by_id", "observed_at", "created_at", "signature"})
 
 
 def _report_content(report: ChangeReport) -> dict[str, Any]:
-    """Return every column but the excluded ones, so that a column added later is signed, too."""
+    """Return all columns except the excluded ones, so that a new column is signed by default."""
     columns = [field.attname for field in ChangeReport._meta.concrete_fields]
     return _columns(report, (name for name in columns if name not in _NOT_SIGNED))
 
 
-def _signed(value: Any) -> Any:
-    """Return a value for canonical JSON; a document by its digest."""
+def _canonical(value: Any) -> Any:
+    """Return a value for canonical JSON; for a document, its digest."""
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, dict):
@@ -213,17 +211,17 @@ def _preview_content(report: ChangeReport, fingerprint: str) -> dict[str, Any]:
     return {"report": str(report.report_id), "fingerprint": fingerprint}
 
 
-# Sealed records of executions, and their export with the proof that they are unchanged.
+# Records of executions, and their export with the proof that they are unchanged.
 
 
 _SOFTWARE = ("Django", "pyspark", "delta-spark", "sqlglot")
 
 
 def seal(execution: Execution) -> ExecutionRecord:
-    """Write the execution's record, once, in the caller's transaction; the chain links it after commit."""
-    known = ExecutionRecord.objects.filter(execution=execution).first()
-    if known is not None:
-        return known
+    """Write the execution's record in the caller's transaction, or return the existing one. It is linked later."""
+    existing = ExecutionRecord.objects.filter(execution=execution).first()
+    if existing is not None:
+        return existing
     document = record_document(execution)
     record = ExecutionRecord.objects.create(
         execution=execution,
@@ -238,16 +236,16 @@ def seal(execution: Execution) -> ExecutionRecord:
 
 
 def record_document(execution: Execution) -> dict[str, Any]:
-    """Return a record's document. Numbers with fractions are texts: they have one spelling then."""
+    """Return a record's document. Fractional numbers are texts, which have a unique form."""
     report, preview = execution.report, execution.preview
     scope = (report.scope if report is not None else execution.planned.get("scope")) or {}
-    alone = scope.get("target_only") or scope.get("dependency_mode") == TARGET_ONLY
+    target_only = scope.get("target_only") or scope.get("dependency_mode") == TARGET_ONLY
     return {
         "format": artifacts.RECORD,
         "execution": execution.pk,
         "environment": execution.environment.name,
         "scope": scope,
-        "dependency_mode": TARGET_ONLY if alone else WITH_DEPENDENCIES,
+        "dependency_mode": TARGET_ONLY if target_only else WITH_DEPENDENCIES,
         "requested_by": execution.who,
         "reason": execution.reason,
         "command": execution.command,
@@ -258,9 +256,9 @@ def record_document(execution: Execution) -> dict[str, Any]:
         "preview": {"fingerprint": preview.fingerprint, "document": preview.document} if preview else None,
         "operations": [_operation(row) for row in execution.operations.order_by("ordinal")],
         "attempts": execution.attempt,
-        "requested_at": _moment(execution.requested_at),
-        "started_at": _moment(execution.started_at),
-        "finished_at": _moment(execution.finished_at),
+        "requested_at": _isoformat(execution.requested_at),
+        "started_at": _isoformat(execution.started_at),
+        "finished_at": _isoformat(execution.finished_at),
         "seconds": _seconds(execution.seconds),
         "outcome": str(execution.status),
         "error": execution.error,
@@ -269,14 +267,14 @@ def record_document(execution: Execution) -> dict[str, Any]:
 
 
 def software() -> dict[str, str]:
-    """Return the versions of the software that the execution ran on, as far as installed here."""
-    found = {}
+    """Return the installed versions of the software that executions use; empty for a package that is missing."""
+    versions = {}
     for name in _SOFTWARE:
         try:
-            found[name] = packages.version(name)
+            versions[name] = packages.version(name)
         except packages.PackageNotFoundError:
-            found[name] = ""
-    return found
+            versions[name] = ""
+    return versions
 
 
 def record_artifact(record: ExecutionRecord) -> dict[str, Any]:
@@ -307,7 +305,7 @@ def approval_artifact(report: ChangeReport) -> dict[str, Any]:
 
 
 def link_of(row: AppendOnly) -> dict[str, Any]:
-    """Return the row's link in the chain. A row committed just before is linked first."""
+    """Return the row's link in the chain, after linking all committed rows."""
     chain.seal(wait=True)
     return dict(vars(chain.link_of(ChainLink.objects.get(kind=row.CHAIN.name, subject_id=row.pk))))
 
@@ -341,7 +339,7 @@ def _operation(row: ExecutionOperation) -> dict[str, Any]:
     }
 
 
-def _moment(at: Any) -> str | None:
+def _isoformat(at: Any) -> str | None:
     return at.isoformat(timespec="microseconds") if at is not None else None
 
 

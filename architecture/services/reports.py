@@ -1,4 +1,4 @@
-"""Change reports and their inputs."""
+"""Creation of change reports, and their inputs."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -44,11 +44,11 @@ from metadata.selectors.datasets import dataset_states
 
 @dataclass(frozen=True)
 class Basis:
-    """Inputs of a report: ``seen`` are the observed tables; dropped ones count as absent.
+    """Inputs of a report: desired, applied and observed state (``seen``), and change policy.
 
-    ``desired`` has the environment's keys; ``warnings`` name differing keys of metadata, each with the key of its
-    dataset. ``through`` is the last link of the audit chain sealed before metadata was read, ``followed`` the last
-    logic of retained histories, by their keys.
+    ``desired`` has the environment's stable keys; ``warnings`` name those that differ in the metadata, each with the
+    key of its dataset. ``through`` is the last link of the audit chain sealed before the metadata was read,
+    ``followed`` the last logic of retained histories, by their keys. Dropped tables count as absent.
     """
 
     environment: Environment
@@ -67,7 +67,7 @@ class Basis:
         return CurrentState.of_warehouse(self.applied, observed, self.desired, self.followed)
 
     def within(self, scope: Scope) -> "Basis":
-        """Return the same inputs for another scope, with the shared plan."""
+        """Return the same inputs for another scope; both share the plan."""
         other = replace(self, scope=scope)
         vars(other).update(current=self.current, planned=self.planned)
         return other
@@ -77,18 +77,19 @@ class Basis:
         return Planned.of(self.current, self.desired, self.policy)
 
     def report(self) -> domain.ChangeReport:
-        """Return the report of these inputs: pure and deterministic."""
+        """Return the report of these inputs. It is a pure function of them."""
         made = domain.build_report(
             self.current, self.desired, self.policy, self.scope, self.environment.name, self.planned
         )
         if not self.warnings:
             return made
         keys = self.keys()
-        told = (*made.warnings, *(warning for key, warning in self.warnings if key in keys))
-        return replace(made, warnings=tuple(sorted(told, key=lambda one: (one.dataset, one.column, one.code))))
+        warnings = (*made.warnings, *(warning for key, warning in self.warnings if key in keys))
+        ordered = sorted(warnings, key=lambda warning: (warning.dataset, warning.column, warning.code))
+        return replace(made, warnings=tuple(ordered))
 
     def steps(self, operations: Iterable[Operation], *, readers_lost: bool = False) -> tuple[Step, ...]:
-        """Return the steps for these operations. ``readers_lost``: tables may lose readers, as approvers accepted."""
+        """Return the steps for these operations. With ``readers_lost``, approvers accepted that tables lose readers."""
         operations = tuple(operations)
         keys = {operation.dataset_key for operation in operations}
         tables = self.tables({state.key for state in self.desired})
@@ -97,23 +98,23 @@ class Basis:
         return plan_steps(tables, self.seen.tables, operations, views, self._strangers(), **readers)
 
     def _strangers(self) -> frozenset[str]:
-        """Return observed tables of no dataset. A history is retained if it once belonged to one."""
+        """Return the keys of observed tables without a dataset, except retained histories."""
         known = table_keys((*self.desired, *self.applied))
-        strangers = {key: one for key, one in self.seen.tables.items() if key not in known and not one.dropped}
-        return frozenset(strangers) - kept_histories(strangers)
+        tables = {key: table for key, table in self.seen.tables.items() if key not in known and not table.dropped}
+        return frozenset(tables) - kept_histories(tables)
 
     def before(self) -> dict[str, dict[str, Any]]:
-        """Return the existing datasets as rows, by key, without dropped ones whose history is retained."""
+        """Return the existing datasets as rows, by key, without dropped datasets whose history is retained."""
         applied = {state.key for state in self.applied}
-        placed = self.current.datasets
-        return {one.state.key: as_row(one.state) for one in placed if one.base is not None or one.state.key in applied}
+        datasets = (item for item in self.current.datasets if item.base is not None or item.state.key in applied)
+        return {item.state.key: as_row(item.state) for item in datasets}
 
     def tables(self, keys: Collection[str]) -> tuple[TableSpec, ...]:
         """Return the desired tables of these datasets."""
         return desired_tables(state for state in self.desired if state.key in keys)
 
     def keys(self) -> frozenset[str]:
-        """Return stable keys of the datasets in scope."""
+        """Return the stable keys of the datasets in scope."""
         return self.scope.resolve(self.current, self.desired)
 
 
@@ -127,8 +128,8 @@ def gather(
 ) -> Basis:
     """Return the current inputs of a report.
 
-    ``seen`` defaults to the last observation. ``desired`` replaces the metadata, ``only`` leaves out applied states
-    of other datasets. Raises Refused NOT_OBSERVED if applied tables were never observed, APPLIED_UNPROVEN and
+    ``seen`` defaults to the last observation. ``desired`` replaces the metadata, ``only`` restricts applied states to
+    these datasets. Raises Refused: NOT_OBSERVED if applied tables were never observed, APPLIED_UNPROVEN or
     POLICY_UNPROVEN if the database was changed outside the product.
     """
     through = chain.sealed_through()
@@ -146,7 +147,7 @@ def gather(
 
 
 def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:
-    """Return stable keys of all former, current and desired tables of these datasets."""
+    """Return the stable keys of all possible tables of these datasets: base, history and event log."""
     keys = set()
     for state in states:
         keys.add(state.key)
@@ -156,7 +157,7 @@ def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:
 
 
 def tables_in_scope(*, environment: Environment, scope: Scope) -> frozenset[str]:
-    """Return stable keys of the tables to observe for a report of this scope. Raise ScopeProblem if it is empty."""
+    """Return the stable keys of the tables to observe for a report of this scope. Raise ScopeProblem if it is empty."""
     desired, applied = described_states(environment=environment), applied_states(environment=environment)
     keys = scope.resolve(CurrentState.of_warehouse(applied, {}, desired), desired)
     return table_keys(state for state in (*desired, *applied) if state.key in keys)
@@ -175,7 +176,7 @@ log = logging.getLogger(__name__)
 
 ANSWERS = Coalesce("person__service_account__owner__username", "person__username")
 
-# Reports in these states may still be executed, or need nothing.
+# Reports in these states can still be executed, or have nothing to execute.
 STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
 
 
@@ -185,8 +186,8 @@ def build_report(
 ) -> ChangeReport:
     """Create the report of a scope (default: all) from metadata, applied state and observations.
 
-    The same report again is the same row, with its approvals. A different one supersedes the open ones of its
-    scope. ``seen`` defaults to the last observation. Raises Refused NOT_OBSERVED if there is none.
+    If nothing changed, the existing report is returned, with its approvals. A different report supersedes the open
+    ones of its scope. ``seen`` defaults to the last observation. Raises Refused NOT_OBSERVED if there is none.
     """
     return _build(environment, scope or Scope(), user, seen)[1]
 
@@ -194,10 +195,10 @@ def build_report(
 def plan_report(
     *, scope: Scope, environment: str = "", local: bool | None = None
 ) -> tuple[domain.ChangeReport, ChangeReport]:
-    """Refresh the tables, create the report for the current actor and store it; return it with its row.
+    """Refresh the tables, then create and store the report for the current actor; return it with its row.
 
-    ``environment`` is a name, default the installation's own. Another one's warehouse cannot be observed from here:
-    its last observation is used, as when no worker answers.
+    ``environment`` is a name, default the installation's own. Another environment's warehouse cannot be observed, so
+    its last observation is used, as it is when no worker answers.
     """
     own = not environment or environment == settings.ENVIRONMENT
     row = current_environment() if own else environment_named(environment)
@@ -225,7 +226,7 @@ def _build(
     Environment.objects.select_for_update().get(pk=environment.pk)  # reports of one environment are serialized
     basis = gather(environment=environment, scope=scope, seen=seen)
     made = basis.report()
-    row = _standing(basis, made) or store_report(basis, made, user)
+    row = _existing_report(basis, made) or store_report(basis, made, user)
     record_why_of(row, "requested")
     return made, row
 
@@ -233,10 +234,10 @@ def _build(
 def store_report(
     basis: Basis, made: domain.ChangeReport, user: Any, *, undo_of: Any = None, extra: dict | None = None
 ) -> ChangeReport:
-    """Store a report. ``extra`` goes into its document, ``undo_of`` is the record that it undoes."""
+    """Store a report. ``extra`` is added to its document; ``undo_of`` is the record that it undoes."""
     must_write()
     since = since_when(basis.environment, made.operations, basis.desired) if undo_of is None else {}
-    hands = [who_answers(user)] if undo_of is not None else sorted(authors(basis.environment, since))
+    names = [who_answers(user)] if undo_of is not None else sorted(authors(basis.environment, since))
     rows = {"rows": [operation.as_row() for operation in made.operations], "since": since}
     row = ChangeReport(
         environment=basis.environment,
@@ -247,7 +248,7 @@ def store_report(
         status=made.status,
         risk=made.risk,
         destructive=made.destructive,
-        authors=hands,
+        authors=names,
         through=basis.through,
         observed_at=basis.seen.at,
         created_by=user,
@@ -301,10 +302,10 @@ class Gathered:
 def basis_of(
     report: ChangeReport, seen: Seen | None = None, *, begun: bool = False, gathered: Gathered | None = None
 ) -> Basis:
-    """Return the current inputs of the report; an undo's desired state is its own, not the metadata's.
+    """Return the current inputs of the report. The desired state of an undo report is stored with it.
 
-    ``begun``: some of it was executed. Then it keeps its resolved datasets, because its scope may use a former
-    name, or a schema without datasets. ``gathered`` can be shared by several reports.
+    ``begun``: some of its operations were executed. Then its datasets are not resolved again, because its scope may
+    contain a former name or a schema without datasets. Several reports can share ``gathered``.
     """
     scope = Scope(**report.scope)
     if begun and not scope.everything:
@@ -319,14 +320,14 @@ def basis_of(
 
 
 def tables_of(report: ChangeReport, *, begun: bool = False) -> frozenset[str]:
-    """Return stable keys of the tables to observe before the report is previewed or executed."""
+    """Return the stable keys of the tables to observe before the report is previewed or executed."""
     basis = basis_of(report, begun=begun)
     keys = basis.keys()
     return table_keys(state for state in (*basis.desired, *basis.applied) if state.key in keys)
 
 
 def refuse_stale(report: ChangeReport, seen: Seen | None = None, gathered: Gathered | None = None) -> Basis:
-    """Create the report again; raise Refused (POLICY_MOVED, REPORT_STALE, TABLE_MOVED) if it differs."""
+    """Compute the report again; raise Refused (POLICY_MOVED, REPORT_STALE, TABLE_MOVED) if it differs."""
     basis = basis_of(report, seen, gathered=gathered)
     made = basis.report()
     if made.fingerprint != report.fingerprint:
@@ -344,36 +345,36 @@ def is_stale(report: ChangeReport, gathered: Gathered | None = None) -> str:
 
 
 def what_moved(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return the code for two differing contents: policy first, then metadata; otherwise the warehouse."""
+    """Return the code for two differing contents: the policy's first, then the metadata's, else the warehouse's."""
     if before["policy"] != now["policy"]:
         return "POLICY_MOVED"
-    # Only one side went through JSON.
-    return "REPORT_STALE" if _plain(before["desired"]) != _plain(now["desired"]) else "TABLE_MOVED"
+    # Only one of the two was read from JSON, which has no tuples.
+    return "REPORT_STALE" if _without_tuples(before["desired"]) != _without_tuples(now["desired"]) else "TABLE_MOVED"
 
 
-def _plain(value: Any) -> Any:
+def _without_tuples(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _without_tuples(item) for key, item in value.items()}
+    return [_without_tuples(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def decisions_on(report: ChangeReport) -> tuple[Decided, ...]:
-    """Return the decisions on the report, oldest first. Approvals of a service account never count.
+    """Return the decisions on the report, oldest first, without approvals of service accounts.
 
-    Rows that the product did not write (``chain.proven``) are left out.
+    Rows that were not written by the product (``chain.proven``) are left out.
     """
-    by_people = report.approvals.exclude(decision=workflow.YES, person__service_account__isnull=False)
-    approvals = list(by_people.annotate(who=ANSWERS).order_by("pk"))
-    kept = chain.proven(*approvals)
+    counted = report.approvals.exclude(decision=workflow.YES, person__service_account__isnull=False)
+    approvals = list(counted.annotate(who=ANSWERS).order_by("pk"))
+    proven = chain.proven(*approvals)
     return tuple(
         Decided(approval.who, approval.decision, approval.fingerprint, tuple(approval.roles), approval.readers_lost)
         for approval in approvals
-        if approval.pk in kept
+        if approval.pk in proven
     )
 
 
 def authors_of_report(report: ChangeReport) -> frozenset[str]:
-    """Return the authors of the report's changes: those at its creation, and those now."""
+    """Return the authors of the report's changes: those known at its creation, and those since."""
     known = frozenset(report.authors)
     if report.undo_of_id is not None:
         return known
@@ -383,8 +384,8 @@ def authors_of_report(report: ChangeReport) -> frozenset[str]:
     return known | authors(report.environment, since)
 
 
-def _standing(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
-    """Return the newest report of this scope, if it is this very one and still executable."""
+def _existing_report(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
+    """Return the newest report of this scope, if it equals ``made`` and can still be executed."""
     same = ChangeReport.objects.filter(
         environment=basis.environment, scope=scope_row(basis.scope), undo_of__isnull=True
     )
@@ -395,7 +396,7 @@ def _standing(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
 
 
 def _supersede(row: ChangeReport) -> None:
-    """Close the open reports of the scope; those that are being executed are left alone."""
+    """Mark the older open reports of the scope as superseded, except those with an execution."""
     older = ChangeReport.objects.filter(
         environment=row.environment, scope=row.scope, undo_of__isnull=True, executions__isnull=True, pk__lt=row.pk
     )

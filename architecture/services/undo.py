@@ -1,4 +1,4 @@
-"""Undo options of a record, and undo reports."""
+"""Undo options of an execution record, and undo reports."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,23 +35,23 @@ from elevata.jobs import states as job_states
 def runs_that_wrote(
     *, environment: Environment, dataset_keys: Collection[str], after: datetime
 ) -> Mapping[str, Sequence[str]]:
-    """Return the runs that wrote into these datasets, or their histories, after a time; only keys with runs."""
+    """Return the load runs that wrote into these datasets or their histories after a time, by dataset key."""
     query = import_string(settings.WRITING_RUNS)
     return query(environment=environment, dataset_keys=dataset_keys, after=after) if dataset_keys else {}
 
 
-# Undo options of a record: for each executed operation the way to undo it, and whether it can be undone now.
+# Undo options of a record: for each executed group of operations, the undo steps and whether undo is possible now.
 
 
 _SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
-_RUNS_NAMED = 3
+_MAX_RUNS = 3
 
 
 @dataclass(frozen=True)
 class Offered:
-    """Executed operation (with its other side): ``back`` is the list of undo steps.
+    """Executed group of operations, with its undo steps (``back``).
 
-    ``refused`` is why it cannot be undone now, None if it can (together with all others that can).
+    ``refused`` is the reason why it cannot be undone now; None if it can, together with all others that can.
     """
 
     way: WayBack
@@ -64,7 +64,7 @@ class Offered:
 
     @property
     def done(self) -> tuple[str, ...]:
-        """Return descriptions of the executed steps."""
+        """Return the descriptions of the executed steps."""
         return tuple(step.describe() for step in self.way.steps) or (self.way.describe(),)
 
     def as_json(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Offered:
 
 
 def offered(record: ExecutionRecord) -> tuple[Offered, ...]:
-    """Return the record's undo options in the order in which they would be undone: the last first."""
+    """Return the record's undo options in the order of undo: the last group first."""
     ways, ground = ways_of(record), ground_of(record)
     first = what_can_be(ways, ground)
     written = {way.ordinals: refused for way, refused in written_since(record, first.ways)}
@@ -88,12 +88,12 @@ def offered(record: ExecutionRecord) -> tuple[Offered, ...]:
     for problem in (*first.problems, *tried.problems):
         others = [way for way in ways if way.ordinals not in possible and way.ordinals not in reasons]
         reasons[problem.way.ordinals] = why(problem, record, [way for way in others if way != problem.way])
-    return tuple(Offered(way, _back(way), reasons.get(way.ordinals)) for way in reversed(ways))
+    return tuple(Offered(way, _undo_steps(way), reasons.get(way.ordinals)) for way in reversed(ways))
 
 
-def _back(way: WayBack) -> tuple[str, ...]:
-    found = [inverse(one.step, one.version_before) for one in reversed(way.executed) if one.step is not None]
-    return tuple(step.describe() for step in found if step is not None)
+def _undo_steps(way: WayBack) -> tuple[str, ...]:
+    steps = [inverse(item.step, item.version_before) for item in reversed(way.executed) if item.step is not None]
+    return tuple(step.describe() for step in steps if step is not None)
 
 
 def ways_of(record: ExecutionRecord) -> tuple[WayBack, ...]:
@@ -116,7 +116,7 @@ def ways_of(record: ExecutionRecord) -> tuple[WayBack, ...]:
 
 
 def step_rows_of(record: ExecutionRecord) -> list[dict[str, Any]]:
-    """Return the steps of an execution from its preview, or from its load's plan."""
+    """Return the steps of the record's execution from its preview, or without one from the load's plan."""
     preview = record.execution.preview
     if preview is None:
         return list(record.execution.planned.get("report", {}).get("content", {}).get("steps", ()))
@@ -124,7 +124,7 @@ def step_rows_of(record: ExecutionRecord) -> list[dict[str, Any]]:
 
 
 def ground_of(record: ExecutionRecord, seen: Seen | None = None) -> Ground:
-    """Return the state now, before the record and after it. ``seen`` defaults to the last observations."""
+    """Return the state for undo: current, before and after the record. ``seen`` defaults to the last observations."""
     environment = record.environment
     seen = last_seen(environment=environment) if seen is None else seen
     before, left = _states(record)
@@ -142,16 +142,16 @@ def _states(record: ExecutionRecord) -> tuple[dict[str, Any], dict[str, Any]]:
     return before, left
 
 
-# --- why not -----------------------------------------------------------------------------------
+# --- refusals ----------------------------------------------------------------------------------
 
 
 def already(way: WayBack) -> Refused:
-    """Return the refusal of an operation undone before, by an undo or by a change of the metadata."""
+    """Return the refusal for a group that was undone before, by an undo report or by a change of the metadata."""
     return Refused("ALREADY_UNDONE", f"{way.describe()} was already undone")
 
 
 def why(problem: Problem, record: ExecutionRecord, others: Sequence[WayBack]) -> Refused:
-    """Return why an operation cannot be undone, naming its dependents among ``others``, or later changes."""
+    """Return the refusal for a group that cannot be undone. It names a dependent among ``others`` or a later change."""
     what = problem.way.describe()
     if problem.way.version_is_lost:
         return Refused("NO_WAY_BACK", f"{what} cannot be undone: {problem.differs}")
@@ -171,7 +171,7 @@ def why(problem: Problem, record: ExecutionRecord, others: Sequence[WayBack]) ->
 
 def _done_since(record: ExecutionRecord, dataset_key: str) -> ExecutionOperation | None:
     """Return the newest operation on a dataset by an execution after the record's."""
-    after = Q(execution__finished_at__isnull=True) | Q(execution__finished_at__gt=_ended(record))
+    after = Q(execution__finished_at__isnull=True) | Q(execution__finished_at__gt=_ended_at(record))
     rows = ExecutionOperation.objects.filter(
         after, execution__environment=record.environment, dataset_key=dataset_key, status=_SUCCEEDED
     )
@@ -179,30 +179,30 @@ def _done_since(record: ExecutionRecord, dataset_key: str) -> ExecutionOperation
 
 
 def written_since(record: ExecutionRecord, ways: Iterable[WayBack]) -> list[tuple[WayBack, Refused]]:
-    """Return version restores that would also remove rows of later loads."""
-    going = [way for way in ways if way.goes_to_version]
-    wrote = runs_that_wrote(
+    """Return the groups whose undo restores a version and would remove rows of later loads, with their refusals."""
+    restores = [way for way in ways if way.goes_to_version]
+    runs = runs_that_wrote(
         environment=record.environment,
-        dataset_keys={way.dataset_key for way in going},
-        after=_ended(record),
+        dataset_keys={way.dataset_key for way in restores},
+        after=_ended_at(record),
     )
-    return [(way, _written(way, wrote[way.dataset_key])) for way in going if wrote.get(way.dataset_key)]
+    return [(way, _written_refusal(way, runs[way.dataset_key])) for way in restores if runs.get(way.dataset_key)]
 
 
-def _ended(record: ExecutionRecord) -> datetime:
-    """Return the time after which other writes may have happened; an abandoned execution ended before its end time."""
+def _ended_at(record: ExecutionRecord) -> datetime:
+    """Return the time after which others may have written. An abandoned execution ended earlier than it was marked."""
     execution = record.execution
-    given_up = execution.status == states.ABANDONED
-    return (execution.started_at if given_up else execution.finished_at) or record.created_at
+    abandoned = execution.status == states.ABANDONED
+    return (execution.started_at if abandoned else execution.finished_at) or record.created_at
 
 
-def _written(way: WayBack, runs: Sequence[str]) -> Refused:
-    named = ", ".join(runs[:_RUNS_NAMED]) + (f" and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else "")
-    message = f"load run{'s' if len(runs) > 1 else ''} {named} wrote rows since, which would go along"
+def _written_refusal(way: WayBack, runs: Sequence[str]) -> Refused:
+    names = ", ".join(runs[:_MAX_RUNS]) + (f" and {len(runs) - _MAX_RUNS} more" if len(runs) > _MAX_RUNS else "")
+    message = f"load run{'s' if len(runs) > 1 else ''} {names} wrote rows since, which would go along"
     return Refused("WRITTEN_SINCE", f"{way.describe()} cannot be undone: {message}")
 
 
-_REPEAT = "METADATA_UNCHANGED"
+_METADATA_UNCHANGED = "METADATA_UNCHANGED"
 
 
 @transaction.atomic
@@ -211,9 +211,9 @@ def undo_report(
 ) -> ChangeReport:
     """Create the report that undoes a record's operations; its requester is its author.
 
-    ``operations`` are ordinals of the record; any one of a group (a rename of base and history) selects the whole
-    group. None selects all not undone yet. A repeated request returns the same report. Raises Refused with a code
-    of ``workflow.CODES``, naming the obstacle and the remedy.
+    ``operations`` are ordinals of the record; each selects its whole group (a rename of base and history). None selects
+    all groups that were not undone yet. A repeated request returns the same report. Raises Refused with a code of
+    ``workflow.CODES``.
     """
     if user is None or not user.is_authenticated:
         raise Refused("NO_PERSON")
@@ -221,65 +221,65 @@ def undo_report(
     seen = last_seen(environment=record.environment) if seen is None else seen
     refuse_unproven_execution(record.execution)
     ways, ground = ways_of(record), ground_of(record, seen)
-    chosen = ways if operations is None else _chosen(ways, operations)
-    others = _besides(ways, chosen)
-    taken = _taken_back(record, ground, chosen, others, strict=operations is not None)
-    basis = _basis(record, taken.states, seen)
+    selected = ways if operations is None else _select(ways, operations)
+    others = _without(ways, selected)
+    result = _take_back(record, ground, selected, others, strict=operations is not None)
+    basis = _basis(record, result.states, seen)
     made = basis.report()
     if made.status == NO_CHANGES:
         raise Refused("NOTHING_TO_UNDO")
-    found = undo.answered(taken.ways, made.operations, ground.described)
-    _refuse_foreign(found.foreign, others)
-    if found.kept:
-        _taken_back(record, ground, found.done, found.kept, strict=True)
-    report = _standing(record, made, found) or _store(record, basis, made, found, user)
+    assignment = undo.answered(result.ways, made.operations, ground.described)
+    _refuse_foreign(assignment.foreign, others)
+    if assignment.kept:
+        _take_back(record, ground, assignment.done, assignment.kept, strict=True)
+    report = _existing_report(record, made, assignment) or _store(record, basis, made, assignment, user)
     record_why_of(report, "requested")
     return report
 
 
-def _taken_back(
-    record: ExecutionRecord, ground: Ground, chosen: Sequence[WayBack], others: Sequence[WayBack], *, strict: bool
+def _take_back(
+    record: ExecutionRecord, ground: Ground, selected: Sequence[WayBack], others: Sequence[WayBack], *, strict: bool
 ) -> TakenBack:
-    """Return the state after undoing these.
+    """Return the result of undoing these groups.
 
-    Refused unless all can be undone; if not ``strict``, some may be undone already.
+    Raises Refused unless all can be undone; without ``strict``, some may have been undone before.
     """
-    taken = take_back(chosen, ground)
-    if taken.back and (strict or not taken.ways):
-        raise already(taken.back[0])
-    if not taken.ways:
+    result = take_back(selected, ground)
+    if result.back and (strict or not result.ways):
+        raise already(result.back[0])
+    if not result.ways:
         raise Refused("NOTHING_TO_UNDO")
-    for problem in taken.problems:
+    for problem in result.problems:
         raise why(problem, record, others)
-    for _, refused in written_since(record, taken.ways):
+    for _, refused in written_since(record, result.ways):
         raise refused
-    return taken
+    return result
 
 
-def _chosen(ways: Collection[WayBack], ordinals: Collection[int]) -> tuple[WayBack, ...]:
+def _select(ways: Collection[WayBack], ordinals: Collection[int]) -> tuple[WayBack, ...]:
     known = {ordinal for way in ways for ordinal in way.ordinals}
     for ordinal in sorted(set(ordinals) - known):
         raise Refused("UNKNOWN_OPERATION", f"the record has no operation {ordinal} that was done")
     return tuple(way for way in ways if not set(ordinals).isdisjoint(way.ordinals))
 
 
-def _besides(ways: Iterable[WayBack], chosen: Iterable[WayBack]) -> tuple[WayBack, ...]:
-    known = {way.ordinals for way in chosen}
+def _without(ways: Iterable[WayBack], selected: Iterable[WayBack]) -> tuple[WayBack, ...]:
+    known = {way.ordinals for way in selected}
     return tuple(way for way in ways if way.ordinals not in known)
 
 
 def _basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> Basis:
-    """Return the inputs of the undo report, limited to the datasets it undoes something of."""
+    """Return the inputs of the undo report, limited to the datasets of the undone groups."""
     desired = [state for state in states.values() if state is not None]
     basis = gather(environment=record.environment, scope=Scope(ALL), seen=seen, desired=desired, only=set(states))
     if len(states) != 1:
         return basis
-    (one,) = basis.desired or basis.applied
-    return replace(basis, scope=Scope(DATASET, one.qualified_name, target_only=True))
+    (state,) = basis.desired or basis.applied
+    return replace(basis, scope=Scope(DATASET, state.qualified_name, target_only=True))
 
 
 def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collection[WayBack]) -> None:
-    """Refuse an undo report with an operation about anything else, since no undo step would execute it."""
+    """Refuse an undo report with an operation that belongs to no undone group: no undo step would execute it."""
     for operation, subject in foreign:
         needed = next((way for way in others if way.answered_by(operation, subject)), None)
         if needed is not None:
@@ -289,25 +289,28 @@ def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collec
         raise Refused("TABLE_MOVED", message)
 
 
-def _standing(record: ExecutionRecord, made: domain.ChangeReport, found: Answered) -> ChangeReport | None:
-    """Return the open undo report of the same operations."""
+def _existing_report(record: ExecutionRecord, made: domain.ChangeReport, assignment: Answered) -> ChangeReport | None:
+    """Return the open undo report of the same operations; None if there is none."""
     same = record.undo_reports.filter(fingerprint=made.fingerprint, status__in=STANDING)
     same = same.exclude(executions__status__in=job_states.ENDED).order_by("-pk")
-    return next((row for row in same if _ordinals(row) == _ordinals_of(found.done)), None)
+    return next((row for row in same if _ordinals(row) == _ordinals_of(assignment.done)), None)
 
 
 def _store(
-    record: ExecutionRecord, basis: Basis, made: domain.ChangeReport, found: Answered, user: Any
+    record: ExecutionRecord, basis: Basis, made: domain.ChangeReport, assignment: Answered, user: Any
 ) -> ChangeReport:
     names = ("step", "version_before", "operation")
     desired = {
         "states": [as_row(state) for state in basis.desired],
         "keys": sorted(basis.keys()),
-        "executed": [dict(zip(names, (report_steps.as_row(step), *rest), strict=True)) for step, *rest in found.steps],
+        "executed": [
+            dict(zip(names, (report_steps.as_row(step), *rest), strict=True)) for step, *rest in assignment.steps
+        ],
     }
-    undoes = {"record": str(record.record_id), "operations": _ordinals_of(found.done)}
-    told = (*made.warnings, *(_stays(way) for way in found.kept if way.changes_tables), _reminder(basis))
-    extra = {"desired": desired, "undo": undoes, "warnings": [warning.as_json() for warning in told]}
+    undoes = {"record": str(record.record_id), "operations": _ordinals_of(assignment.done)}
+    kept = (_kept_warning(way) for way in assignment.kept if way.changes_tables)
+    warnings = (*made.warnings, *kept, _metadata_warning(basis))
+    extra = {"desired": desired, "undo": undoes, "warnings": [warning.as_json() for warning in warnings]}
     row = store_report(basis, made, user, undo_of=record, extra=extra)
     _supersede(row)
     return row
@@ -318,26 +321,26 @@ def _ordinals_of(ways: Iterable[WayBack]) -> list[int]:
 
 
 def _supersede(row: ChangeReport) -> None:
-    """Close the open undo reports that would take some of the same operations back."""
+    """Mark older open undo reports that undo some of the same operations as superseded."""
     older = ChangeReport.objects.filter(undo_of=row.undo_of, executions__isnull=True, pk__lt=row.pk)
-    for one in older.filter(status__in=job_states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)):
-        if not set(_ordinals(one)).isdisjoint(_ordinals(row)):
-            ChangeReport.objects.filter(pk=one.pk).update(status=workflow.SUPERSEDED, superseded_by=row)
+    for report in older.filter(status__in=job_states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)):
+        if not set(_ordinals(report)).isdisjoint(_ordinals(row)):
+            ChangeReport.objects.filter(pk=report.pk).update(status=workflow.SUPERSEDED, superseded_by=row)
 
 
 def _ordinals(report: ChangeReport) -> list[int]:
     return (report.document.get("undo") or {}).get("operations", [])
 
 
-def _stays(way: WayBack) -> Warning:
+def _kept_warning(way: WayBack) -> Warning:
     message = f"{way.describe()} stays: nothing that is described asks for it to go"
     return Warning("STAYS", way.operations[0].dataset, message=message)
 
 
-def _reminder(basis: Basis) -> Warning:
+def _metadata_warning(basis: Basis) -> Warning:
     names = ", ".join(state.qualified_name for state in basis.desired) or "what was new"
     return Warning(
-        _REPEAT,
+        _METADATA_UNCHANGED,
         basis.desired[0].qualified_name if basis.desired else "",
         message=f"this does not change the metadata of {names}: change it back as well, or the next report or load "
         f"repeats the change",
@@ -345,9 +348,9 @@ def _reminder(basis: Basis) -> Warning:
 
 
 def mark_before(report: ChangeReport) -> int:
-    """Return the mark after an undo: later edits are pending again, with their authors.
+    """Return the mark that the datasets get after an undo, so that later edits are pending again with their authors.
 
-    Never later than the current marks, which a pending edit may hold back.
+    It is never later than a current mark.
     """
     keys = report.document["desired"]["keys"]
     refuse_unproven_execution(report.undo_of.execution)
@@ -357,9 +360,9 @@ def mark_before(report: ChangeReport) -> int:
 
 
 def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:
-    """Return the steps that undo the executed steps of an undo report, as steps of its operations.
+    """Return the steps of an undo report, each with its operation.
 
-    Raises Refused WRITTEN_SINCE, or StepProblem TABLE_MOVED if that is impossible by now.
+    Raises Refused WRITTEN_SINCE or StepProblem TABLE_MOVED if undo is no longer possible.
     """
     rows = report.document["desired"]["executed"]
     executed = [(report_steps.of_row(row["step"]), row["version_before"], row["operation"]) for row in rows]
@@ -371,7 +374,7 @@ def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:
 
 
 def _refuse_written(report: ChangeReport) -> None:
-    wanted = set(_ordinals(report))
-    ways = [way for way in ways_of(report.undo_of) if not wanted.isdisjoint(way.ordinals)]
+    ordinals = set(_ordinals(report))
+    ways = [way for way in ways_of(report.undo_of) if not ordinals.isdisjoint(way.ordinals)]
     for _, refused in written_since(report.undo_of, ways):
         raise refused

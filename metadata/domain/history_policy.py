@@ -1,4 +1,4 @@
-"""History policy of a dataset: the meaning of a batch, the time that dates versions, the effect of a delete.
+"""History policy of a dataset: the content of a batch, the time that dates versions, the effect of a delete.
 
 Rules and defaults are in ``docs/understand/history_rules.md``. This module checks that a policy is
 consistent; the loader checks that it supports the policy.
@@ -21,7 +21,7 @@ HIGH_END_DATE, CURRENT, AS_OF, CHANGES = "high_end_date", "current", "as_of", "c
 VIEWS = (HIGH_END_DATE, CURRENT, AS_OF, CHANGES)
 # States of a version (rules 14 and 15).
 STATES = ("new", "changed", "deleted", "live")
-# Columns of batch files themselves, which are not described.
+# Columns that every batch file contains; they are not in the metadata.
 BATCH_FILE_COLUMNS = ("_fivetran_start", "_fivetran_end", "_fivetran_active", "_fivetran_synced")
 
 _CHOICES = {
@@ -38,28 +38,37 @@ _NUMBERS = (BIGINT, INTEGER)
 
 
 class PolicyProblem(MetadataError):
-    """Error for a history policy that is invalid by itself or for a dataset's columns."""
+    """Error for a history policy that is invalid, or that does not fit a dataset's columns."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__("bad_history_policy", message, f"history_policy.{field}" if field else "history_policy")
 
 
 class PolicyContradiction(PolicyProblem):
-    """Error for choices of a history policy that are valid one by one, but not together."""
+    """Error for choices of a history policy that are valid separately, but not together."""
 
 
 @dataclass(frozen=True)
 class HistoryPolicy:
-    """History choices of one dataset.
+    """Choices for the history of one dataset.
 
-    ``deletes`` and ``profile`` are None only until their defaults are set. ``time`` is ``load`` or a column;
-    ``track`` None tracks every attribute; ``late_horizon`` is the number of days that events stay in the
-    event log, None without limit; ``profile`` names the layout of the history table's own columns
-    (``metadata.domain.history_columns``); ``open_end`` None leaves the end of an open version NULL, else it
-    is a date or timestamp in ISO 8601; ``op`` is the CDC operation's column; ``null_string`` and
-    ``unmodified_string`` mark NULL and unchanged values in batch files; ``state_labels`` are (state, label)
-    pairs of the states whose label differs; ``views`` lists the views published over the history, by default
-    none, because each costs every load one or two statements.
+    Attributes:
+        input: content of a batch.
+        time: column that dates the rows, or ``load``.
+        deletes: effect of a delete; None only until the default is set.
+        absent_keys: effect of a key that is missing from a batch.
+        late: effect of a row that arrives late.
+        late_horizon: number of days that events stay in the event log; None without limit.
+        track: tracked attributes; None tracks all.
+        untracked: effect of a change of an attribute that is not tracked.
+        open_end: end of an open version, a date or timestamp in ISO 8601; None for NULL.
+        op: column of the CDC operation.
+        null_string, unmodified_string: texts that mark NULL and unchanged values in batch files.
+        profile: layout of the history's technical columns (``metadata.domain.history_columns``); None only until
+            the default is set.
+        state_labels: (state, label) pairs of the states whose label differs from the state's name.
+        views: views published over the history; none by default, because each costs every load one or two
+            statements.
     """
 
     input: str = SNAPSHOT
@@ -87,12 +96,12 @@ class HistoryPolicy:
 
     @classmethod
     def from_dict(cls, described: Any) -> "HistoryPolicy":
-        """Return the policy that ``described`` holds.
+        """Return the policy with these fields.
 
         Raises PolicyProblem for an unknown field, a wrong type or an invalid combination.
         """
         if not isinstance(described, Mapping):
-            raise PolicyProblem("", f"must be fields with values, not {_kind(described)}")
+            raise PolicyProblem("", f"must be fields with values, not {_type_name(described)}")
         known = [f.name for f in fields(cls)]
         for name in described:
             if name not in known:
@@ -101,11 +110,11 @@ class HistoryPolicy:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, so that equal policies give equal dicts."""
-        plain = HistoryPolicy.__dataclass_fields__
+        known = HistoryPolicy.__dataclass_fields__
         described = {
             name: list(value) if isinstance(value, tuple) else value
-            for name in plain
-            if (value := getattr(self, name)) != plain[name].default
+            for name in known
+            if (value := getattr(self, name)) != known[name].default
         }
         if self.state_labels:
             described["state_labels"] = dict(self.state_labels)
@@ -118,7 +127,7 @@ class HistoryPolicy:
     def renamed(self, names: Mapping[str, str]) -> "HistoryPolicy":
         """Return the policy after columns were renamed (old name to new).
 
-        Raises PolicyProblem if the time column would be called ``load``, which means the load's time.
+        Raises PolicyProblem if the time column would be named ``load``, which stands for the load's time.
         """
         time = self.time_column
         if time is not None and names.get(time) == LOAD_TIME:
@@ -137,25 +146,25 @@ class HistoryPolicy:
         return None if self.time == LOAD_TIME else self.time
 
     def label(self, state: str) -> str:
-        """Return the label that the version's state column has for ``state``."""
+        """Return the value of the version's state column for ``state``."""
         return dict(self.state_labels).get(state, state)
 
     def fields_naming(self, column: str) -> tuple[str, ...]:
-        """Return the fields of the policy that name ``column``."""
-        named = {"time": (self.time_column,), "op": (self.op,), "track": self.track or ()}
-        return tuple(field for field, names in named.items() if column in names)
+        """Return the fields of the policy that refer to ``column``."""
+        columns = {"time": (self.time_column,), "op": (self.op,), "track": self.track or ()}
+        return tuple(field for field, names in columns.items() if column in names)
 
     def check_against(self, columns: Mapping[str, DataType], business_key: Collection[str] = ()) -> None:
         """Raise PolicyProblem if the policy cannot be applied to rows with these columns (name to type).
 
-        The operation column, and the times of batch files, may be missing: they can be delivered without
+        The operation column and the time columns of batch files may be missing: they can be delivered without
         being stored.
         """
-        if self.time != LOAD_TIME and not self._time_is_the_files(columns):
-            found = self._column("time", self.time, columns)
-            if found.name not in TIME_TYPES:
+        if self.time != LOAD_TIME and not self._is_file_time(columns):
+            type_ = self._column("time", self.time, columns)
+            if type_.name not in TIME_TYPES:
                 raise PolicyProblem(
-                    "time", f"column {self.time!r} is {found}, which is no time: {', '.join(TIME_TYPES)} are"
+                    "time", f"column {self.time!r} is {type_}, which is no time: {', '.join(TIME_TYPES)} are"
                 )
         if self.op in columns and columns[self.op].name != STRING:
             raise PolicyProblem("op", f"column {self.op!r} is {columns[self.op]}, not text (I, U, D)")
@@ -169,15 +178,15 @@ class HistoryPolicy:
     def check_described(
         self, columns: Mapping[str, DataType], business_key: Collection[str] = (), delivered: Collection[str] = ()
     ) -> None:
-        """Raise PolicyProblem if the policy does not match a described dataset.
+        """Raise PolicyProblem if the policy does not fit a dataset in the metadata.
 
-        Stricter than ``check_against``, because all columns are known: ``delivered`` are the columns of the
-        dataset's inputs, in any case, which may include the operation column.
+        Stricter than ``check_against``, because all columns are known: ``delivered`` are the names of the input
+        columns, compared without case, which may include the operation column.
         """
         if self.input == BATCH_FILES:
-            own = next((name for name in columns if name.lower() in BATCH_FILE_COLUMNS), None)
-            if own is not None:
-                message = f"batch_files brings column {own!r} of itself; leave it out of the described columns"
+            name = next((name for name in columns if name.lower() in BATCH_FILE_COLUMNS), None)
+            if name is not None:
+                message = f"batch_files brings column {name!r} of itself; leave it out of the described columns"
                 raise PolicyProblem("input", message)
         self.check_against(columns, business_key)
         known = {name.lower() for name in (*columns, *delivered)}
@@ -187,7 +196,7 @@ class HistoryPolicy:
             self._check_time_type(columns[self.time])
 
     def check_without_history(self) -> None:
-        """Raise PolicyProblem for a dataset without history if its rows have their own time or operation."""
+        """Raise PolicyProblem if the policy needs a history: rows have a time or an operation of their own."""
         if self.input in (EFFECTIVE, CDC):
             message = f"{self.input} rows carry late changes and deletes, which only a history can honour: keep one"
             raise PolicyProblem("input", f"{message}, or take snapshot or delta")
@@ -205,7 +214,7 @@ class HistoryPolicy:
                 )
             if self.open_end is not None:
                 raise PolicyProblem("open_end", f"is a date, and time {message}; leave it out")
-        if type_.name == DATE and self.open_end is not None and isinstance(_written_end(self.open_end), datetime):
+        if type_.name == DATE and self.open_end is not None and isinstance(_parse_end(self.open_end), datetime):
             raise PolicyProblem(
                 "open_end", f"has a time of day, and time {message}: a date like 9999-12-31 is possible"
             )
@@ -213,10 +222,10 @@ class HistoryPolicy:
     @property
     def closes_absent(self) -> bool:
         """Return True if a batch is complete, so that keys missing from it are closed at the run's time."""
-        whole = self.input == SNAPSHOT or self.absent_keys == "deleted"
-        return whole and self.deletes != IGNORE
+        complete = self.input == SNAPSHOT or self.absent_keys == "deleted"
+        return complete and self.deletes != IGNORE
 
-    def _time_is_the_files(self, columns: Mapping[str, DataType]) -> bool:
+    def _is_file_time(self, columns: Mapping[str, DataType]) -> bool:
         return self.input == BATCH_FILES and self.time not in columns
 
     @staticmethod
@@ -237,7 +246,7 @@ def _default_profile(input_: str) -> str:
     return FIVETRAN if input_ == BATCH_FILES else ELEVATA
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names = {
         bool: "true or false",
         int: "a number",
@@ -250,7 +259,7 @@ def _kind(value: Any) -> str:
 
 
 def _value(name: str, value: Any) -> Any:
-    """Return the value of one field, checked for its type and its choices."""
+    """Return the value of one field after checking its type and choices."""
     if name in _CHOICES:
         if not isinstance(value, str) or value not in _CHOICES[name]:
             raise PolicyProblem(name, f"must be one of {', '.join(_CHOICES[name])}, not {value!r}")
@@ -259,7 +268,7 @@ def _value(name: str, value: Any) -> Any:
         return _READERS[name](name, value)
     assert name in _TEXTS, name
     if not isinstance(value, str) or not value:
-        raise PolicyProblem(name, f"must be text, not {_kind(value)}")
+        raise PolicyProblem(name, f"must be text, not {_type_name(value)}")
     _refuse_variable(name, value)
     return value
 
@@ -289,20 +298,20 @@ def _views(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _refuse_variable(field: str, text: str) -> None:
-    """Refuse ``${`` in a text that becomes part of SQL statements and of Spark settings for commits."""
+    """Refuse ``${`` in a text that is written into SQL statements and Spark settings."""
     if VARIABLE in text:
         raise PolicyProblem(field, f"holds {VARIABLE}, which would stand for a variable of the worker")
 
 
 def _labels(_: str, value: Any) -> tuple[tuple[str, str], ...]:
-    """Return the labels that differ from the state's own name, in the order of the states."""
+    """Return the labels that differ from the state's name, in the order of the states."""
     if not isinstance(value, Mapping):
-        raise PolicyProblem("state_labels", f"must be our words with your labels, not {_kind(value)}")
+        raise PolicyProblem("state_labels", f"must be our words with your labels, not {_type_name(value)}")
     for word, label in value.items():
         if word not in STATES:
             raise PolicyProblem(f"state_labels.{word}", f"is not known; known are {', '.join(STATES)}")
         if not isinstance(label, str) or not label.strip():
-            message = "nothing" if label == "" else "blanks" if isinstance(label, str) else _kind(label)
+            message = "nothing" if label == "" else "blanks" if isinstance(label, str) else _type_name(label)
             raise PolicyProblem(f"state_labels.{word}", f"must be text that can be seen, not {message}")
         _refuse_variable(f"state_labels.{word}", label)
     labels = {word: value.get(word, word) for word in STATES}
@@ -322,7 +331,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 
 
 def _check_combination(policy: HistoryPolicy) -> None:
-    """Refuse choices that contradict each other or would have no effect."""
+    """Refuse choices that contradict each other or have no effect."""
     own_time = policy.time != LOAD_TIME
     if policy.input in (EFFECTIVE, CDC, BATCH_FILES) and not own_time:
         raise PolicyContradiction("time", f"must name a column: with input {policy.input}, rows carry their own time")
@@ -347,7 +356,7 @@ def _check_combination(policy: HistoryPolicy) -> None:
 
 
 def _check_texts(policy: HistoryPolicy) -> None:
-    """Refuse marker texts without batch files, and an open end that is invalid or before the year 2200."""
+    """Refuse marker texts without batch files, and an open end that is invalid."""
     for name in ("null_string", "unmodified_string"):
         if getattr(policy, name) is not None and policy.input != BATCH_FILES:
             raise PolicyContradiction(name, "goes with input batch_files only")
@@ -361,7 +370,7 @@ def _check_texts(policy: HistoryPolicy) -> None:
 
 def _check_open_end(text: str) -> None:
     try:
-        end = _written_end(text)
+        end = _parse_end(text)
         year = end.astimezone(UTC).year if isinstance(end, datetime) and end.tzinfo else end.year
     except (ValueError, OverflowError):
         raise PolicyProblem("open_end", f"must be a date or timestamp like 9999-12-31, not {text!r}") from None
@@ -369,7 +378,7 @@ def _check_open_end(text: str) -> None:
         raise PolicyProblem("open_end", f"must lie beyond every real time (2200 or later), not {text}")
 
 
-def _written_end(text: str) -> date:
+def _parse_end(text: str) -> date:
     """Return the open end as a date, or as a timestamp if it has a time of day."""
     try:
         return date.fromisoformat(text)

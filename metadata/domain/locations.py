@@ -1,9 +1,9 @@
 """Source locations and database URLs: parsing, normalization, checks.
 
-A location is the path or URI (one of ``SCHEMES``) of a system's or source dataset's files. The control plane
-checks it when it is saved and when a page opens it, the runner again when it loads, with the same functions.
-Syntax that Hadoop would interpret (escapes, braces, percent signs, ``..``) is refused, so that the checked
-text is the location that is read.
+A location is the path or URI (one of ``SCHEMES``) of the files of a system or source dataset. The web process checks
+it when it is saved and when a page reads it; the worker checks it again, with the same functions, when it loads.
+Syntax that Hadoop would interpret (escapes, braces, percent signs, ``..``) is refused, so that the location that is
+read is the one that was checked.
 """
 
 import os
@@ -21,7 +21,7 @@ LOCAL = "file"
 SCHEMES = (LOCAL, "s3a", "s3", "gs", "abfss", "abfs", "wasbs", "wasb", "hdfs")
 MAX_LENGTH = 1000
 MAX_SEGMENT_BYTES = 255
-# Holds the log of a Delta table: no delivery.
+# The folder with the log of a Delta table, which is no delivery.
 DELTA_LOG = "_delta_log"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -32,8 +32,8 @@ _DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
 _DIRECTIVES = "YmdHMjGV"
 _CLASS = re.compile(r"\[[A-Za-z0-9_](?:-?[A-Za-z0-9_])*\]", re.ASCII)
 _PATTERN = re.compile(r"[*?\[]")
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-# Between roots: a colon that belongs to neither a scheme nor a port.
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# The separator of roots: a colon that belongs to neither a scheme nor a port.
 _BETWEEN_ROOTS = re.compile(r":(?!//|\d+/)")
 
 
@@ -53,7 +53,7 @@ class OutsideRoots(MetadataError):
 
 @dataclass(frozen=True)
 class Location:
-    """Normalised location: scheme, bucket or host (empty for local files) and the segments of the path."""
+    """Normalized location: scheme, bucket or host (empty for local files), and the segments of the path."""
 
     scheme: str
     authority: str
@@ -79,8 +79,8 @@ class Location:
 
     def is_below(self, other: "Location") -> bool:
         """Return True if ``other`` is this location or a folder above it."""
-        here, there = (self.scheme, self.authority), (other.scheme, other.authority)
-        return here == there and self.segments[: len(other.segments)] == other.segments
+        same_host = (self.scheme, self.authority) == (other.scheme, other.authority)
+        return same_host and self.segments[: len(other.segments)] == other.segments
 
 
 def joined(own: str, base: str, *, data_dir: str, at: datetime) -> str:
@@ -109,26 +109,23 @@ def _date(shape: str, at: datetime) -> str:
 
 
 def parse_location(text: str, *, folder: str) -> Location:
-    """Return the location that ``text`` names; a relative path is below ``folder``.
-
-    Raises BadLocation with the reason.
-    """
+    """Return the parsed location; a relative path is below ``folder``. Raise BadLocation with the reason."""
     text = text.strip()
     if len(text) > MAX_LENGTH + len(folder):
         raise BadLocation(f"is longer than {MAX_LENGTH} characters")
-    found = _SCHEME.match(text)
-    scheme = found[1].lower() if found else LOCAL
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else LOCAL
     if scheme not in SCHEMES:
         raise BadLocation(f"{scheme}: is no scheme that sources may have; those are {', '.join(SCHEMES)}")
-    rest = text[found.end() :] if found else text
+    rest = text[match.end() :] if match else text
     authority = ""
-    if found:
+    if match:
         authority, rest = _authority(scheme, rest)
     elif not rest.startswith("/"):
         rest = f"{folder.rstrip('/')}/{rest}"
     parts = rest.removeprefix("/").removesuffix("/").split("/") if rest.strip("/") or "//" in rest else []
-    if found and scheme == LOCAL:
-        parts = [_decoded(part) for part in parts]
+    if match and scheme == LOCAL:
+        parts = [_decode(part) for part in parts]
     for part in parts:
         _check_segment(part)
     return Location(scheme, authority, tuple(parts))
@@ -148,18 +145,18 @@ def split_roots(text: str) -> list[str]:
 class Roots:
     """Folders and prefixes that sources must be below.
 
-    ``closed`` are folders of the product itself. A root that is one of them, or contains one, does not permit it; a
-    root inside of one does.
+    ``closed`` are folders of the product itself. A root that is, or contains, a closed folder does not permit the
+    files in it; a root inside of a closed folder does.
     """
 
     places: tuple[Location, ...]
     closed: tuple[str, ...] = ()
-    # For files that the product made itself.
+    # For files that the product itself wrote.
     anywhere: bool = False
 
     @classmethod
     def of(cls, roots: Iterable[str], closed: Iterable[str] = (), *, folder: str) -> "Roots":
-        """Return the roots listed in settings; BadLocation for an invalid location or one with a pattern."""
+        """Return the roots listed in settings. Raise BadLocation for an invalid location or one with a pattern."""
         places = tuple(parse_location(root, folder=folder) for root in roots)
         for place in places:
             if place != place.fixed:
@@ -167,9 +164,9 @@ class Roots:
         return cls(places, tuple(closed))
 
     def with_asked(self, location: Location) -> "Roots":
-        """Return the roots with a local location added, named by a user after its links were followed.
+        """Return the roots with a local location added, whose links were followed when a user entered it.
 
-        If its path contains a link by now, the roots are returned unchanged.
+        If its path contains a link since then, the roots are returned unchanged.
         """
         fixed = location.fixed
         if not location.is_local or os.path.realpath(fixed.path) != fixed.path:
@@ -177,9 +174,10 @@ class Roots:
         return replace(self, places=(*self.places, fixed))
 
     def check(self, location: Location) -> Location:
-        """Return the location with every link followed; OutsideRoots if the result is outside of the roots.
+        """Return the location with all links followed. Raise OutsideRoots if it is outside of the roots.
 
-        Of a pattern, only the part before it is resolved; the files that it matches are checked one by one.
+        Of a location with a pattern, only the part before the pattern is resolved; the matching files are checked
+        one by one.
         """
         if not location.is_local:
             if any(location.is_below(place) for place in self.places):
@@ -187,41 +185,41 @@ class Roots:
             raise self._outside(str(location))
         fixed = location.fixed
         real = os.path.realpath(fixed.path)
-        if not self._opens(real):
+        if not self._permits(real):
             raise self._outside(location.path)
         rest = location.segments[len(fixed.segments) :]
         return replace(location, segments=(*PurePosixPath(real).parts[1:], *rest))
 
     def check_file(self, path: str) -> str:
-        """Return the path to read a local file by; OutsideRoots for a link to a file outside of the roots.
+        """Return the path by which to read a local file. Raise OutsideRoots if it links outside of the roots.
 
-        The result is the real path, so that changing the link later has no effect. If the link's extension
-        differs from the file's, the link itself is returned, because the extension selects the decompression.
+        The result is the real path, so that a later change of the link has no effect. If the link's extension
+        differs from the file's, the link is returned, because the extension selects the decompression.
         """
         real = os.path.realpath(path)
-        if not self._opens(real):
+        if not self._permits(real):
             raise self._outside(path)
         return real if os.path.splitext(real)[1] == os.path.splitext(path)[1] else path
 
     def check_key(self, uri: str) -> str:
-        """Return the URI of a listed file of an object store; OutsideRoots if it is not below a root."""
-        found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/(.*)", uri, re.DOTALL)
-        segments = tuple(found[3].split("/")) if found else ()
-        key = Location(found[1].lower(), found[2], segments) if found else None
+        """Return the URI of a listed file in an object store. Raise OutsideRoots if it is not below a root."""
+        match = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/(.*)", uri, re.DOTALL)
+        segments = tuple(match[3].split("/")) if match else ()
+        key = Location(match[1].lower(), match[2], segments) if match else None
         if key is None or {"", ".", ".."} & set(segments) or not any(key.is_below(place) for place in self.places):
             raise self._outside(uri)
         return uri
 
-    def _opens(self, real: str) -> bool:
+    def _permits(self, real: str) -> bool:
         closed = [folder for folder in map(os.path.realpath, self.closed) if _is_below(real, folder)]
         for place in self.places:
             root = os.path.realpath(place.path) if place.is_local else ""
-            if root and _is_below(real, root) and all(root != one and _is_below(root, one) for one in closed):
+            if root and _is_below(real, root) and all(root != folder and _is_below(root, folder) for folder in closed):
                 return True
         return False
 
-    def _outside(self, shown: str) -> OutsideRoots:
-        return OutsideRoots(f"{shown} is outside of the places that sources may stand in")
+    def _outside(self, path: str) -> OutsideRoots:
+        return OutsideRoots(f"{path} is outside of the places that sources may stand in")
 
 
 ANYWHERE = Roots((), anywhere=True)
@@ -232,7 +230,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _authority(scheme: str, rest: str) -> tuple[str, str]:
-    """Return the bucket or host of a URI after its scheme, and the path after it."""
+    """Return the bucket or host and the path in ``rest``, the part of a URI after its scheme."""
     if rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
@@ -246,7 +244,7 @@ def _authority(scheme: str, rest: str) -> tuple[str, str]:
     return authority, rest
 
 
-def _decoded(segment: str) -> str:
+def _decode(segment: str) -> str:
     """Return a decoded segment of a file URI; refuse a segment that contains a slash when decoded."""
     try:
         name = unquote(segment, errors="strict")
@@ -258,14 +256,14 @@ def _decoded(segment: str) -> str:
 
 
 def _check_segment(segment: str) -> None:
-    """Refuse a segment that a file system, Hadoop or a URI parser would split or read as another one."""
+    """Refuse a segment that a file system, Hadoop or a URI parser would split or interpret differently."""
     if segment in ("", ".", ".."):
         raise BadLocation(f"holds the segment {segment!r}; write the whole path, without //, . and ..")
     if len(segment.encode(errors="replace")) > MAX_SEGMENT_BYTES:
         raise BadLocation(f"holds a name of more than {MAX_SEGMENT_BYTES} bytes: {segment[:50]!r}…")
     if segment.lower() == DELTA_LOG:
         raise BadLocation(f"leads into the log of a Delta table ({DELTA_LOG})")
-    odd = next((one for one in segment if one in "\\{}" or unicodedata.category(one) in _UNSEEN), None)
+    odd = next((sign for sign in segment if sign in "\\{}" or unicodedata.category(sign) in _INVISIBLE), None)
     if odd is not None:
         raise BadLocation(f"holds {odd!r}; patterns are written with *, ? and [abc] only")
     if any(sign in _CLASS.sub("", segment) for sign in "[]"):
@@ -280,11 +278,12 @@ def _check_segment(segment: str) -> None:
 
 POSTGRES = ("postgresql", "postgres")
 POSTGRES_PORT = 5432
-# Only variables made for this can be named: any other could carry the product's own secrets to a stranger's host.
+# Only variables with this prefix are accepted: others may contain secrets of the product, which a user could send to
+# any host.
 SECRET_PREFIX = "ELEVATA_SOURCE_"
 _SECRET = re.compile(rf"{SECRET_PREFIX}[A-Z0-9_]{{1,80}}", re.ASCII)
 _RESERVED_SECRETS = (f"{SECRET_PREFIX}ROOTS", f"{SECRET_PREFIX}HOSTS")
-# Before the host, after a parameter's name, and in Oracle's form. The second group is the text to keep.
+# Passwords before the host, after a parameter's name, and in Oracle's form. Both groups are text to keep.
 _PASSWORDS = (
     re.compile(r"(//[^/?#@:\s]*):[^/?#]*(@)"),
     re.compile(r"([?&;]\s*(?:password|passwd|pwd|sslpassword)\s*=)[^&;]+()", re.IGNORECASE),
@@ -295,7 +294,7 @@ _SHAPE = "like postgresql://reader@db.example.org:5432/erp"
 
 @dataclass(frozen=True)
 class DatabasePlace:
-    """Address of a PostgreSQL database as given in a system's location; ``user`` may be empty."""
+    """Address of a PostgreSQL database from a system's location; ``user`` may be empty."""
 
     host: str
     port: int
@@ -317,16 +316,16 @@ def parse_database(location: str) -> DatabasePlace:
         parts = urlsplit(text)
         port = parts.port or POSTGRES_PORT
     except ValueError:
-        raise _bad(f"{location!r} is no URL of a database; it is {_SHAPE}") from None
+        raise _bad_location(f"{location!r} is no URL of a database; it is {_SHAPE}") from None
     if parts.scheme not in POSTGRES:
-        raise _bad(f"only PostgreSQL can be asked from here; its location is {_SHAPE}")
-    asked = dict(parse_qsl(parts.query))
-    if set(asked) - {"user"} or parts.fragment:
-        raise _bad(f"may say nothing behind the name of the database but ?user=; it is {_SHAPE}")
+        raise _bad_location(f"only PostgreSQL can be asked from here; its location is {_SHAPE}")
+    parameters = dict(parse_qsl(parts.query))
+    if set(parameters) - {"user"} or parts.fragment:
+        raise _bad_location(f"may say nothing behind the name of the database but ?user=; it is {_SHAPE}")
     name = unquote(parts.path.strip("/"))
     if not parts.hostname or not name or "/" in name:
-        raise _bad(f"{location!r} names no host and database; it is {_SHAPE}")
-    return DatabasePlace(parts.hostname, port, name, unquote(parts.username or "") or asked.get("user", ""))
+        raise _bad_location(f"{location!r} names no host and database; it is {_SHAPE}")
+    return DatabasePlace(parts.hostname, port, name, unquote(parts.username or "") or parameters.get("user", ""))
 
 
 def check_database_location(location: str) -> None:
@@ -353,9 +352,9 @@ def check_secret_name(name: str) -> None:
 
 
 def without_password(location: str) -> str:
-    """Return the location with everything removed that could be a password, for display."""
-    for found in _PASSWORDS:
-        location = found.sub(r"\1\2", location)
+    """Return the location without anything that could be a password, for display."""
+    for pattern in _PASSWORDS:
+        location = pattern.sub(r"\1\2", location)
     return location
 
 
@@ -369,5 +368,5 @@ def _refuse_password(text: str) -> None:
         )
 
 
-def _bad(message: str) -> MetadataError:
+def _bad_location(message: str) -> MetadataError:
     return MetadataError("bad_location", message, "location")

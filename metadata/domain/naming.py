@@ -1,6 +1,6 @@
 """Names and stable keys of generated objects, and checks of names.
 
-Table names outside [A-Za-z0-9_] are refused, because Delta's catalog refuses them. Column names may be any
+Table names may contain only [A-Za-z0-9_], because Delta's catalog refuses other characters. A column may have any
 delivered name that is visible and can be quoted.
 """
 
@@ -16,7 +16,7 @@ from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DAT
 from metadata.domain.variables import VARIABLE
 
 HISTORY_SUFFIX = "_hist"
-# Suffixes of the objects published beside a history. Periods and the function belong to one choice of the policy.
+# Suffixes of the objects published with a history. Choosing AS_OF publishes PERIODS as well.
 EVENT_LOG_SUFFIX = "_events"
 PERIODS = "periods"
 VIEW_SUFFIXES = {
@@ -28,7 +28,7 @@ VIEW_SUFFIXES = {
 }
 KEY_SUFFIX = "_key"
 PREFIXES = {"raw": "raw", "stage": "stg", "rawcore": "rc"}
-# Rows of these layers have no entity key, so they take no part in references.
+# Rows of these layers have no entity key, so their datasets have no references.
 KEYLESS_LAYERS = ("raw", "stage")
 
 # The catalog's limit is 128; a history and its published objects need room for their suffixes.
@@ -37,7 +37,7 @@ MAX_SYSTEM_NAME = 20
 MAX_COLUMN_CHARACTERS = 200
 MAX_COLUMN_BYTES = 255
 
-# The columns that architecture.domain.tables derives for every table that is loaded.
+# The columns that architecture.domain.tables adds to every loaded table.
 LOAD_COLUMNS = ("load_run_id", "loaded_at")
 # Prefixes of the engine's temporary columns, and of some technical ones.
 ENGINE_PREFIX = "__"
@@ -67,7 +67,7 @@ def event_log_name(base: str) -> str:
 
 
 def base_name(table: str) -> str:
-    """Return the name of the table that a history or its event log belongs to; other names unchanged."""
+    """Return the name of the base table of a history or event log; other names are returned unchanged."""
     for suffix in (HISTORY_SUFFIX + EVENT_LOG_SUFFIX, HISTORY_SUFFIX):
         if table.lower().endswith(suffix):
             return table[: -len(suffix)]
@@ -85,15 +85,15 @@ def entity_key_name(dataset: str) -> str:
 
 
 def foreign_key_name(role_name: str, parent: str) -> str:
-    """Return the name of the column that refers to ``parent``: after its role, else as the parent's key."""
+    """Return the name of the column that refers to ``parent``, derived from the role's name or the parent's."""
     return f"{role_name or parent}{KEY_SUFFIX}"
 
 
 def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
-    """Return the technical columns of a dataset, in lower case; described columns cannot have these names.
+    """Return the names of a dataset's technical columns in lower case, which other columns cannot have.
 
-    History columns of every profile are reserved in every rawcore dataset, so that neither enabling history
-    nor changing the profile fails on a name.
+    History columns of all profiles are reserved in every rawcore dataset, so that a history can be enabled and its
+    profile changed without a conflict of names.
     """
     if layer == "raw":
         return frozenset(LOAD_COLUMNS)
@@ -102,12 +102,12 @@ def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
 
 
 def reserved_prefix(layer: str) -> str:
-    """Return the prefix that a described column's name cannot have; none for raw, which uses delivered names."""
+    """Return the prefix that names of columns cannot have; empty for raw, which uses the delivered names."""
     return "" if layer == "raw" else ENGINE_PREFIX
 
 
 def check_table_name(name: str, *, history: bool = False, field: str = "name") -> None:
-    """Refuse a name that Delta's catalog would refuse, and one with a reserved suffix."""
+    """Refuse a name that Delta's catalog refuses, or that has a reserved suffix."""
     limit = MAX_TABLE_NAME + (len(HISTORY_SUFFIX) if history else 0)
     if not _TABLE_NAME.fullmatch(name):
         raise NameProblem(f"{name[:100]!r} must start with a letter and hold only A-Z, a-z, 0-9 and _", field)
@@ -165,36 +165,36 @@ def check_column_name(
 
 
 def safe_column_name(name: str, ordinal: int) -> str:
-    """Return a name of letters, digits and _ only; a name of this form is returned unchanged.
+    """Return a name that has only letters, digits and _, derived from ``name`` or its ordinal.
 
-    The engine's prefix is removed: ``__op`` becomes ``op``.
+    A name that needs no change is returned as it is. The engine's prefix is removed: ``__op`` becomes ``op``.
     """
     if re.fullmatch(r"[^\W\d]\w*", name) and not name.startswith(ENGINE_PREFIX):
         return name
     composed = unicodedata.normalize("NFC", name)
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", composed)
-    safe = re.sub(r"_+", "_", re.sub(r"\W+", "_", parted)).strip("_").lower()
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", composed)
+    safe = re.sub(r"_+", "_", re.sub(r"\W+", "_", words)).strip("_").lower()
     if not safe:
         return f"column_{ordinal}"
     return safe if re.match(r"[^\W\d]", safe) else f"c_{safe}"
 
 
 def target_names(columns: Sequence[tuple[str, str]], reserved: Iterable[str]) -> list[str]:
-    """Return unique names in stage and rawcore for delivered columns, given as (delivered, wanted or empty).
+    """Return unique names in stage and rawcore for columns, given as (delivered name, requested name or empty).
 
-    Wanted names are assigned first, then delivered names that need no change, then the others; file order
-    counts only within each group.
+    Requested names are assigned first, then delivered names that need no change, then the others; within each group
+    in file order.
     """
 
-    def need(place: int) -> int:
-        delivered, wanted = columns[place]
-        return 0 if wanted else 1 if safe_column_name(delivered, 0) == delivered else 2
+    def priority(index: int) -> int:
+        delivered, requested = columns[index]
+        return 0 if requested else 1 if safe_column_name(delivered, 0) == delivered else 2
 
     taken, names = set(reserved), [""] * len(columns)
-    for place in sorted(range(len(columns)), key=need):
-        delivered, wanted = columns[place]
-        names[place] = free_name(wanted or safe_column_name(delivered, place + 1), taken)
-        taken.add(names[place])
+    for index in sorted(range(len(columns)), key=priority):
+        delivered, requested = columns[index]
+        names[index] = free_name(requested or safe_column_name(delivered, index + 1), taken)
+        taken.add(names[index])
     return names
 
 
@@ -207,68 +207,64 @@ def safe_table_part(name: str) -> str:
 
 def free_name(name: str, taken: Iterable[str]) -> str:
     """Return ``name``, or the first of ``name_2``, ``name_3`` … that is not taken, ignoring case."""
-    held = {other.lower() for other in taken}
+    used = {other.lower() for other in taken}
     candidate, number = name, 1
-    while candidate.lower() in held:
+    while candidate.lower() in used:
         number += 1
         ending = f"_{number}"
         candidate = name[: MAX_COLUMN_CHARACTERS - len(ending)] + ending
     return candidate
 
 
-# Stable keys: the identity of datasets and columns, fixed when they are first described.
+# Stable keys: the identity of datasets and columns, fixed when they are created in the metadata.
 #
-# A key is derived from the names at that time, so that two installations that describe the same source get the
-# same keys (``docs/understand/identity_and_hashing.md``). Later renames do not change it. Each kind has a
-# namespace of its own: a source column and the raw, stage and rawcore columns generated from it have four
-# different keys.
+# A key is derived from the names at that time, so that two installations with the same source get the same keys
+# (``docs/understand/identity_and_hashing.md``). Later renames do not change it. Each kind has a namespace of its own:
+# a source column and the raw, stage and rawcore columns generated from it have four different keys.
 
 
 _ROOT = UUID("6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4")
 
 
 def _key(kind: str, *parts: str) -> UUID:
-    """Return the UUID of a kind and its parts.
-
-    The parts are encoded as JSON, so that ("a", "b_c") and ("a_b", "c") give different keys.
-    """
+    """Return the UUID of a kind and its parts, encoded as JSON: ("a", "b_c") and ("a_b", "c") must differ."""
     return uuid5(uuid5(_ROOT, kind), json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
 
 
-def _part(attempt: int) -> tuple[str, ...]:
+def _attempt_part(attempt: int) -> tuple[str, ...]:
     return (f"#{attempt}",) if attempt else ()
 
 
 def source_dataset_key(system: str, dataset: str, attempt: int = 0) -> UUID:
     """Return the key of a source dataset.
 
-    ``attempt`` is increased while the key belongs to another dataset, one that had this name earlier.
+    ``attempt`` is increased while the key belongs to another dataset, which had this name earlier.
     """
-    return _key("source_dataset", system, dataset, *_part(attempt))
+    return _key("source_dataset", system, dataset, *_attempt_part(attempt))
 
 
 def source_column_key(dataset_key: UUID, column: str, attempt: int = 0) -> UUID:
-    return _key("source_column", str(dataset_key), column, *_part(attempt))
+    return _key("source_column", str(dataset_key), column, *_attempt_part(attempt))
 
 
 def generated_dataset_key(layer: str, source_dataset: UUID) -> UUID:
-    """Return the key of the dataset of ``layer`` generated from a source dataset."""
+    """Return the key of the dataset in ``layer`` that is generated from a source dataset."""
     return _key(f"{layer}_dataset", str(source_dataset))
 
 
 def generated_column_key(layer: str, source_column: UUID) -> UUID:
-    """Return the key of the column of ``layer`` generated from a source column."""
+    """Return the key of the column in ``layer`` that is generated from a source column."""
     return _key(f"{layer}_column", str(source_column))
 
 
 def target_dataset_key(schema: str, name: str, attempt: int = 0) -> UUID:
-    """Return the key of a dataset that a user describes."""
-    return _key("target_dataset", schema, name, *_part(attempt))
+    """Return the key of a dataset that a user creates."""
+    return _key("target_dataset", schema, name, *_attempt_part(attempt))
 
 
 def target_column_key(dataset_key: UUID, name: str, attempt: int = 0) -> UUID:
     """Return the key of a column that a user adds."""
-    return _key("target_column", str(dataset_key), name, *_part(attempt))
+    return _key("target_column", str(dataset_key), name, *_attempt_part(attempt))
 
 
 def history_dataset_key(base: UUID) -> UUID:
@@ -276,4 +272,4 @@ def history_dataset_key(base: UUID) -> UUID:
 
 
 def reference_key(child: UUID, parent: UUID, role_name: str, attempt: int = 0) -> UUID:
-    return _key("reference", str(child), str(parent), role_name, *_part(attempt))
+    return _key("reference", str(child), str(parent), role_name, *_attempt_part(attempt))

@@ -31,20 +31,23 @@ from metadata.models import (
 # --- lists and details -----------------------------------------------------------------------
 
 
-def _counted(model: type[Model], owner: str, **which: bool) -> Coalesce:
-    """Return an expression for the number of rows of each owner: counted for the rows of a page, not for all."""
-    rows = model.objects.filter(**{owner: OuterRef("pk")}, **which).order_by().values(owner)
+def _count_of(model: type[Model], owner: str, **conditions: bool) -> Coalesce:
+    """Return an expression for the number of rows of each owner.
+
+    A subquery counts only for the rows of a page; a join would count for all rows.
+    """
+    rows = model.objects.filter(**{owner: OuterRef("pk")}, **conditions).order_by().values(owner)
     return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
 
 
 def systems() -> QuerySet[System]:
-    return System.objects.annotate(dataset_count=_counted(SourceDataset, "system"))
+    return System.objects.annotate(dataset_count=_count_of(SourceDataset, "system"))
 
 
 def source_datasets() -> QuerySet[SourceDataset]:
     """Return source datasets with their system and their number of active columns."""
-    counted = SourceDataset.objects.annotate(column_count=_counted(SourceColumn, "dataset", active=True))
-    return counted.select_related("system")
+    rows = SourceDataset.objects.annotate(column_count=_count_of(SourceColumn, "dataset", active=True))
+    return rows.select_related("system")
 
 
 def source_dataset_detail() -> QuerySet[SourceDataset]:
@@ -52,13 +55,13 @@ def source_dataset_detail() -> QuerySet[SourceDataset]:
 
 
 def schemas() -> QuerySet[TargetSchema]:
-    return TargetSchema.objects.annotate(dataset_count=_counted(TargetDataset, "schema"))
+    return TargetSchema.objects.annotate(dataset_count=_count_of(TargetDataset, "schema"))
 
 
 def target_datasets() -> QuerySet[TargetDataset]:
-    """Return target datasets for lists. A history dataset's columns are its base's, so they are not counted."""
-    counted = TargetDataset.objects.annotate(column_count=_counted(TargetColumn, "dataset", active=True))
-    return counted.select_related("schema", "generated_from__system", "history_of__schema")
+    """Return target datasets with their number of active columns; 0 for histories, which have their base's columns."""
+    rows = TargetDataset.objects.annotate(column_count=_count_of(TargetColumn, "dataset", active=True))
+    return rows.select_related("schema", "generated_from__system", "history_of__schema")
 
 
 def source_columns() -> QuerySet[SourceColumn]:
@@ -67,41 +70,41 @@ def source_columns() -> QuerySet[SourceColumn]:
 
 
 def target_columns() -> QuerySet[TargetColumn]:
-    """Return described columns with their dataset and inputs."""
+    """Return target columns with their dataset and inputs."""
     return TargetColumn.objects.select_related("dataset__schema").prefetch_related(Prefetch("inputs", _column_inputs()))
 
 
 def _column_inputs() -> QuerySet[ColumnInput]:
     """Return the inputs of columns with their datasets, ordered within each column.
 
-    Rows prefetched for their column or dataset need no global order, which would join the tables above them.
+    There is no order of columns, which would join their tables and is not needed for prefetched rows.
     """
-    read = ColumnInput.objects.select_related("source_column__dataset__system", "upstream_column__dataset__schema")
-    return read.order_by("ordinal", "id")
+    rows = ColumnInput.objects.select_related("source_column__dataset__system", "upstream_column__dataset__schema")
+    return rows.order_by("ordinal", "id")
 
 
 def datasets_read() -> QuerySet[DatasetInput]:
-    """Return the inputs of datasets with their places, ordered within each dataset."""
+    """Return the inputs of datasets with their systems and schemas, ordered within each dataset."""
     return DatasetInput.objects.select_related("source__system", "upstream__schema").order_by("ordinal", "id")
 
 
 def references() -> QuerySet[Reference]:
-    """Return references with the datasets at their ends and the columns they pair."""
-    paired = ReferencePair.objects.select_related("child_column", "parent_column").order_by("id")
-    ends = Reference.objects.select_related("child__schema", "parent__schema")
-    return ends.prefetch_related(Prefetch("pairs", paired))
+    """Return references with their child and parent datasets and column pairs."""
+    pairs = ReferencePair.objects.select_related("child_column", "parent_column").order_by("id")
+    rows = Reference.objects.select_related("child__schema", "parent__schema")
+    return rows.prefetch_related(Prefetch("pairs", pairs))
 
 
 def target_dataset_detail() -> QuerySet[TargetDataset]:
-    """Return target datasets with all values of their page, in a constant number of queries."""
+    """Return target datasets with everything that their page shows, in a constant number of queries."""
     columns = TargetColumn.objects.order_by("ordinal", "id").prefetch_related(Prefetch("inputs", _column_inputs()))
-    referring = references()
+    rows = references()
     return target_datasets().prefetch_related(
         Prefetch("columns", columns),
         Prefetch("inputs", datasets_read()),
         Prefetch("feeds", DatasetInput.objects.select_related("dataset__schema")),
-        Prefetch("references", referring),
-        Prefetch("referenced_by", referring),
+        Prefetch("references", rows),
+        Prefetch("referenced_by", rows),
     )
 
 
@@ -111,16 +114,16 @@ def target_dataset_detail() -> QuerySet[TargetDataset]:
 def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[DatasetState, ...]:
     """Return all target datasets (or the given ones) as states, inactive ones included, ordered by name.
 
-    History datasets are not listed: each is the ``history_key`` of its base. The number of queries does not depend
-    on the number of datasets.
+    History datasets have no state of their own: their key is the ``history_key`` of the base's state. The number of
+    queries does not depend on the number of datasets.
     """
-    chosen = TargetDataset.objects.all() if datasets is None else datasets
-    rows = chosen.filter(history_of__isnull=True).order_by()
+    selected = TargetDataset.objects.all() if datasets is None else datasets
+    rows = selected.filter(history_of__isnull=True).order_by()
     pks = rows.values("pk")
     columns, inputs, refers = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
-    found = (
+    states = (
         DatasetState(
-            **{name: row[name] for name in _PLAIN},
+            **{name: row[name] for name in _UNCHANGED},
             key=str(row["key"]),
             schema=row["schema__name"],
             layer=row["schema__layer"],
@@ -131,63 +134,65 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             inputs=tuple(inputs[row["pk"]]),
             references=tuple(refers[row["pk"]]),
         )
-        for row in rows.values(*_PLAIN, *_OTHERWISE)
+        for row in rows.values(*_UNCHANGED, *_CONVERTED)
     )
-    return tuple(sorted(_reading_by_name(found), key=lambda state: state.qualified_name))
+    return tuple(sorted(_add_inputs_by_name(states), key=lambda state: state.qualified_name))
 
 
-def _reading_by_name(states: Iterable[DatasetState]) -> Iterator[DatasetState]:
-    """Yield the states with the inputs of columns without recorded ones: the columns of their name, as loads read them.
+def _add_inputs_by_name(states: Iterable[DatasetState]) -> Iterator[DatasetState]:
+    """Yield the states, with inputs for columns that have neither inputs nor an expression.
 
-    Being part of the state, they show that a rename upstream changes such a column's content.
+    Loads fill such a column from the input columns of its name. As inputs in the state, these show that a rename
+    upstream changes the column's values.
     """
-    found = list(states)
-    unsaid = {key for one in found if any(map(_is_filled_by_name, one.columns)) for key in one.inputs}
-    named: dict[str, dict[str, str]] = defaultdict(dict)
-    if unsaid:
-        rows = TargetColumn.objects.filter(dataset__key__among=unsaid, active=True)
+    states = list(states)
+    upstream = {key for state in states if any(map(_is_filled_by_name, state.columns)) for key in state.inputs}
+    keys: dict[str, dict[str, str]] = defaultdict(dict)
+    if upstream:
+        rows = TargetColumn.objects.filter(dataset__key__among=upstream, active=True)
         for dataset, name, key in rows.values_list("dataset__key", "name", "key"):
-            named[str(dataset)][name] = str(key)
-    for one in found:
-        read = [named[key] for key in one.inputs if key in named]
-        yield replace(one, columns=tuple(_read_by_name(column, read) for column in one.columns)) if read else one
+            keys[str(dataset)][name] = str(key)
+    for state in states:
+        names = [keys[key] for key in state.inputs if key in keys]
+        columns = tuple(_with_inputs_by_name(column, names) for column in state.columns)
+        yield replace(state, columns=columns) if names else state
 
 
 def _is_filled_by_name(column: ColumnState) -> bool:
     return not column.inputs and not column.expression
 
 
-def _read_by_name(column: ColumnState, read: Iterable[Mapping[str, str]]) -> ColumnState:
+def _with_inputs_by_name(column: ColumnState, inputs: Iterable[Mapping[str, str]]) -> ColumnState:
+    """Return the column with the input columns of its name. ``inputs`` are the datasets' columns: names to keys."""
     if not _is_filled_by_name(column):
         return column
-    return replace(column, inputs=tuple(names[column.name] for names in read if column.name in names))
+    return replace(column, inputs=tuple(keys[column.name] for keys in inputs if column.name in keys))
 
 
 def dataset_state(dataset: TargetDataset) -> DatasetState:
-    """Return one dataset's state; of a history dataset, that of its base."""
+    """Return the state of a dataset; for a history dataset, the state of its base."""
     (state,) = dataset_states(TargetDataset.objects.filter(pk=dataset.history_of_id or dataset.pk))
     return state
 
 
-# Fields that a state has as they are, and those that it has in another form.
-_PLAIN = ("name", "active", "materialization", "historize", "history_policy", "hash_version")
-_OTHERWISE = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter")
+# Fields that a state contains unchanged, and those that it contains in another form.
+_UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version")
+_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter")
 _COLUMN = ("name", "nullable", "role", "active")
 _TYPE = ("data_type", "length", "precision", "scale")
 _ORDER = ("ordinal", "id")
 
-# Columns and inputs are read as values, without model instances, which for thousands of datasets take most of the
-# time.
+# Columns and inputs are read as values: with thousands of datasets, creating model instances takes most of the time.
 
 
 def _column_states(datasets: QuerySet) -> dict[int, list[ColumnState]]:
     """Return the columns of these datasets, in order, by the dataset's pk."""
-    read = ColumnInput.objects.filter(column__dataset__in=datasets).order_by("column_id", *_ORDER)
-    inputs = _keys_by_owner(read.values_list("column_id", Coalesce("source_column__key", "upstream_column__key")))
+    links = ColumnInput.objects.filter(column__dataset__in=datasets).order_by("column_id", *_ORDER)
+    inputs = _keys_by_owner(links.values_list("column_id", Coalesce("source_column__key", "upstream_column__key")))
     rows = TargetColumn.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
-    found: dict[int, list[ColumnState]] = defaultdict(list)
+    columns: dict[int, list[ColumnState]] = defaultdict(list)
     for row in rows.values("pk", "dataset_id", "key", "former_names", "expression", *_COLUMN, *_TYPE):
-        found[row["dataset_id"]].append(
+        columns[row["dataset_id"]].append(
             ColumnState(
                 **{name: row[name] for name in _COLUMN},
                 key=str(row["key"]),
@@ -197,7 +202,7 @@ def _column_states(datasets: QuerySet) -> dict[int, list[ColumnState]]:
                 inputs=tuple(inputs[row["pk"]]),
             )
         )
-    return found
+    return columns
 
 
 @lru_cache(maxsize=1024)
@@ -212,33 +217,33 @@ def _dataset_inputs(datasets: QuerySet) -> dict[int, list[str]]:
 
 
 def _keys_by_owner(rows: Iterable[tuple[int, UUID]]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = defaultdict(list)
+    keys: dict[int, list[str]] = defaultdict(list)
     for owner, key in rows:
-        found[owner].append(str(key))
-    return found
+        keys[owner].append(str(key))
+    return keys
 
 
 def _reference_states(datasets: QuerySet) -> dict[int, list[ReferenceState]]:
     """Return the active references of these datasets, by the dataset's pk."""
     pairs: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    paired = ReferencePair.objects.filter(reference__child__in=datasets).order_by("reference_id", "id")
-    for reference, child, parent in paired.values_list("reference_id", "child_column__key", "parent_column__key"):
+    links = ReferencePair.objects.filter(reference__child__in=datasets).order_by("reference_id", "id")
+    for reference, child, parent in links.values_list("reference_id", "child_column__key", "parent_column__key"):
         pairs[reference].append((str(child), str(parent)))
     rows = Reference.objects.filter(child__in=datasets, active=True)
-    found: dict[int, list[ReferenceState]] = defaultdict(list)
+    states: dict[int, list[ReferenceState]] = defaultdict(list)
     for row in rows.values("pk", "child_id", "key", "role_name", "parent__name", "parent__key"):
         name = naming.foreign_key_name(row["role_name"], row["parent__name"])
         state = ReferenceState(str(row["key"]), name, str(row["parent__key"]), tuple(pairs[row["pk"]]))
-        found[row["child_id"]].append(state)
-    return found
+        states[row["child_id"]].append(state)
+    return states
 
 
-# --- history's columns -----------------------------------------------------------------------
+# --- columns of histories --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column as a page shows it, stored or computed. ``purpose`` is empty for described ones."""
+    """Column on a page. ``purpose`` is empty for business keys and attributes, ``column`` None for other columns."""
 
     name: str
     type: str
@@ -247,7 +252,7 @@ class ShownColumn:
 
 
 def history_columns(history: TargetDataset) -> tuple[ShownColumn, ...]:
-    """Return the columns of a history dataset, all derived from the base."""
+    """Return the columns of a history dataset, which are derived from its base."""
     base = history.history_of
     if base is None:
         raise ValueError(f"{history} is not a history dataset")
@@ -258,14 +263,11 @@ def history_columns(history: TargetDataset) -> tuple[ShownColumn, ...]:
         ShownColumn(naming.entity_key_name(base.name), "string", "entity key"),
         *described_columns(base),
         ShownColumn("row_hash", "string", "row hash"),
-        *(
-            ShownColumn(name, type_, _HISTORY_PURPOSES[purpose])
-            for purpose, name, type_ in version_columns(policy, dated)
-        ),
+        *(ShownColumn(name, type_, _PURPOSES[purpose]) for purpose, name, type_ in version_columns(policy, dated)),
     )
 
 
-_HISTORY_PURPOSES = {
+_PURPOSES = {
     "started_at": "start of the version",
     "ended_at": "end of the version",
     "updated_at": "when the row changed",
@@ -280,7 +282,7 @@ _HISTORY_PURPOSES = {
 
 
 def described_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
-    """Return business keys, attributes and foreign keys of a dataset, in the order of its tables."""
+    """Return the business keys, attributes and foreign keys of a dataset, in the order of its tables."""
     active = [column for column in dataset.columns.all() if column.active]
     ordered = [c for role in ("business_key", "attribute") for c in active if c.role == role]
     used = [reference for reference in dataset.references.all() if reference.active]
@@ -295,7 +297,7 @@ def described_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
 
 @dataclass(frozen=True)
 class LineageNode:
-    """A dataset in the picture. ``kind`` is source, target or history; ``distance`` is negative upstream."""
+    """Dataset in a lineage graph. ``kind`` is source, target or history; ``distance`` is negative upstream."""
 
     id: str
     kind: str
@@ -323,11 +325,11 @@ class Lineage:
 
 
 def lineage(dataset: TargetDataset | SourceDataset) -> Lineage:
-    """Return everything upstream and downstream of a dataset, and their references, in five queries."""
+    """Return the datasets upstream and downstream of a dataset, with their references, in five queries."""
     start = f"{'source' if isinstance(dataset, SourceDataset) else 'target'}:{dataset.pk}"
     flows = _flows()
-    upstream = _reached([start], _following((end, begin) for begin, end in flows), -1)
-    distances = upstream | _reached([start], _following(flows), 1)
+    upstream = _distances([start], _neighbours((end, begin) for begin, end in flows), -1)
+    distances = upstream | _distances([start], _neighbours(flows), 1)
     edges = _edges_within(flows, distances)
     edges += _reference_edges(distances)
     return Lineage(_nodes(distances), tuple(edges))
@@ -340,12 +342,12 @@ def downstream(keys: Collection[str]) -> Lineage:
     """
     starts = [f"target:{pk}" for pk in TargetDataset.objects.filter(key__among=keys).values_list("pk", flat=True)]
     flows = _flows()
-    distances = _reached(starts, _following(flows), 1)
+    distances = _distances(starts, _neighbours(flows), 1)
     return Lineage(_nodes(distances), tuple(_edges_within(flows, distances)))
 
 
-def _reached(starts: Iterable[str], follow: Mapping[str, Iterable[str]], step: int) -> dict[str, int]:
-    """Return the distance of each node that can be reached; the starts are 0 away."""
+def _distances(starts: Iterable[str], follow: Mapping[str, Iterable[str]], step: int) -> dict[str, int]:
+    """Return the distance of each reachable node from the starts, in multiples of ``step``."""
     distances = dict.fromkeys(starts, 0)
     queue = deque(distances)
     while queue:
@@ -362,7 +364,7 @@ def _edges_within(flows: Mapping[tuple[str, str], str], nodes: Collection[str]) 
 
 
 def _flows() -> dict[tuple[str, str], str]:
-    """Return every flow of rows: (from, to) and its kind."""
+    """Return all flows of rows: (from, to) and the kind."""
     inputs = DatasetInput.objects.order_by("dataset_id", "ordinal", "id")
     flows = {
         (f"source:{source}" if source else f"target:{upstream}", f"target:{target}"): "input"
@@ -374,7 +376,7 @@ def _flows() -> dict[tuple[str, str], str]:
     return flows
 
 
-def _following(flows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _neighbours(flows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     follow: dict[str, list[str]] = {}
     for begin, end in flows:
         follow.setdefault(begin, []).append(end)
@@ -382,7 +384,7 @@ def _following(flows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
-    """Return references between the datasets in the graph; their other ends are drawn, too, but not followed."""
+    """Return the references from and to datasets in the graph, and add the datasets at their other ends to it."""
     edges = []
     known = dict(distances)
     used = Reference.objects.filter(active=True).order_by("id")
@@ -416,8 +418,8 @@ def _nodes(distances: dict[str, int]) -> tuple[LineageNode, ...]:
         )
         for row in TargetDataset.objects.select_related("schema").filter(pk__among=ids["target"])
     ]
-    placed = [LineageNode(**{**vars(node), "distance": distances[node.id]}) for node in nodes]
-    return tuple(sorted(placed, key=lambda node: (node.distance, node.label)))
+    nodes = [LineageNode(**{**vars(node), "distance": distances[node.id]}) for node in nodes]
+    return tuple(sorted(nodes, key=lambda node: (node.distance, node.label)))
 
 
 _KINDS = ("source", "target")

@@ -1,4 +1,4 @@
-"""Row writes of services: transaction, optimistic lock, change-log entries, classification check.
+"""Writes of metadata rows: transaction, optimistic lock, change-log entries, classification check.
 
 ``store``, ``store_all``, ``put_aside`` and ``remove`` are the only functions that write metadata. They check
 that the current actor may change the rows, and add the changes to the change log.
@@ -29,18 +29,18 @@ from metadata.services.subjects import KINDS, LINKS, Model, Names, Values, held,
 # Check that a metadata change does not make sensitive values readable for an actor who may not read them.
 #
 # Raising a classification is always allowed. Lowering one, deleting a classified object, and disconnecting a
-# column from the sensitive column that it reads need ``read_sensitive`` there, because the tables still contain
-# the values.
+# column from the sensitive column that it reads need the permission ``read_sensitive``, because the tables still
+# contain the values.
 
 
-_OF_A_COLUMN = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
+_CLASSIFYING_FIELDS = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
 
 
 def must_stay_classified(before: Mapping[Any, Mapping[int, Any]]) -> None:
-    """Raise MetadataError ``not_permitted`` if the work makes values readable that its actor may not read.
+    """Raise MetadataError ``not_permitted`` if a unit of work makes values readable that its actor may not read.
 
-    ``before`` maps models to the before-images of changed rows, None for new ones. Called at the end of the work,
-    in its transaction. The system is always allowed.
+    ``before`` maps models to the before-images of changed rows, None for new rows. Call it at the end of the unit of
+    work, in its transaction. The system is always allowed.
     """
     user = current_actor().user
     if user is None or may(user, Permission.READ_SENSITIVE):
@@ -58,7 +58,7 @@ def must_stay_classified(before: Mapping[Any, Mapping[int, Any]]) -> None:
 
 
 def _sources(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
-    """Yield source columns that were sensitive and are not any more, or are deleted, without a schema."""
+    """Yield source columns that were sensitive and no longer are, or were deleted; they have no schema."""
     was = {pk: row for pk, row in before.get(SourceColumn, {}).items() if row is not None and _is_sensitive(row)}
     now = read(SourceColumn, was, "id", "pii", "sensitivity")
     for pk, row in was.items():
@@ -71,11 +71,11 @@ def _is_sensitive(row: Mapping[str, Any]) -> bool:
 
 
 def _targets(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
-    """Yield the datasets of columns that were sensitive and are not any more, or are deleted."""
-    touched = _touched_datasets(before)
-    if not touched:
+    """Yield the datasets of target columns that were sensitive and no longer are, or were deleted."""
+    affected = _affected_datasets(before)
+    if not affected:
         return
-    was = {pk: found for pk, found in classifications(touched, before).items() if found.sensitive}
+    was = {pk: item for pk, item in classifications(affected, before).items() if item.sensitive}
     if not was:
         return
     now = classifications(list(was))
@@ -87,36 +87,39 @@ def _targets(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Pla
             yield str(row or before[TargetDataset][pk]["name"]), place
 
 
-def _touched_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
-    """Return the datasets with a changed or deleted row that decides on sensitivity."""
-    rows = {model: {pk: row for pk, row in some.items() if row is not None} for model, some in before.items()}
-    found = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
+def _affected_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
+    """Return the datasets with a changed or deleted row that affects classification."""
+    rows = {model: {pk: row for pk, row in images.items() if row is not None} for model, images in before.items()}
+    affected = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
     columns = {row["column_id"] for row in rows.get(ColumnInput, {}).values()}
-    found |= {row["dataset_id"] for row in read(TargetColumn, columns, "id", "dataset_id").values()}
+    affected |= {row["dataset_id"] for row in read(TargetColumn, columns, "id", "dataset_id").values()}
     was = rows.get(TargetColumn, {})
-    now = read(TargetColumn, was, "id", *_OF_A_COLUMN)
-    found |= {
-        row["dataset_id"] for pk, row in was.items() if pk not in now or any(row[f] != now[pk][f] for f in _OF_A_COLUMN)
+    now = read(TargetColumn, was, "id", *_CLASSIFYING_FIELDS)
+    affected |= {
+        row["dataset_id"]
+        for pk, row in was.items()
+        if pk not in now or any(row[field] != now[pk][field] for field in _CLASSIFYING_FIELDS)
     }
     datasets = rows.get(TargetDataset, {})
     levels = read(TargetDataset, datasets, "id", "sensitivity")
-    found |= {pk for pk, row in datasets.items() if pk not in levels or row["sensitivity"] != levels[pk]["sensitivity"]}
-    return found
+    return affected | {
+        pk for pk, row in datasets.items() if pk not in levels or row["sensitivity"] != levels[pk]["sensitivity"]
+    }
 
 
 # Changed rows of a transaction, and the change-log entries derived from them.
 #
-# Each row has an entry of its own, except links (inputs, pairs), which appear as a field of their owner, and
-# columns created with their dataset, which appear in the dataset's entry.
+# Each row has an entry of its own, with two exceptions: links (inputs, pairs) are a field of their owner, and columns
+# created with their dataset are in the dataset's entry.
 
 
 Action = ChangeLogEntry.Action
 
 # Columns are parts of their dataset, as its field ``columns``.
 _PARTS: dict[Model, Model] = {SourceColumn: SourceDataset, TargetColumn: TargetDataset}
-# Rows compared at a time, and new rows cached for it: an import touches hundreds of thousands.
-_AT_ONCE = 200
-_KEPT = 20_000
+# Number of rows compared at a time, and of new rows cached for it: an import writes hundreds of thousands.
+_BATCH_SIZE = 200
+_MAX_CACHED = 20_000
 
 
 class ChangedRows:
@@ -124,13 +127,13 @@ class ChangedRows:
 
     def __init__(self) -> None:
         self.before: dict[Model, dict[int, Values | None]] = defaultdict(dict)
-        # Whose links were touched: owner's model → owner's id.
+        # Owners of changed links: model → ids.
         self.relinked: dict[Model, set[int]] = defaultdict(set)
-        # New columns, and whose they are.
+        # Datasets of new columns: model → column id → dataset id.
         self._part_of: dict[Model, dict[int, int]] = defaultdict(dict)
-        # Rows that were made here and not touched since need not be read again.
-        self._made: dict[Model, dict[int, Values]] = defaultdict(dict)
-        self._kept = 0
+        # Cache of new rows that were not changed since they were inserted.
+        self._new_rows: dict[Model, dict[int, Values]] = defaultdict(dict)
+        self._cached_count = 0
 
     # --- during the transaction ----------------------------------------------------------
 
@@ -138,11 +141,11 @@ class ChangedRows:
         """Store the before-images of rows before their first write."""
         pks = list(pks)
         for pk in pks:
-            self._made[model].pop(pk, None)
-        fresh = [pk for pk in pks if pk not in self.before[model]]
-        if fresh:
-            stored = read(model, fresh, lock=True)
-            self.before[model].update((pk, stored.get(pk)) for pk in fresh)
+            self._new_rows[model].pop(pk, None)
+        unrecorded = [pk for pk in pks if pk not in self.before[model]]
+        if unrecorded:
+            stored = read(model, unrecorded, lock=True)
+            self.before[model].update((pk, stored.get(pk)) for pk in unrecorded)
             if model in LINKS:
                 self.relinked[LINKS[model].owner].update(row[LINKS[model].owned_by] for row in stored.values())
 
@@ -156,13 +159,13 @@ class ChangedRows:
                 self.before[model][row.pk] = None
                 if model in _PARTS:
                     self._part_of[model][row.pk] = row.dataset_id
-                if self._kept < _KEPT:
-                    self._kept += 1
-                    self._made[model][row.pk] = held(row)
+                if self._cached_count < _MAX_CACHED:
+                    self._cached_count += 1
+                    self._new_rows[model][row.pk] = held(row)
 
     def rolled_back(self) -> None:
         """Drop the cached new rows after part of the work was rolled back."""
-        self._made.clear()
+        self._new_rows.clear()
 
     # --- before commit --------------------------------------------------------------------
 
@@ -170,56 +173,56 @@ class ChangedRows:
         must_stay_classified(self.before)
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield the changes in batches: by kind of object, oldest row first."""
+        """Yield the changes in batches, by kind of object, oldest row first."""
         was_linked, parts = self._links_before(), self._parts_of_new()
         for model in KINDS:
-            told_elsewhere = {pk for pks in parts.get(model, {}).values() for pk in pks}
-            touched = sorted({*self.before.get(model, ()), *self.relinked[model]} - told_elsewhere)
-            for start in range(0, len(touched), _AT_ONCE):
-                yield _Comparison(self, was_linked, parts).changes(model, touched[start : start + _AT_ONCE])
+            in_other_entries = {pk for pks in parts.get(model, {}).values() for pk in pks}
+            changed = sorted({*self.before.get(model, ()), *self.relinked[model]} - in_other_entries)
+            for start in range(0, len(changed), _BATCH_SIZE):
+                yield _Comparison(self, was_linked, parts).changes(model, changed[start : start + _BATCH_SIZE])
 
     def _links_before(self) -> dict[Model, dict[int, list[Values]]]:
         """Return the before-images of link rows, by model and owner."""
-        found: dict[Model, dict[int, list[Values]]] = {}
+        links: dict[Model, dict[int, list[Values]]] = {}
         for model, kind in LINKS.items():
-            found[model] = defaultdict(list)
+            links[model] = defaultdict(list)
             for row in self.before.get(model, {}).values():
                 if row is not None:
-                    found[model][row[kind.owned_by]].append(row)
-        return found
+                    links[model][row[kind.owned_by]].append(row)
+        return links
 
     def _parts_of_new(self) -> dict[Model, dict[int, list[int]]]:
         """Return the new columns of new datasets, by model and dataset."""
-        found: dict[Model, dict[int, list[int]]] = {}
+        parts: dict[Model, dict[int, list[int]]] = {}
         for model, whole in _PARTS.items():
             new = {pk for pk, was in self.before.get(whole, {}).items() if was is None}
-            found[model] = defaultdict(list)
+            parts[model] = defaultdict(list)
             for pk, owner in self._part_of[model].items():
                 if owner in new:
-                    found[model][owner].append(pk)
-        return found
+                    parts[model][owner].append(pk)
+        return parts
 
     def now(self, model: Model, pks: Iterable[int]) -> dict[int, Values]:
-        """Return the rows as they are stored now, by primary key."""
-        made, wanted = self._made[model], list(pks)
-        return read(model, [pk for pk in wanted if pk not in made]) | {pk: made[pk] for pk in wanted if pk in made}
+        """Return the current rows by primary key."""
+        cached, pks = self._new_rows[model], list(pks)
+        return read(model, [pk for pk in pks if pk not in cached]) | {pk: cached[pk] for pk in pks if pk in cached}
 
     def linked_now(self, link: Model, owners: Iterable[int]) -> dict[int, list[Values]]:
-        """Return the current links of these owners; those of a new owner come from the cache if it is complete."""
-        kind, made = LINKS[link], self._made[link]
-        new = {owner for owner in owners if owner in self._made[kind.owner]} if self._knows_all(link) else set()
+        """Return the current links of these owners, those of new owners from the cache if it is complete."""
+        kind, cached = LINKS[link], self._new_rows[link]
+        new = {owner for owner in owners if owner in self._new_rows[kind.owner]} if self._is_complete(link) else set()
         known: dict[int, list[Values]] = {owner: [] for owner in new}
-        for row in made.values() if new else ():
+        for row in cached.values() if new else ():
             if row[kind.owned_by] in new:
                 known[row[kind.owned_by]].append(row)
         return linked(link, [owner for owner in owners if owner not in new]) | known
 
-    def _knows_all(self, model: Model) -> bool:
-        return len(self._made[model]) == len(self.before[model])
+    def _is_complete(self, model: Model) -> bool:
+        return len(self._new_rows[model]) == len(self.before[model])
 
     def known(self, model: Model, pk: int) -> Values | None:
-        """Return the cached row if it is new in this transaction; None if it must be read from the database."""
-        return self._made[model].get(pk)
+        """Return the cached row if it is new in this transaction, else None."""
+        return self._new_rows[model].get(pk)
 
     def gone(self, model: Model, pk: int) -> Values:
         """Return the before-image of a deleted row."""
@@ -232,9 +235,9 @@ class ChangedRows:
 class _Comparison:
     """Comparison of a batch of rows of one model with their before-images."""
 
-    def __init__(self, touched: ChangedRows, was_linked: Mapping, parts: Mapping) -> None:
-        self._touched, self._was_linked, self._parts = touched, was_linked, parts
-        self._names = Names(touched)
+    def __init__(self, tracker: ChangedRows, was_linked: Mapping, parts: Mapping) -> None:
+        self._tracker, self._was_linked, self._parts = tracker, was_linked, parts
+        self._names = Names(tracker)
         self._now: dict[Model, dict[int, Values]] = {}
         self._links: dict[Model, dict[int, list[Values]]] = {}
 
@@ -247,22 +250,22 @@ class _Comparison:
         return [change for pk in pks for change in self._change(model, pk)]
 
     def _load(self, model: Model, pks: list[int]) -> None:
-        before = self._touched.before.get(model, {})
-        self._now[model] = self._touched.now(model, pks)
+        before = self._tracker.before.get(model, {})
+        self._now[model] = self._tracker.now(model, pks)
         self._names.know(model, [before[pk] for pk in pks if before.get(pk) is not None])
         self._names.know(model, self._now[model].values())
-        relinked = [pk for pk in pks if pk in self._touched.relinked[model]]
+        relinked = [pk for pk in pks if pk in self._tracker.relinked[model]]
         for link, kind in LINKS.items():
             if kind.owner is model and relinked:
-                now = self._touched.linked_now(link, relinked)
+                now = self._tracker.linked_now(link, relinked)
                 self._links[link] = {owner: now.get(owner, []) for owner in relinked}
                 for owner in relinked:
                     self._names.know(link, [*self._was_linked[link].get(owner, ()), *self._links[link][owner]])
 
     def _change(self, model: Model, pk: int) -> list[Change]:
         now = self._now[model].get(pk)
-        was = self._touched.before.get(model, {}).get(pk, now)
-        before, after = self._told(model, pk, was, now=False), self._told(model, pk, now, now=True)
+        was = self._tracker.before.get(model, {}).get(pk, now)
+        before, after = self._fields(model, pk, was, now=False), self._fields(model, pk, now, now=True)
         if before == after:
             return []
         row = now if now is not None else was
@@ -270,32 +273,32 @@ class _Comparison:
         action = _action(was, now)
         return [Change(action, KINDS[model], key, name, before, after, self._names.dataset_key(model, row))]
 
-    def _told(self, model: Model, pk: int, row: Values | None, *, now: bool) -> dict[str, Any]:
-        """Return a row's fields, with its links, and with its columns if they are new, too."""
+    def _fields(self, model: Model, pk: int, row: Values | None, *, now: bool) -> dict[str, Any]:
+        """Return a row's fields, with its links, and its new columns if the row itself is new."""
         if row is None:
             return {}
-        told = self._names.told(model, row)
+        fields = self._names.told(model, row)
         for link, kind in LINKS.items():
             if kind.owner is model and pk in self._links.get(link, {}):
-                told[kind.field] = self._listed(link, self._links_of(link, pk, now=now))
+                fields[kind.field] = self._link_names(link, self._links_of(link, pk, now=now))
         for part, whole in _PARTS.items():
             if whole is model and now and pk in self._parts[part]:
-                told["columns"] = [self._part(part, column) for column in self._parts[part][pk]]
-        return told
+                fields["columns"] = [self._part(part, column) for column in self._parts[part][pk]]
+        return fields
 
     def _part(self, model: Model, pk: int) -> dict[str, Any]:
-        told = self._told(model, pk, self._now[model].get(pk), now=True)
-        return {name: value for name, value in told.items() if name != "dataset" and value not in EMPTY}
+        fields = self._fields(model, pk, self._now[model].get(pk), now=True)
+        return {name: value for name, value in fields.items() if name != "dataset" and value not in EMPTY}
 
     def _links_of(self, link: Model, owner: int, *, now: bool) -> list[Values]:
-        """Return an owner's links, current or before the work; unchanged links are in both."""
+        """Return an owner's links, current or before the unit of work; unchanged links are in both."""
         current = self._links[link].get(owner, [])
         if now:
             return current
-        untouched = [row for row in current if row["id"] not in self._touched.before[link]]
-        return untouched + self._was_linked[link].get(owner, [])
+        unchanged = [row for row in current if row["id"] not in self._tracker.before[link]]
+        return unchanged + self._was_linked[link].get(owner, [])
 
-    def _listed(self, link: Model, rows: list[Values]) -> list[str]:
+    def _link_names(self, link: Model, rows: list[Values]) -> list[str]:
         ordered = sorted(rows, key=lambda row: (row.get("ordinal", 0), row["id"]))
         return [self._names.name(link, row) for row in ordered]
 
@@ -312,7 +315,7 @@ def _action(was: Values | None, now: Values | None) -> Action:
 
 @contextmanager
 def changed_rows() -> Iterator[ChangedRows]:
-    """Yield the tracker of changed rows of the open unit of work, or of a new one."""
+    """Yield the tracker of changed rows of the open unit of work, or of a new one if none is open."""
     with unit_of_work() as unit:
         yield unit.tracker(ChangedRows)
 
@@ -331,17 +334,17 @@ def store(row: Row) -> Row:
 
 def store_all(rows: Iterable[Row]) -> list[Row]:
     """Insert new, checked rows of one model in one statement."""
-    made = list(rows)
-    must_be_changeable(made)
-    if made:
+    new = list(rows)
+    must_be_changeable(new)
+    if new:
         with changed_rows() as tracker:
-            type(made[0]).objects.bulk_create(made)
-            tracker.written(made)
-    return made
+            type(new[0]).objects.bulk_create(new)
+            tracker.written(new)
+    return new
 
 
 def put_aside(row: Row, **between: Any) -> None:
-    """Write temporary values to a stored row, to free its own for other rows; ``row`` is unchanged."""
+    """Write temporary values to a stored row, so that other rows can take its values; ``row`` is not changed."""
     must_be_changeable([row])
     with changed_rows() as tracker:
         tracker.about_to_change(type(row), [row.pk])
@@ -350,31 +353,31 @@ def put_aside(row: Row, **between: Any) -> None:
 
 def remove(rows: Iterable[Row]) -> None:
     """Delete rows of one model and the rows that cascade from them."""
-    gone = list(rows)
-    if not gone:
+    deleted = list(rows)
+    if not deleted:
         return
-    must_be_changeable(gone)
+    must_be_changeable(deleted)
     collector = Collector(using=DEFAULT_DB_ALIAS)
-    collector.can_fast_delete = lambda *_, **__: False  # every row is loaded, and so can be logged
+    collector.can_fast_delete = lambda *_, **__: False  # load every row, so that it can be logged
     with changed_rows() as tracker:
-        collector.collect(gone)
-        for model, found in collector.data.items():
-            tracker.about_to_change(model, [row.pk for row in found])
-        for (changed, _), groups in collector.field_updates.items():
-            for found in groups:
-                tracker.about_to_change(changed.model, [row.pk for row in found])
+        collector.collect(deleted)
+        for model, instances in collector.data.items():
+            tracker.about_to_change(model, [row.pk for row in instances])
+        for (field, _), groups in collector.field_updates.items():
+            for instances in groups:
+                tracker.about_to_change(field.model, [row.pk for row in instances])
         collector.delete()
 
 
 def check_word_list(value: Any, field: str, where: str) -> None:
     """Check that tags or former names are a list of texts without duplicates."""
-    fits = isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
-    if not fits or len(set(value)) != len(value):
+    is_list = isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
+    if not is_list or len(set(value)) != len(value):
         raise MetadataError("invalid", f"must be a list of words, none twice, not {value!r}", field, where)
 
 
 def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
-    """Return the first derived stable key that is not taken, because a later object may reuse a name."""
+    """Return the first derived stable key that is free: an earlier object may have had the same name."""
     attempt = 0
     while not are_constraints_left_to_database() and model.objects.filter(key=derive(attempt)).exists():
         attempt += 1

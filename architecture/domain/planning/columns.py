@@ -1,7 +1,7 @@
-"""Planned column operations, and drafts that wait for a name.
+"""Planned column operations, and the check that the names they take are free.
 
-A base table mirrors the described columns. Its history mirrors them too, but never loses data: a removed column is
-retired, a narrowed one keeps the wider type, and one of an incompatible type is retired and added again.
+A base table has the columns of the metadata. Its history has them too, but never loses data: a removed column is
+retired, a narrowed one keeps the wider type, and one with an incompatible new type is retired and added again.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,10 +23,10 @@ from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState
 
 @dataclass(frozen=True)
 class Draft:
-    """Operation with the name it ``takes`` and the one it ``frees`` in a ``space`` of names.
+    """Operation with the name that it ``takes`` and the name that it ``frees`` in a namespace (``space``).
 
-    The columns of a table are one space, all tables another; names are in lower case. ``alters``: datasets that
-    read this one may get other values.
+    The columns of a table are one namespace, all tables another. Names are in lower case. ``alters``: values may
+    change for datasets that read this one.
     """
 
     operation: Operation
@@ -37,19 +37,19 @@ class Draft:
 
 
 def block_taken_names(drafts: Iterable[Draft], held: Mapping[str, frozenset[str]]) -> list[Draft]:
-    """Return the drafts; those whose name is never freed are blocked, with all that depend on them.
+    """Return the drafts. Block those whose name is never freed, and the drafts that depend on them.
 
-    ``held`` are the names in use, by space. Base and history of one change are blocked together.
+    ``held`` are the names in use, by namespace. Base and history of one change are blocked together.
     """
     drafts = list(drafts)
     freeing = {(draft.space, draft.frees): index for index, draft in enumerate(drafts) if draft.frees}
-    twins: dict[tuple, list[int]] = {}
+    changes: dict[tuple, list[int]] = {}
     waiting: dict[int, list[int]] = {}
     pending = []
     for index, draft in enumerate(drafts):
         if not draft.takes or draft.takes == draft.frees:
             continue
-        twins.setdefault(_twin(draft), []).append(index)
+        changes.setdefault(_change_of(draft), []).append(index)
         if draft.takes in held.get(draft.space, ()):
             freed = freeing.get((draft.space, draft.takes))
             if freed is None or drafts[freed].operation.decision == BLOCKED:
@@ -62,16 +62,17 @@ def block_taken_names(drafts: Iterable[Draft], held: Mapping[str, frozenset[str]
         if index in done:
             continue
         done.add(index)
-        drafts[index] = _blocked(drafts[index])
-        pending += [*waiting.get(index, ()), *twins[_twin(drafts[index])]]
+        drafts[index] = _block(drafts[index])
+        pending += [*waiting.get(index, ()), *changes[_change_of(drafts[index])]]
     return drafts
 
 
-def _twin(draft: Draft) -> tuple[str, str, str]:
+def _change_of(draft: Draft) -> tuple[str, str, str]:
+    """Return the key that the drafts of one change share, on base and history."""
     return draft.operation.dataset_key, draft.operation.op, draft.operation.column_key
 
 
-def _blocked(draft: Draft) -> Draft:
+def _block(draft: Draft) -> Draft:
     message = f"the name {draft.takes} is still held; let go first what holds it, or take another name"
     operation = replace(draft.operation, decision=BLOCKED, code=NAME_TAKEN, message=message)
     return replace(draft, operation=operation)
@@ -79,13 +80,20 @@ def _blocked(draft: Draft) -> Draft:
 
 @dataclass(frozen=True)
 class Side:
-    """Table of a dataset before and after, and the facts about the dataset that planning needs.
+    """Table of a dataset (base or history) before and after, with the facts that planning needs.
 
-    ``compares``: a history exists before and after, so other values would open versions. ``drops_history_columns``:
-    policy lets a history lose columns. ``desired_key`` is the dataset's key in the desired state. ``described`` are
-    keys of described columns; all other columns of ``after`` are generated. ``retyped`` and ``doubtful`` are keys
-    of columns that the base gives a narrower type, or adds although they may be renamed ones: its history follows.
-    ``readers`` are those that the environment asks for.
+    Attributes:
+        side: base or history.
+        dataset_key: stable key of the dataset.
+        before, after: current and desired table.
+        compares: a history exists before and after, so changed values would open versions.
+        drops_history_columns: the change policy allows that a history loses columns.
+        renames: columns that the plan renames.
+        desired_key: stable key of the dataset in the desired state.
+        described: keys of the columns in the metadata; all other columns of ``after`` are generated.
+        retyped: keys of columns whose type the base table narrows; the history follows.
+        doubtful: keys of columns that the base table adds but that may be renamed ones; the history follows.
+        readers: readers that the environment supports.
     """
 
     side: str
@@ -106,17 +114,17 @@ class Side:
         return self.before.qualified_name
 
     def base_name(self, table: Table) -> str:
-        """Return the name that technical columns are derived from, also in a history."""
+        """Return the name of the base table, from which names of technical columns are derived."""
         return table.name.removesuffix(HISTORY_SUFFIX) if self.side == HISTORY else table.name
 
-    def operation(self, op: str, on: ColumnState, /, **said: object) -> Operation:
-        values = {"column": on.name, "column_key": on.key, **said}
+    def operation(self, op: str, on: ColumnState, /, **fields: object) -> Operation:
+        values = {"column": on.name, "column_key": on.key, **fields}
         return Operation(op, self.dataset, self.dataset_key, self.side, **values)
 
 
 @dataclass
 class ColumnPlan:
-    """Planned column operations of one table. ``matching`` pairs existing and desired columns."""
+    """Planned column operations of one table. ``matching`` pairs current and desired columns."""
 
     matching: Matching[ColumnState]
     drafts: list[Draft] = field(default_factory=list)
@@ -125,36 +133,38 @@ class ColumnPlan:
 
 
 def plan_columns(side: Side) -> ColumnPlan:
-    """Return all operations that turn the columns of ``side.before`` into those of ``side.after``."""
+    """Return the operations that turn the columns of ``side.before`` into those of ``side.after``."""
     matching = match(side.before.columns, side.after.columns, name=_name, former=_former)
     plan = ColumnPlan(matching)
     wider: list[tuple[ColumnState, ColumnState]] = []
     for pair in matching.pairs:
         if pair.by == "name":
             plan.warnings.append(key_changed(side.dataset, pair.before.name, pair.before.key, pair.after.key))
-        plan.drafts.extend(_changed(side, pair, wider))
+        plan.drafts.extend(_change_column(side, pair, wider))
     for pair, _ in matching.duplicate:
-        plan.drafts.extend(_set_aside(side, pair))
+        plan.drafts.extend(_change_logic_only(side, pair))
     if wider:
         plan.drafts.append(_rebuild(side, wider))
-    plan.drafts.extend(_gone(side, column) for column in matching.gone if _still_there(side, column))
-    dropped = {draft.operation.column: column for column, draft in _dropped(plan, matching.gone)}
+    plan.drafts.extend(_remove_column(side, column) for column in matching.gone if _needs_removal(side, column))
+    dropped = {draft.operation.column: column for column, draft in _drops(plan, matching.gone)}
     for column in matching.new:
         if column.active:
-            plan.drafts.append(_new(side, plan, column, _twins(side, column, matching.gone)))
-    plan.warnings.extend((*_left_alone(side, matching), *_beside(side, matching), *_other_keys(plan.drafts)))
-    plan.held = {_name(column) for column in _held(side, matching, set(dropped))}
+            plan.drafts.append(_add_column(side, plan, column, _rename_candidates(side, column, matching.gone)))
+    plan.warnings.extend(
+        (*_ambiguity_warnings(side, matching), *_duplicate_warnings(side, matching), *_key_warnings(plan.drafts))
+    )
+    plan.held = {_name(column) for column in _columns_in_use(side, matching, set(dropped))}
     if side.before.view and side.after.view:
-        plan.drafts = [_of_view(draft) for draft in plan.drafts]
+        plan.drafts = [_on_view(draft) for draft in plan.drafts]
     elif side.readers == OPEN:
-        plan.drafts = [_written_anew(side, draft) for draft in plan.drafts]
+        plan.drafts = [_rewrite(side, draft) for draft in plan.drafts]
     return plan
 
 
-def _written_anew(side: Side, draft: Draft) -> Draft:
-    """Return the draft of a change that would cost the table readers, as one that writes the table anew.
+def _rewrite(side: Side, draft: Draft) -> Draft:
+    """Return the draft as a rewrite of the table, if the change would otherwise cost it readers.
 
-    Technical columns that a history policy renames follow its own operation.
+    A rename of a technical column is left as it is: it follows the operation that changes the history policy.
     """
     operation = draft.operation
     if operation.column_key not in side.described and operation.op == ops.RENAME_COLUMN and not operation.code:
@@ -169,11 +179,11 @@ def _written_anew(side: Side, draft: Draft) -> Draft:
     return replace(draft, operation=replace(operation, code=change_policy.REWRITE_TABLE, message=message))
 
 
-def _of_view(draft: Draft) -> Draft:
-    """Return the operations of a view's columns: a view stores no values, so no rebuild and no loss."""
+def _on_view(draft: Draft) -> Draft:
+    """Return the draft for a column of a view, which stores no values: nothing is rebuilt or lost."""
     if draft.operation.code or draft.operation.op in (ops.RETIRE_COLUMN, ops.UNRETIRE_COLUMN, ops.CHANGE_LOGIC):
         return draft
-    # A narrower type truncates values that each reader of the view computes.
+    # A narrower type truncates the values that readers of the view get.
     alters = draft.alters or draft.operation.op == ops.RETYPE_COLUMN
     return replace(draft, operation=replace(draft.operation, code=change_policy.VIEW_COLUMN), alters=alters)
 
@@ -189,11 +199,11 @@ def _former(column: ColumnState) -> Iterable[str]:
 # --- pairs -----------------------------------------------------------------------------------
 
 
-def _changed(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft]:
-    """Yield the operations on one column, under the key that it will have."""
-    if pair.before == pair.after and not _means_another(side, pair):
+def _change_column(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft]:
+    """Yield the operations on one column, under its desired key."""
+    if pair.before == pair.after and not _changes_meaning(side, pair):
         return
-    pair = _under_one_key(pair)
+    pair = _with_desired_key(pair)
     before, after = pair.before, pair.after
     if not after.active:
         if before.active:
@@ -202,29 +212,29 @@ def _changed(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft
     if not before.active:
         yield Draft(side.operation(ops.UNRETIRE_COLUMN, before, message="the column is filled again"))
     if before.name != after.name:
-        yield _renamed(side, pair)
-    yield from _retyped(side, before, after, wider)
+        yield _rename(side, pair)
+    yield from _change_type(side, before, after, wider)
     if side.side == BASE:
-        yield from _logic(side, pair)
+        yield from _change_logic(side, pair)
 
 
-def _set_aside(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
-    """Return operations of a column whose former name is present, too: no statement, only the desired logic."""
+def _change_logic_only(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
+    """Yield the logic operations of a column whose former name exists, too; the table is not changed."""
     if side.side == BASE and pair.after.active:
-        yield from _logic(side, _under_one_key(pair))
+        yield from _change_logic(side, _with_desired_key(pair))
 
 
-def _under_one_key(pair: Pair[ColumnState]) -> Pair[ColumnState]:
+def _with_desired_key(pair: Pair[ColumnState]) -> Pair[ColumnState]:
     if pair.before.key == pair.after.key:
         return pair
     return replace(pair, before=replace(pair.before, key=pair.after.key))
 
 
-def _means_another(side: Side, pair: Pair[ColumnState]) -> bool:
+def _changes_meaning(side: Side, pair: Pair[ColumnState]) -> bool:
     return side.side == BASE and pair.after.active and side.renames.takes_another(pair, side.desired_key)
 
 
-def _renamed(side: Side, pair: Pair[ColumnState]) -> Draft:
+def _rename(side: Side, pair: Pair[ColumnState]) -> Draft:
     follows = follows_table(pair, side.base_name(side.before), side.base_name(side.after))
     operation = side.operation(
         ops.RENAME_COLUMN,
@@ -233,34 +243,34 @@ def _renamed(side: Side, pair: Pair[ColumnState]) -> Draft:
         to=pair.after.name,
         code=change_policy.FOLLOWS_TABLE if follows else "",
     )
-    return Draft(operation, takes=_name(pair.after), frees=_name(pair.before), space=_space(side))
+    return Draft(operation, takes=_name(pair.after), frees=_name(pair.before), space=_namespace(side))
 
 
-def _retyped(side: Side, before: ColumnState, after: ColumnState, wider: list) -> Iterable[Draft]:
+def _change_type(side: Side, before: ColumnState, after: ColumnState, wider: list) -> Iterable[Draft]:
     change = classify(before.type, after.type)
     if change is TypeChange.EQUIVALENT:
         return
     if change is TypeChange.ALTER:
-        yield Draft(_typed(side, ops.WIDEN_COLUMN, before, after.type))
+        yield Draft(_type_operation(side, ops.WIDEN_COLUMN, before, after.type))
     elif change is TypeChange.REBUILD:
         wider.append((before, after))
     elif side.side == BASE or before.role == TECHNICAL:
         destructive = not side.before.view
-        yield Draft(_typed(side, ops.RETYPE_COLUMN, before, after.type, destructive=destructive, how=change))
+        yield Draft(_type_operation(side, ops.RETYPE_COLUMN, before, after.type, destructive=destructive, how=change))
     else:
-        yield from _history_retyped(side, before, after)
+        yield from _change_history_type(side, before, after)
 
 
-def _history_retyped(side: Side, before: ColumnState, after: ColumnState) -> Iterable[Draft]:
-    """Return the operation of a history's column: it grows to take both types, or a new column is added.
+def _change_history_type(side: Side, before: ColumnState, after: ColumnState) -> Iterable[Draft]:
+    """Yield the operations on a history's column: it is widened to take both types, or a new column is added.
 
-    It grows with the base's type change, which covers its approval; what remains is an operation of its own.
+    If the type of the base column changes as well, that operation covers the widening.
     """
     common = common_type(before.type, after.type)
     if common == before.type or (common is not None and after.key in side.retyped):
         return
     if common is not None:
-        yield Draft(_typed(side, ops.WIDEN_COLUMN, before, common, code=change_policy.RETYPE_COLUMN))
+        yield Draft(_type_operation(side, ops.WIDEN_COLUMN, before, common, code=change_policy.RETYPE_COLUMN))
         return
     message = f"{before.type} cannot take {after.type}: the old column stays, retired"
     yield Draft(side.operation(ops.RETIRE_COLUMN, before, from_=before.type, to=after.type, message=message))
@@ -269,9 +279,9 @@ def _history_retyped(side: Side, before: ColumnState, after: ColumnState) -> Ite
     yield Draft(side.operation(ops.ADD_COLUMN, after, column=before.name, from_=before.type, to=after.type, code=code))
 
 
-def _typed(side: Side, op: str, column: ColumnState, to: str, how: str = "", **said: object) -> Operation:
+def _type_operation(side: Side, op: str, column: ColumnState, to: str, how: str = "", **fields: object) -> Operation:
     message = f"{column.type} → {to}{f' ({how})' if how else ''}"
-    return side.operation(op, column, from_=column.type, to=to, message=message, **said)
+    return side.operation(op, column, from_=column.type, to=to, message=message, **fields)
 
 
 def _rebuild(side: Side, wider: list[tuple[ColumnState, ColumnState]]) -> Draft:
@@ -290,7 +300,7 @@ def _rebuild(side: Side, wider: list[tuple[ColumnState, ColumnState]]) -> Draft:
     return Draft(operation)
 
 
-def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
+def _change_logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
     moved = column_moved(pair, side.renames, side.desired_key)
     if moved:
         code = change_policy.HISTORY_DIFFERS if moved.compares and side.compares else ""
@@ -301,14 +311,14 @@ def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
         yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=change_policy.NOT_NULL, message=message))
 
 
-# --- what is gone, what is new ---------------------------------------------------------------
+# --- removed and new columns -----------------------------------------------------------------
 
 
-def _still_there(side: Side, column: ColumnState) -> bool:
-    """Return whether an operation is left for a column that is no longer described.
+def _needs_removal(side: Side, column: ColumnState) -> bool:
+    """Return whether a column that is no longer desired still needs an operation.
 
-    The retired column of a removed reference stays; so does a column that the history retired, unless policy allows
-    the drop and the column's role is known.
+    The retired column of a removed reference stays. A retired column of a history stays, unless the change policy
+    allows to drop it and the column's role is known.
     """
     if column.active:
         return True
@@ -317,7 +327,7 @@ def _still_there(side: Side, column: ColumnState) -> bool:
     return side.side == BASE or (side.drops_history_columns and column.role != TECHNICAL)
 
 
-def _gone(side: Side, column: ColumnState) -> Draft:
+def _remove_column(side: Side, column: ColumnState) -> Draft:
     if column.role == FOREIGN_KEY:
         message = "the reference is gone: the column stays, retired"
         return Draft(side.operation(ops.RETIRE_COLUMN, column, message=message))
@@ -325,42 +335,42 @@ def _gone(side: Side, column: ColumnState) -> Draft:
         message = "history keeps the column, retired"
         return Draft(side.operation(ops.RETIRE_COLUMN, column, message=message))
     operation = side.operation(ops.DROP_COLUMN, column, destructive=not side.before.view)
-    return Draft(operation, frees=_name(column), space=_space(side))
+    return Draft(operation, frees=_name(column), space=_namespace(side))
 
 
-def _dropped(plan: ColumnPlan, gone: list[ColumnState]) -> Iterable[tuple[ColumnState, Draft]]:
+def _drops(plan: ColumnPlan, gone: list[ColumnState]) -> Iterable[tuple[ColumnState, Draft]]:
     columns = {column.key: column for column in gone}
     for draft in plan.drafts:
         if draft.operation.op == ops.DROP_COLUMN:
             yield columns[draft.operation.column_key], draft
 
 
-def _twins(side: Side, column: ColumnState, gone: list[ColumnState]) -> list[ColumnState]:
+def _rename_candidates(side: Side, column: ColumnState, gone: list[ColumnState]) -> list[ColumnState]:
     """Return the removed base columns of the new column's type: it may be one of them, renamed.
 
-    Columns of references stay out, and columns named after the table follow its name.
+    Columns of references are left out, and so are columns that are renamed with the table.
     """
     if side.side == HISTORY or column.role == FOREIGN_KEY or column.key not in side.described:
         return []
-    going = [candidate for candidate in gone if _still_there(side, candidate) and candidate.role != FOREIGN_KEY]
+    removed = [candidate for candidate in gone if _needs_removal(side, candidate) and candidate.role != FOREIGN_KEY]
     names = side.base_name(side.before), side.base_name(side.after)
     return [
         candidate
-        for candidate in going
+        for candidate in removed
         if classify(candidate.type, column.type) is TypeChange.EQUIVALENT
         and not follows_table(Pair(candidate, column, "former"), *names)
     ]
 
 
-def _new(side: Side, plan: ColumnPlan, column: ColumnState, twins: list[ColumnState]) -> Draft:
-    if twins:
-        names = " or ".join(repr(twin.name) for twin in twins)
+def _add_column(side: Side, plan: ColumnPlan, column: ColumnState, candidates: list[ColumnState]) -> Draft:
+    if candidates:
+        names = " or ".join(repr(candidate.name) for candidate in candidates)
         message = (
             f"{names} of the same type goes: if {column.name!r} is the same under a new name, "
             "put the old name among its former names, else approve"
         )
         plan.warnings.append(Warning(change_policy.POSSIBLE_RENAME, side.dataset, column.name, message))
-    doubtful = twins or column.key in side.doubtful
+    doubtful = candidates or column.key in side.doubtful
     operation = side.operation(
         ops.ADD_COLUMN,
         column,
@@ -368,13 +378,13 @@ def _new(side: Side, plan: ColumnPlan, column: ColumnState, twins: list[ColumnSt
         message=column.type,
         code=change_policy.POSSIBLE_RENAME if doubtful else "",
     )
-    return Draft(operation, takes=_name(column), space=_space(side))
+    return Draft(operation, takes=_name(column), space=_namespace(side))
 
 
 # --- operations that users must decide on ----------------------------------------------------
 
 
-def _left_alone(side: Side, matching: Matching[ColumnState]) -> Iterable[Warning]:
+def _ambiguity_warnings(side: Side, matching: Matching[ColumnState]) -> Iterable[Warning]:
     for column, candidates in matching.ambiguous:
         names = " and ".join(repr(candidate.name) for candidate in candidates)
         message = (
@@ -391,15 +401,15 @@ def _left_alone(side: Side, matching: Matching[ColumnState]) -> Iterable[Warning
         yield Warning("DUPLICATE_COLUMN", side.dataset, pair.before.name, message)
 
 
-def _beside(side: Side, matching: Matching[ColumnState]) -> Iterable[Warning]:
+def _duplicate_warnings(side: Side, matching: Matching[ColumnState]) -> Iterable[Warning]:
     for pair, others in matching.claimed:
         names = " and ".join(repr(other.name) for other in others)
         message = f"{names}, its former name, is a column of its own; take the former name away, or rename by hand"
         yield Warning("DUPLICATE_COLUMN", side.dataset, pair.before.name, message)
 
 
-def _other_keys(drafts: Iterable[Draft]) -> Iterable[Warning]:
-    """Return the operation for changed history keys: the same key columns, but no version is under the new key."""
+def _key_warnings(drafts: Iterable[Draft]) -> Iterable[Warning]:
+    """Yield warnings about retyped keys of a history: no existing version has the new key."""
     for operation in (draft.operation for draft in drafts):
         if operation.code == change_policy.KEY_RETYPED:
             message = (
@@ -409,15 +419,15 @@ def _other_keys(drafts: Iterable[Draft]) -> Iterable[Warning]:
             yield Warning(change_policy.KEY_RETYPED, operation.dataset, operation.column, message)
 
 
-def _held(side: Side, matching: Matching[ColumnState], dropped: set[str]) -> Iterable[ColumnState]:
-    """Return columns whose names are in use, unless they are renamed or dropped.
+def _columns_in_use(side: Side, matching: Matching[ColumnState], dropped: set[str]) -> Iterable[ColumnState]:
+    """Yield the columns that use their names before the plan, so that other columns cannot take these names.
 
-    A retired column is moved to a reserved name.
+    Retired columns are left out: they are renamed to reserved names if necessary.
     """
     yield from matching.left_alone
     yield from (pair.before for pair in matching.pairs if pair.after.active and pair.before.active)
     yield from (column for column in matching.gone if column.name in dropped)
 
 
-def _space(side: Side) -> str:
+def _namespace(side: Side) -> str:
     return f"{side.side} {side.dataset_key}"

@@ -1,8 +1,8 @@
 """Changes of a dataset's logic: expressions, filters, inputs, policies, and the business key.
 
-A text that differs only by renames of this plan is unchanged; former names alone prove nothing. An unchanged text
-that now names another column is a change. Changes that affect what a history compares are separated from those that
-do not.
+A text (expression or filter) that differs only by renames of this plan is unchanged; former names are not enough. A
+text that stays the same but now refers to another column is changed. Changes that affect the values a history
+compares are separated from other changes.
 """
 
 import re
@@ -18,16 +18,17 @@ from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_e
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 
 _WORD = re.compile(r"`([^`]+)`|(\w+)")
-# Fields of a history policy that change no comparison: what is published, how long event logs are kept.
-_SHOWN_ONLY = ("views", "late_horizon")
+# Fields of a history policy that do not affect comparisons: published views, retention of event logs.
+_NOT_COMPARED = ("views", "late_horizon")
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Changes of logic in words. ``compares``: values or rows may differ for the dataset's own history.
+    """Changes of logic, as messages (``what``).
 
-    ``alters``: values or rows may differ for readers of the dataset, which a history policy alone does not cause.
-    ``form`` are the changed parts of the history's form (``metadata.domain.history_columns``).
+    ``compares``: the dataset's own history may get different values or rows. ``alters``: readers of the dataset may
+    get different values or rows; a change of the history policy alone does not cause that. ``form`` are the changed
+    parts of the history's form (``metadata.domain.history_columns``).
     """
 
     what: tuple[str, ...] = ()
@@ -46,16 +47,16 @@ class Moved:
 
 @dataclass(frozen=True)
 class Called:
-    """Desired column that the plan renames: its name, and its current name."""
+    """Column that the plan renames: its desired name, and its current name (``before``)."""
 
     name: str
     before: str
 
 
 class Renames:
-    """Columns that a plan renames, to recognize a text that only follows them.
+    """Columns that a plan renames, to recognize texts that changed only by these renames.
 
-    ``datasets`` are pairs of the current state (None: there is none) and the desired one.
+    ``datasets`` are pairs of the current state (None for a new dataset) and the desired one.
     """
 
     def __init__(self, datasets: Iterable[tuple[DatasetState | None, DatasetState]]) -> None:
@@ -64,9 +65,10 @@ class Renames:
         self._names: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
 
     def of_columns(self, keys: Iterable[str], own: str) -> list[Called]:
-        """Return the renamed columns with these keys; a key that several datasets use is looked up in ``own``.
+        """Return the renamed columns with these keys.
 
-        State files of other installations may use one key in many datasets; elsewhere such a key is ignored.
+        State files of other installations may use one key in several datasets. Such a key is looked up in the
+        dataset ``own``, and ignored if ``own`` does not use it.
         """
         names = []
         for key in keys:
@@ -81,26 +83,26 @@ class Renames:
         return [called for key in keys if key in self._datasets for called in self._of(key).values()]
 
     def followed(self, columns: Iterable[Called], reader: str) -> list[Called]:
-        """Return those whose old name is that of no other column, staying or new, that ``reader`` may read."""
-        staying: set[str] = set()
+        """Return the renamed columns whose old name no other column has that ``reader`` may read."""
+        used: set[str] = set()
         for key in self._read_by(reader):
             before, after = self._names_of(key)
-            staying |= {name for name, column in after.items() if before.get(name) == column or name not in before}
-        return [column for column in columns if column.before.lower() not in staying]
+            used |= {name for name, column in after.items() if before.get(name) == column or name not in before}
+        return [column for column in columns if column.before.lower() not in used]
 
     def means_another(self, text: str | None, reader: str) -> bool:
         """Return whether a name in a text of ``reader`` resolves to another column of an input than before.
 
-        The former column may be retired. Each input counts by itself, since each delivers rows of its own.
+        The former column may be retired. Inputs are compared one by one, because each delivers rows of its own.
         """
         if not text:
             return False
-        read = [(key, *self._names_of(key)) for key in self._read_by(reader)]
-        moved = [pair for pair in read if pair[1] != pair[2]]
-        return bool(moved) and any(self._other(*pair, name, name) for pair in moved for name in names_read(text))
+        inputs = [(key, *self._names_of(key)) for key in self._read_by(reader)]
+        changed = [item for item in inputs if item[1] != item[2]]
+        return bool(changed) and any(self._other(*item, name, name) for item in changed for name in names_read(text))
 
     def takes_another(self, pair: Pair[ColumnState], reader: str) -> bool:
-        """Return whether a column of ``reader`` that stays as it is described is computed from other columns."""
+        """Return whether a column of ``reader`` is computed from other columns, although its logic is unchanged."""
         if pair.before.expression or pair.after.expression:
             return pair.before.expression == pair.after.expression and self.means_another(pair.after.expression, reader)
         if pair.before.inputs or pair.after.inputs:
@@ -109,7 +111,7 @@ class Renames:
         return any(self._other(key, *self._names_of(key), was, is_) for key in self._read_by(reader))
 
     def _other(self, dataset: str, before: Mapping[str, str], after: Mapping[str, str], was: str, is_: str) -> bool:
-        """Return whether ``is_`` is the name of another column now than ``was`` was before."""
+        """Return whether the column named ``is_`` after is another one than the column named ``was`` before."""
         if is_ not in after:
             return False
         key = before.get(was)
@@ -123,7 +125,7 @@ class Renames:
         ]
 
     def _first_read(self, column: ColumnState) -> dict[str, str]:
-        """Return the input that a column without an expression takes of each dataset: the first."""
+        """Return the input of a column without an expression in each dataset: the first one."""
         first: dict[str, str] = {}
         for key in column.inputs:
             for owner in self._owners.get(key, ()):
@@ -135,12 +137,12 @@ class Renames:
         return [key for key in dataset.inputs if key in self._datasets] if dataset is not None else []
 
     def _names_of(self, dataset: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the keys of a dataset's columns by name, as they are and as desired, both under the desired keys."""
+        """Return the desired keys of a dataset's columns by name: by current and by desired names."""
         if dataset not in self._names:
             before, after = self._datasets[dataset]
             was = {column.name.lower(): column.key for column in (before.active_columns if before else ())}
             is_ = {column.name.lower(): column.key for column in after.active_columns}
-            if was != is_:  # matching takes longer, and most datasets are as they were
+            if was != is_:  # most datasets are unchanged, and matching takes longer
                 same = {pair.before.key: pair.after.key for pair in self._pairs(dataset)}
                 was = {name: same.get(key, key) for name, key in was.items()}
             self._names[dataset] = was, is_
@@ -176,22 +178,22 @@ def match_columns(before: Sequence[ColumnState], after: Sequence[ColumnState]) -
     )
 
 
-def _only_follows(before: str | None, after: str | None, columns: Sequence[Called]) -> bool:
-    """Return whether ``after`` is ``before`` with these columns called by their new names; where two swap them, too."""
+def _differs_by_renames(before: str | None, after: str | None, columns: Sequence[Called]) -> bool:
+    """Return whether ``after`` is ``before`` with the new names of these columns, which may have swapped names."""
     if before is None or after is None:
         return False
     was, is_ = {}, {}
-    for place, column in enumerate(columns):
-        is_.setdefault(column.name.lower(), f"__renamed_{place}")
-        was.setdefault(column.before.lower(), f"__renamed_{place}")
+    for index, column in enumerate(columns):
+        is_.setdefault(column.name.lower(), f"__renamed_{index}")
+        was.setdefault(column.before.lower(), f"__renamed_{index}")
     try:
-        return _marked(before, was) == _marked(after, is_)
+        return _with_markers(before, was) == _with_markers(after, is_)
     except ExpressionProblem:
         return False
 
 
 def names_read(text: str) -> frozenset[str]:
-    """Return the names of the columns that a text reads, in lower case; all its words if it is not SQL of ours."""
+    """Return the names of the columns in a text, in lower case; all words of a text that is not accepted SQL."""
     try:
         return frozenset(name.lower() for name in check_expression(text))
     except MetadataError:
@@ -199,24 +201,24 @@ def names_read(text: str) -> frozenset[str]:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """Return the words of a text that may be names of columns, in lower case; quoted ones whole."""
+    """Return the words and quoted identifiers of a text, which may be names of columns, in lower case."""
     return frozenset((quoted or word).lower() for quoted, word in _WORD.findall(text))
 
 
-def _marked(text: str, markers: Mapping[str, str]) -> str:
+def _with_markers(text: str, markers: Mapping[str, str]) -> str:
     for name, marker in markers.items():
         text = rename_in_expression(text, name, marker)
     return text.replace("`", "")
 
 
 def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Moved:
-    """Return the changed logic of a column: its expression, inputs, place among values and technical columns."""
+    """Return the changes of a column's logic: its expression, inputs and role."""
     before, after = pair.before, pair.after
     moved = Moved()
     same_inputs = {*before.inputs} == {*after.inputs}
     if before.expression != after.expression:
         columns = renames.followed(renames.of_columns(after.inputs, dataset), dataset)
-        follows = same_inputs and _only_follows(before.expression, after.expression, columns)
+        follows = same_inputs and _differs_by_renames(before.expression, after.expression, columns)
         message = "the expression follows renamed columns" if follows else "the expression moved"
         moved = moved.and_(message, compares=not follows)
     elif same_inputs and renames.takes_another(pair, dataset):
@@ -234,12 +236,12 @@ def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Mov
 
 
 def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str, str], renames: Renames) -> Moved:
-    """Return the changed logic of a dataset as a whole. ``names`` maps its columns' names before to those after."""
+    """Return the changes of a dataset's logic, without its columns'. ``names`` maps current to desired column names."""
     moved = Moved()
     same_inputs = {*before.inputs} == {*after.inputs}
     if before.filter != after.filter:
         columns = renames.followed(renames.of_datasets(after.inputs), after.key)
-        follows = same_inputs and _only_follows(before.filter, after.filter, columns)
+        follows = same_inputs and _differs_by_renames(before.filter, after.filter, columns)
         message = "the filter follows renamed columns" if follows else "the filter moved"
         moved = moved.and_(message, compares=not follows)
     elif renames.means_another(after.filter, after.key):
@@ -250,7 +252,9 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
         moved = moved.and_("the load policy moved", compares=True)
     was, is_ = _policy(before.history_policy, names), _policy(after.history_policy, {})
     if _choices(was) != _choices(is_):
-        moved = moved.and_("the history policy moved", compares=_compared(was) != _compared(is_), alters=False)
+        moved = moved.and_(
+            "the history policy moved", compares=_compared_choices(was) != _compared_choices(is_), alters=False
+        )
         if isinstance(was, HistoryPolicy) and isinstance(is_, HistoryPolicy):
             moved = replace(moved, form=form_differences(form_of(was, {}), form_of(is_, {})))
     if before.hash_version != after.hash_version:
@@ -259,7 +263,7 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
 
 
 def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | dict | str:
-    """Return a policy with the columns' new names; unchanged if it is not in our format."""
+    """Return the policy with the columns' new names; a policy of unknown form is returned unchanged."""
     if not isinstance(described, dict):
         return described
     try:
@@ -269,12 +273,12 @@ def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | 
 
 
 def policy_choices(described: dict | str) -> dict | str:
-    """Return the choices of a described history policy without its defaults."""
+    """Return the choices of a history policy, without defaults."""
     return _choices(_policy(described, {}))
 
 
 def _choices(policy: HistoryPolicy | dict | str) -> dict | str:
-    """Return a policy's choices without its defaults."""
+    """Return the policy's choices, without defaults."""
     if not isinstance(policy, HistoryPolicy):
         return policy
     choices = policy.to_dict()
@@ -283,15 +287,15 @@ def _choices(policy: HistoryPolicy | dict | str) -> dict | str:
     return choices
 
 
-def _compared(policy: HistoryPolicy | dict | str) -> dict | str:
+def _compared_choices(policy: HistoryPolicy | dict | str) -> dict | str:
     choices = _choices(policy)
     if not isinstance(choices, dict):
         return choices
-    return {name: value for name, value in choices.items() if name not in _SHOWN_ONLY}
+    return {name: value for name, value in choices.items() if name not in _NOT_COMPARED}
 
 
 def key_moved(pairs: Iterable[Pair[ColumnState]], new: Iterable[ColumnState], gone: Iterable[ColumnState]) -> bool:
-    """Return whether the business key consists of other columns than before; names and order do not count."""
+    """Return whether the columns of the business key change; their names and order do not count."""
     return any(_is_key(pair.before) != _is_key(pair.after) for pair in pairs) or any(map(_is_key, (*new, *gone)))
 
 
@@ -300,7 +304,7 @@ def _is_key(column: ColumnState) -> bool:
 
 
 def follows_table(pair: Pair[ColumnState], table_before: str, table_after: str) -> bool:
-    """Return whether a technical column was only renamed with its table."""
+    """Return whether a technical column is only renamed with its table."""
     renamed = table_before != table_after and table_before in pair.before.name
     return (
         renamed

@@ -1,7 +1,7 @@
-"""Plan of a report: operations, remaining readers, order.
+"""Plan of a report: operations, warnings about remaining readers, order.
 
-One planner for state files and for the warehouse. It plans both states as a whole and applies the scope at the end,
-because a free name can depend on a dataset outside the scope.
+One planner serves state files and the warehouse. It compares the whole states and applies the scope at the end,
+because a dataset outside the scope may use a name.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,15 +28,15 @@ from elevata.core.errors import MetadataError
 from metadata.domain.sql import check_expression
 from metadata.domain.state import DatasetState
 
-# Order of operations. Table names come first: drops that block a name, then renames, each before the one that takes
-# its former name. Then dataset by dataset, inputs before readers: new tables, then columns (renames before
-# additions), base and history together. Other drops come last, readers before their inputs. Swaps have no order;
-# their statements use a temporary name.
+# Order of operations. First, table names become free: drops whose name is needed, then renames, each before the rename
+# that takes its former name. Then follow the datasets, inputs before readers: new tables, then columns (renames before
+# additions), base and history together. Other drops come last, readers before their inputs. Swapped names have no
+# order; their statements use a temporary name.
 
 
 _LAYERS = ("raw", "stage", "rawcore", "bizcore", "serving")
 
-# Within one dataset.
+# Order within one dataset.
 _TURNS = {
     op: turn
     for turn, op in enumerate(
@@ -57,50 +57,50 @@ _TURNS = {
 
 
 def in_order(drafts: Sequence[Draft], inputs: Mapping[str, Iterable[str]]) -> tuple[Operation, ...]:
-    """Return the operations in executable order; ``inputs`` lists each dataset's inputs by stable key."""
+    """Return the operations in the order of execution. ``inputs`` are each dataset's inputs, by stable key."""
     taken_names = {(draft.space, draft.takes) for draft in drafts if draft.takes and draft.takes != draft.frees}
     rank = _ranks(drafts, inputs)
     early: list[Draft] = []
     renames: list[Draft] = []
     middle: list[Draft] = []
     late: list[Draft] = []
-    going = {draft.operation.dataset_key for draft in drafts if draft.operation.op == ops.DROP_TABLE and draft.frees}
-    in_the_way = {
+    dropped = {draft.operation.dataset_key for draft in drafts if draft.operation.op == ops.DROP_TABLE and draft.frees}
+    dropped_early = {
         draft.operation.dataset_key
         for draft in drafts
         if draft.operation.op == ops.DROP_TABLE and (draft.space, draft.frees) in taken_names
     }
     for draft in drafts:
         operation = draft.operation
-        if operation.dataset_key in going:
-            (early if operation.dataset_key in in_the_way else late).append(draft)
+        if operation.dataset_key in dropped:
+            (early if operation.dataset_key in dropped_early else late).append(draft)
         elif operation.op == ops.RENAME_TABLE:
             renames.append(draft)
         else:
             middle.append(draft)
     ordered = [
-        *sorted(early, key=lambda draft: _last_first(draft, rank)),
-        *_free_first(sorted(renames, key=lambda draft: _place(draft, rank))),
+        *sorted(early, key=lambda draft: _drop_order(draft, rank)),
+        *_free_first(sorted(renames, key=lambda draft: _order_in_rank(draft, rank))),
         *_dataset_by_dataset(middle, rank, taken_names),
-        *sorted(late, key=lambda draft: _last_first(draft, rank)),
+        *sorted(late, key=lambda draft: _drop_order(draft, rank)),
     ]
     return tuple(draft.operation for draft in ordered)
 
 
-def _place(draft: Draft, rank: Mapping[str, int]) -> tuple:
+def _order_in_rank(draft: Draft, rank: Mapping[str, int]) -> tuple:
     operation = draft.operation
     return rank[operation.dataset_key], operation.side, operation.column, operation.code
 
 
-def _last_first(draft: Draft, rank: Mapping[str, int]) -> tuple:
-    """Return the rank of a drop: readers before their inputs, a history before its base."""
+def _drop_order(draft: Draft, rank: Mapping[str, int]) -> tuple:
+    """Return the sort key of a drop: readers before their inputs, a history before its base table."""
     operation = draft.operation
     return -rank[operation.dataset_key], operation.op == ops.DROP_TABLE, operation.column
 
 
 def _dataset_by_dataset(drafts: list[Draft], rank: Mapping[str, int], taken_names: set) -> list[Draft]:
     by_dataset: dict[str, list[Draft]] = {}
-    for draft in sorted(drafts, key=lambda item: _turn(item, rank, taken_names)):
+    for draft in sorted(drafts, key=lambda item: _column_order(item, rank, taken_names)):
         by_dataset.setdefault(draft.operation.dataset_key, []).append(draft)
     ordered: list[Draft] = []
     for group in by_dataset.values():
@@ -110,8 +110,12 @@ def _dataset_by_dataset(drafts: list[Draft], rank: Mapping[str, int], taken_name
     return ordered
 
 
-def _turn(draft: Draft, rank: Mapping[str, int], taken_names: set) -> tuple:
-    """Return the rank of a column operation: a drop whose name is needed comes first, a history's before its base's."""
+def _column_order(draft: Draft, rank: Mapping[str, int], taken_names: set) -> tuple:
+    """Return the sort key of a column operation.
+
+    A drop whose name is needed comes first. The history's column is dropped before the base table's; for other
+    operations, the base table's comes first.
+    """
     operation = draft.operation
     turn = _TURNS.get(operation.op, -2)
     if operation.op == ops.UNRETIRE_TABLE and operation.side == ops.HISTORY:
@@ -124,7 +128,7 @@ def _turn(draft: Draft, rank: Mapping[str, int], taken_names: set) -> tuple:
 
 
 def _free_first(renames: list[Draft]) -> list[Draft]:
-    """Return the renames in order, except that one waiting for a name follows the one that frees it."""
+    """Return the renames in their order, except that a rename follows the one that frees its new name."""
     holder = {(draft.space, draft.frees): draft for draft in renames}
     ordered: list[Draft] = []
     done: set[int] = set()
@@ -143,7 +147,7 @@ def _free_first(renames: list[Draft]) -> list[Draft]:
 
 
 def _ranks(drafts: Iterable[Draft], inputs: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Return a rank for every dataset, after all its inputs; cycles are broken by layer and name."""
+    """Return a rank for each dataset, higher than the ranks of its inputs. Cycles are broken by layer and name."""
     names: dict[str, str] = {}
     for draft in drafts:
         operation = draft.operation
@@ -157,7 +161,7 @@ def _ranks(drafts: Iterable[Draft], inputs: Mapping[str, Iterable[str]]) -> dict
 
 
 def _visit(start: str, inputs: Mapping[str, Iterable[str]], names: Mapping[str, str], rank: dict[str, int]) -> None:
-    """Visit depth first without recursion, so that a thousand stacked views do not exceed the recursion limit."""
+    """Rank a dataset after its inputs, depth first. There is no recursion, because views may be stacked very deep."""
     stack = [(start, False)]
     entered: set[str] = set()
     while stack:
@@ -175,21 +179,21 @@ def _layer(name: str) -> int:
     return _LAYERS.index(schema) if schema in _LAYERS else len(_LAYERS)
 
 
-# Remaining readers of a column that is dropped or no longer filled. They decide nothing: policy decides on the
-# column, and the warning spares the reader's first load an error.
+# Warnings about columns that are dropped or no longer filled, but still read: the next load of the reader would fail.
+# They do not affect the decision on the operation.
 
 
 STILL_READ = "COLUMN_STILL_READ"
-_GOING = frozenset({ops.RETIRE_COLUMN, ops.DROP_COLUMN})
-_MOST_NAMED = 10
+_REMOVALS = frozenset({ops.RETIRE_COLUMN, ops.DROP_COLUMN})
+_MAX_LISTED = 10
 
 
 def still_read(
     operations: Iterable[Operation], desired: Collection[DatasetState], same: Mapping[str, str]
 ) -> Iterator[Warning]:
-    """Return a warning for each removed column that desired datasets still read.
+    """Yield a warning for each removed column that desired datasets still read.
 
-    ``same`` maps the keys that operations carry to keys in the desired state.
+    ``same`` maps the dataset keys in operations to those in the desired state.
     """
     by_key = {dataset.key: dataset for dataset in desired}
     readers: dict[str, list[DatasetState]] = {}
@@ -197,7 +201,7 @@ def still_read(
         for key in dataset.inputs if dataset.active else ():
             readers.setdefault(key, []).append(dataset)
     for operation in operations:
-        if operation.side != BASE or operation.op not in _GOING:
+        if operation.side != BASE or operation.op not in _REMOVALS:
             continue
         key = same.get(operation.dataset_key, operation.dataset_key)
         names = _names(operation, by_key.get(key))
@@ -205,43 +209,43 @@ def still_read(
             message for reader in readers.get(key, ()) for message in _reads(reader, operation.column_key, names)
         ]
         if messages:
-            yield Warning(STILL_READ, operation.dataset, operation.column, _said(messages))
+            yield Warning(STILL_READ, operation.dataset, operation.column, _still_read_message(messages))
 
 
 def _names(operation: Operation, dataset: DatasetState | None) -> frozenset[str]:
-    """Return the names under which the column is read: its present and its future name."""
+    """Return the names by which readers may refer to the column: the current and the desired one."""
     columns = dataset.columns if dataset else ()
     desired = {column.name for column in columns if column.key == operation.column_key}
     return frozenset(name.lower() for name in {operation.column, *desired})
 
 
 def _reads(reader: DatasetState, key: str, names: frozenset[str]) -> Iterator[str]:
-    """Return the places of a dataset that read the column, by its inputs, or by its text if it has none."""
+    """Yield the columns and the filter of a dataset that read the column, by inputs or, without inputs, by name."""
     for column in reader.active_columns:
-        by_name = not column.inputs and column.expression is not None and names & _named(column.expression)
+        by_name = not column.inputs and column.expression is not None and names & _names_in(column.expression)
         if key in column.inputs or by_name:
             yield f"{reader.qualified_name}.{column.name}"
-    if reader.filter is not None and names & _named(reader.filter):
+    if reader.filter is not None and names & _names_in(reader.filter):
         yield f"the filter of {reader.qualified_name}"
 
 
-def _named(text: str) -> frozenset[str]:
-    """Return the names in a text; none if it is not our SQL, as in another installation's file."""
+def _names_in(text: str) -> frozenset[str]:
+    """Return the names in an expression; none if it is not accepted SQL, as possible in another installation's file."""
     try:
         return frozenset(name.lower() for name in check_expression(text))
     except MetadataError:
         return frozenset()
 
 
-def _said(messages: list[str]) -> str:
-    more = f" and {len(messages) - _MOST_NAMED} more" if messages[_MOST_NAMED:] else ""
-    listed = ", ".join(messages[:_MOST_NAMED]) + more
+def _still_read_message(messages: list[str]) -> str:
+    more = f" and {len(messages) - _MAX_LISTED} more" if messages[_MAX_LISTED:] else ""
+    listed = ", ".join(messages[:_MAX_LISTED]) + more
     return f"is still read by {listed}; let these read something else, or retire them, too"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Operations in executable order, and warnings."""
+    """Operations in the order of execution, and warnings."""
 
     operations: tuple[Operation, ...]
     warnings: tuple[Warning, ...]
@@ -249,7 +253,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Entry:
-    """Dataset as matching uses it: with the names of its schema."""
+    """Dataset for matching, with names that include the schema."""
 
     placed: Placed
     key: str
@@ -272,7 +276,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Planned:
-    """Plan for the whole desired state, before it is narrowed to a scope.
+    """Plan for the whole desired state, before it is limited to a scope.
 
     Planning is expensive and independent of the scope; ``within`` is cheap.
     """
@@ -291,17 +295,17 @@ class Planned:
             name=lambda entry: entry.name,
             former=lambda entry: entry.former,
         )
-        there = {pair.after.key: pair.before.placed.state for pair in matching.known}
-        renames = Renames((there.get(entry.state.key), entry.state) for entry in placed)
+        current_states = {pair.after.key: pair.before.placed.state for pair in matching.known}
+        renames = Renames((current_states.get(entry.state.key), entry.state) for entry in placed)
         plans = _plans(matching, policy, renames)
         _carry_downstream(plans, matching)
         return cls(placed, matching, tuple(plans), policy)
 
     def within(self, only: Collection[str] | None) -> Plan:
         """Return the operations on datasets with these stable keys; None means all."""
-        drafts = [_decided(draft, self.policy, only) for plan in self.plans for draft in plan.drafts]
+        drafts = [_decide(draft, self.policy, only) for plan in self.plans for draft in plan.drafts]
         names_in_use = {space: names for plan in self.plans for space, names in plan.held.items()}
-        names_in_use[TABLES] = frozenset(_tables_held(self.found))
+        names_in_use[TABLES] = frozenset(_used_table_names(self.found))
         drafts = block_taken_names(drafts, names_in_use)
         inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
         warnings = [warning for plan in self.plans for warning in plan.warnings]
@@ -316,7 +320,7 @@ def plan(
     policy: PolicySet,
     only: Collection[str] | None = None,
 ) -> Plan:
-    """Return operations that turn ``current`` into ``desired``. ``only``: the stable keys in scope; None means all."""
+    """Return the operations that turn ``current`` into ``desired``. ``only``: stable keys in scope, None for all."""
     return Planned.of(current, desired, policy).within(only)
 
 
@@ -324,8 +328,8 @@ def _warning_order(warning: Warning) -> tuple[str, str, str]:
     return warning.dataset, warning.column, warning.code
 
 
-def _decided(draft: Draft, policy: PolicySet, only: Collection[str] | None) -> Draft:
-    """Return the draft, blocked if it depends on an operation outside the scope."""
+def _decide(draft: Draft, policy: PolicySet, only: Collection[str] | None) -> Draft:
+    """Return the draft with the policy's decision. Outside the scope it is blocked, as are drafts that depend on it."""
     operation = decide(draft.operation, policy)
     if only is not None and operation.dataset_key not in only:
         operation = replace(operation, decision=BLOCKED)
@@ -335,14 +339,14 @@ def _decided(draft: Draft, policy: PolicySet, only: Collection[str] | None) -> D
 def _plans(matching: Matching[_Entry], policy: PolicySet, renames: Renames) -> list[DatasetPlan]:
     plans = [plan_pair(pair.before.placed, pair.after.placed, policy, renames) for pair in matching.pairs]
     plans += [plan_set_aside(pair.before.placed, pair.after.placed, policy, renames) for pair, _ in matching.duplicate]
-    read = {key for pair in matching.known for key in pair.before.placed.state.inputs}
-    plans += [plan_new(entry.placed, is_read=entry.key in read) for entry in matching.new]
+    inputs = {key for pair in matching.known for key in pair.before.placed.state.inputs}
+    plans += [plan_new(entry.placed, is_read=entry.key in inputs) for entry in matching.new]
     plans += [plan_gone(entry.placed) for entry in matching.gone]
     return [*plans, DatasetPlan(warnings=list(_warnings(matching)))]
 
 
 def _carry_downstream(plans: list[DatasetPlan], matching: Matching[_Entry]) -> None:
-    """Mark operations that change a downstream history's comparison; inputs are followed only where needed."""
+    """Mark operations that change the comparison of a history downstream, if any operation can do so."""
     if not any(draft.alters or draft.operation.op in NAMING for plan in plans for draft in plan.drafts):
         return
     pairs = matching.known
@@ -355,14 +359,14 @@ def _carry_downstream(plans: list[DatasetPlan], matching: Matching[_Entry]) -> N
         plan.drafts = carried_downstream(plan.drafts, same, downstream)
 
 
-def _tables_held(matching: Matching[_Entry]) -> Iterable[str]:
-    """Return table names in use; retired tables and retained histories give theirs up."""
-    staying = [pair for pair in matching.pairs if pair.after.active]
-    keeping = [pair.before for pair in staying if pair.after.placed.keeps_history]
-    for entry in (*keeping, *matching.left_alone):
+def _used_table_names(matching: Matching[_Entry]) -> Iterable[str]:
+    """Yield the table names in use. Names of retired tables and retained histories are free: those are renamed."""
+    active = [pair for pair in matching.pairs if pair.after.active]
+    historized = [pair.before for pair in active if pair.after.placed.keeps_history]
+    for entry in (*historized, *matching.left_alone):
         if entry.active and entry.placed.keeps_history:
             yield table_name(entry.placed.history)
-    for entry in (*(pair.before for pair in staying), *matching.left_alone, *matching.gone):
+    for entry in (*(pair.before for pair in active), *matching.left_alone, *matching.gone):
         if entry.active and entry.placed.base is not None:
             yield table_name(entry.placed.base)
 
@@ -392,7 +396,7 @@ def _warnings(matching: Matching[_Entry]) -> Iterable[Warning]:
 
 
 def _inputs(matching: Matching[_Entry]) -> dict[str, tuple[str, ...]]:
-    """Return the inputs of each dataset, by the key that its operations carry."""
+    """Return the inputs of each dataset, all by the dataset keys in operations."""
     inputs = {entry.key: entry.placed.state.inputs for entry in (*matching.gone, *matching.new)}
     same = {pair.after.key: pair.before.key for pair in matching.known}
     for pair in matching.known:

@@ -1,11 +1,11 @@
 """Steps of a report: planning, JSON form, resumption.
 
-With a report's operations, each step belongs to one of them. A difference without an operation is left alone; only
-a technical column that should follow an operation raises. Without operations (a load checks its tables) every
+Steps planned for a report's operations each belong to one of them. A difference without an operation gets no step;
+if it is in a technical column, planning raises an error. Without operations (a load checks its tables), every
 difference becomes a step, and ``runs_by_itself`` selects those that a load may run without approval.
 
-Order: checks of the data and type changes come before renames, so they use the names the tables have; dropped
-tables come first and views last. A history's table never narrows.
+Order: tables are dropped first and views published last. Data checks and type changes come before renames, so they
+use the current names. Columns of a history never get narrower.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -47,12 +47,12 @@ from architecture.domain.steps.table_changes import (
 from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
 from metadata.domain import naming
 
-# The catalog takes 128 characters; the reserved prefix of a retained history's name needs some of them.
-_MOST_OF_A_NAME = 100
+# The catalog allows 128 characters; the reserved prefix of a retired table's name needs some of them.
+_MAX_BASE_NAME = 100
 Owned = Sequence[tuple[int, Operation]]
 
 _PHYSICAL = (logical.ALLOWED, logical.NEEDS_APPROVAL)
-# Operations that leave a table's name, columns and data unchanged.
+# Operations that change neither a table's name nor its columns or data.
 _LOGICAL_ONLY = (logical.RETIRE_TABLE, logical.UNRETIRE_TABLE)
 
 
@@ -66,13 +66,20 @@ def plan_steps(
     readers: str = SPARK,
     readers_lost: bool = False,
 ) -> tuple[Step, ...]:
-    """Return steps that turn the observed tables (by stable key) into the desired ones, in order.
+    """Return the steps that turn the observed tables (by stable key) into the desired ones, in order.
 
-    ``operations`` are a report's, in its order; ``views`` the statements that publish views over a table, by its
-    key, run after each step on it. If a report's table takes a name of a table that is not ``desired``, the latter
-    (retired, or a retained history) is renamed. ``staying`` are keys of tables that are not renamed. ``readers`` are
-    those that the environment asks for; with ``readers_lost`` a table may get a feature that some of them do not
-    know, instead of being rewritten. Raises StepProblem or NameTaken.
+    A table that is not desired (retired, or a retained history) is renamed if a desired table takes its name.
+
+    Args:
+        desired: tables as they should be.
+        observed: tables as they are.
+        operations: the report's, in its order; None in a load.
+        views: statements that publish the views over a changed table, by its key.
+        staying: keys of tables that must not be renamed.
+        readers: readers that the environment supports.
+        readers_lost: give a table a feature that some readers lack, instead of rewriting it.
+
+    Raises StepProblem or NameTaken.
     """
     specs = tuple(desired)
     shapes = {key: shape for key, table in observed.items() if (shape := shape_of(table)) and not shape.dropped}
@@ -84,8 +91,8 @@ def plan_steps(
         owned = _by_dataset(operations)
         _refuse_moved_keys(owned, plan.shapes, specs)
         plan.drop(owned)
-        wanted = [(table, owned.get(table.dataset_key, ())) for table in specs]
-        changes = [follow_operations(table, plan.shapes.get(table.key), ops) for table, ops in wanted if ops]
+        changed_tables = [(table, owned.get(table.dataset_key, ())) for table in specs]
+        changes = [follow_operations(table, plan.shapes.get(table.key), ops) for table, ops in changed_tables if ops]
         plan.make_way(changes, {*staying, *(table.key for table in specs)})
     plan.rename_tables(changes)
     for change in changes:
@@ -95,12 +102,12 @@ def plan_steps(
 
 
 def runs_by_itself(step: Step) -> bool:
-    """Return whether a load may run the step without approval: it removes nothing and changes no row."""
+    """Return whether a load may run the step without approval, because it removes nothing and changes no row."""
     return step.op in (CREATE_TABLE, ADD_COLUMN, PUBLISH_VIEW)
 
 
 def check_belongs(steps: Sequence[Step], *, required: bool = True) -> tuple[Step, ...]:
-    """Return the steps unchanged. Raise StepProblem if a step belongs to no operation of the report."""
+    """Return the steps unchanged. Raise StepProblem if a step belongs to no operation and this is ``required``."""
     for step in steps if required else ():
         if step.operation is None:
             raise StepProblem(
@@ -112,26 +119,26 @@ def check_belongs(steps: Sequence[Step], *, required: bool = True) -> tuple[Step
 
 
 def _by_dataset(operations: Iterable[Operation]) -> dict[str, list[tuple[int, Operation]]]:
-    """Return the operations of each dataset, with their positions in the report."""
+    """Return the operations of each dataset that change tables, with their ordinals in the report."""
     owned: dict[str, list[tuple[int, Operation]]] = {}
-    for place, operation in enumerate(operations):
+    for ordinal, operation in enumerate(operations):
         if operation.decision == logical.BLOCKED:
             raise StepProblem("BLOCKED", f"{operation.describe()} is blocked", where=operation.dataset)
         if operation.decision in _PHYSICAL and operation.op not in _LOGICAL_ONLY:
-            owned.setdefault(operation.dataset_key, []).append((place, operation))
+            owned.setdefault(operation.dataset_key, []).append((ordinal, operation))
     return owned
 
 
 def _refuse_moved_keys(
     owned: Mapping[str, Owned], shapes: Mapping[str, TableShape], specs: Iterable[TableSpec]
 ) -> None:
-    """Refuse desired tables under a key other than the applied one (``as_known`` translates keys).
+    """Refuse datasets whose stable key in the metadata differs from their table's (see ``as_known``).
 
-    A dataset that was never applied and is matched by its table's name is exempt.
+    A dataset that was never applied and was matched by its table's name is exempt.
     """
     described = {table.dataset_key for table in specs}
     for dataset, operations in owned.items():
-        if any(item.op == logical.DROP_TABLE for _, item in operations):  # with all other changes of the new view
+        if any(item.op == logical.DROP_TABLE for _, item in operations):  # a view replaces the table
             continue
         changed = [operation for _, operation in operations if operation.op != logical.CHANGE_LOGIC]
         if changed and dataset in shapes and dataset not in described:
@@ -144,7 +151,7 @@ def _refuse_moved_keys(
 
 
 class _Plan:
-    """Steps so far, and the resulting tables."""
+    """Planned steps, and the shapes of the tables after them."""
 
     def __init__(
         self,
@@ -168,23 +175,23 @@ class _Plan:
         self.steps.append(step)
 
     def drop(self, owned: Mapping[str, Owned]) -> None:
-        """Add drops first, because they free names. A base table is dropped, its history never with it."""
+        """Add the drops of base tables, first because they free names. A history is never dropped."""
         for dataset, operations in owned.items():
-            for place, operation in operations:
+            for ordinal, operation in operations:
                 shape = self.shapes.get(dataset)
                 if operation.op == logical.DROP_TABLE and operation.side == logical.BASE and shape:
-                    self.add(Step(DROP_TABLE, named(dataset, shape.qualified_name), operation=place))
+                    self.add(Step(DROP_TABLE, named(dataset, shape.qualified_name), operation=ordinal))
 
     def rename_tables(self, changes: Sequence[Changes]) -> None:
         """Add the renames of all tables, each when its new name is free."""
-        wanted = {}
+        renames = {}
         for change in changes:
             shape = self.shapes.get(change.table.key)
             if change.renamed and shape and shape.qualified_name != change.table.qualified_name:
-                wanted[shape.qualified_name] = change
+                renames[shape.qualified_name] = change
         current = {shape.qualified_name: key for key, shape in self.shapes.items()}
-        used_names = {change.table.qualified_name for change in wanted.values()} | set(current)
-        names = dict(wanted)
+        used_names = {change.table.qualified_name for change in renames.values()} | set(current)
+        names = dict(renames)
 
         def aside(name: str) -> str:
             change = names[name]
@@ -192,16 +199,16 @@ class _Plan:
             names[between] = change
             return between
 
-        # A change of case alone needs no way round: the name is a property and a catalog entry.
-        direct = [(old, c) for old, c in wanted.items() if old.lower() == c.table.qualified_name.lower()]
-        moves = [(old, c.table.qualified_name) for old, c in wanted.items() if (old, c) not in direct]
+        # A change of case alone needs no temporary name: the name is only a property and a catalog entry.
+        direct = [(old, c) for old, c in renames.items() if old.lower() == c.table.qualified_name.lower()]
+        moves = [(old, c.table.qualified_name) for old, c in renames.items() if (old, c) not in direct]
         for old, new in [(old, c.table.qualified_name) for old, c in direct] + order_moves(moves, current, aside):
             self._rename_table(names[old], old, new)
 
     def make_way(self, changes: Iterable[Changes], staying: Collection[str]) -> None:
-        """Rename retired tables and histories whose names this report's tables take.
+        """Add renames of retired tables and histories whose names are taken by this report's tables.
 
-        The report has checked that no other table uses these names.
+        The report has checked that no other table has these names.
         """
         needed = {
             change.table.qualified_name.lower(): change.renamed_by if change.renamed else change.created_by
@@ -211,18 +218,18 @@ class _Plan:
         for key, shape in list(self.shapes.items()):
             name = shape.qualified_name
             if key not in staying and name.lower() in needed:
-                new = _out_of_the_way(name, key)
+                new = _retired_table_name(name, key)
                 table = replace(named(key, new), kind="history" if name.lower().endswith(naming.HISTORY_SUFFIX) else "")
                 self._rename_table(Changes(table, renamed=True, renamed_by=needed[name.lower()]), name, new)
 
     def _rename_table(self, change: Changes, old: str, new: str) -> None:
-        table, place = light(change.table), change.renamed_by
+        table, ordinal = light(change.table), change.renamed_by
         if table.kind == "history":
-            self.add(Step(DROP_VIEWS, table, from_name=old, operation=place))
-        self.add(Step(RENAME_TABLE, table, from_name=old, to_name=new, operation=place))
+            self.add(Step(DROP_VIEWS, table, from_name=old, operation=ordinal))
+        self.add(Step(RENAME_TABLE, table, from_name=old, to_name=new, operation=ordinal))
 
     def change_table(self, change: Changes) -> None:
-        """Add all other steps of one table: its creation, or changes of its columns."""
+        """Add the other steps of one table: its creation, or the changes of its columns."""
         if not change.created:
             for step in change.steps(self.shapes.get(change.table.key)):
                 self.add(step)
@@ -235,27 +242,27 @@ class _Plan:
         self.add(replace(creation, operation=change.created_by))
 
     def publish(self, views: Mapping[str, Sequence[str]]) -> None:
-        """Add views over every changed table, after all tables are changed."""
-        touched = {step.table.key: step for step in self.steps}
-        for key, step in touched.items():
+        """Add the views over every changed table, after all changes of tables."""
+        last_steps = {step.table.key: step for step in self.steps}
+        for key, step in last_steps.items():
             for statement in views.get(key, ()):
                 self.add(Step(PUBLISH_VIEW, light(step.table), view=statement, operation=step.operation))
 
 
-def _out_of_the_way(qualified_name: str, key: str) -> str:
-    """Return a reserved name that shows the kind of table: retired, history or event log."""
+def _retired_table_name(qualified_name: str, key: str) -> str:
+    """Return a reserved name for a retired table, with the suffix of a history or event log."""
     schema, _, name = qualified_name.partition(".")
     base = naming.base_name(name)
-    return f"{schema}.{retired_name(base[:_MOST_OF_A_NAME], key, ())}{name[len(base) :]}"
+    return f"{schema}.{retired_name(base[:_MAX_BASE_NAME], key, ())}{name[len(base) :]}"
 
 
 def light(table: TableSpec) -> TableSpec:
-    """Return the table without its columns, as steps over an existing table need it."""
+    """Return the table without its columns, for a step on an existing table."""
     return replace(table, columns=())
 
 
 def named(key: str, qualified_name: str) -> TableSpec:
-    """Return a table with key and name only."""
+    """Return a table of which only key and name are known."""
     schema, _, name = qualified_name.partition(".")
     return TableSpec(key, schema, name, "", ())
 
@@ -264,12 +271,12 @@ def named(key: str, qualified_name: str) -> TableSpec:
 
 
 def as_row(step: Step) -> dict[str, Any]:
-    """Return all fields of a step; ``of_row`` reads them."""
+    """Return all fields of a step as a dict, the inverse of ``of_row``."""
     return asdict(step)
 
 
 def of_row(row: Mapping[str, Any]) -> Step:
-    """Return the step that ``as_row`` wrote, also after JSON. Raise TypeError for unknown fields."""
+    """Return the step of a dict by ``as_row``, also if it was read from JSON. Raise TypeError for unknown fields."""
     column = row["column"]
     return Step(
         **{
@@ -308,37 +315,35 @@ def _shape(row: Mapping[str, Any] | None) -> TableShape | None:
     return TableShape(**{**row, **lists, "columns": columns})
 
 
-# Steps still to run when an execution is resumed, given the observed tables. The steps of one table form a list in
-# which each assumes the result of the one before; tables are independent here, since the whole list runs in order.
-# When a worker dies, at most one step has run without being recorded, so a table matches its recorded steps or one
-# step more. In any other state it was changed from outside, and nothing is run.
+# Remaining steps of a resumed execution. Each step of a table assumes the result of the table's previous step. If a
+# worker died, at most one step ran without being recorded, so a table matches its recorded steps or one step more.
+# In any other state it was changed outside the product, and nothing is run.
 
 
 def steps_left(
     steps: Sequence[Step], *, finished: Collection[int], observed: Mapping[str, ObservedTable]
 ) -> tuple[int, ...]:
-    """Return the ordinals of the steps still to run, in order. ``finished`` are the recorded ones.
+    """Return the ordinals of the steps still to run, in order. ``finished`` are the ordinals of the recorded steps.
 
-    All tables are checked before anything is returned. Raises StepProblem TABLE_MOVED for the first one that does
-    not match its finished steps.
+    Raises StepProblem TABLE_MOVED for the first table that does not match its finished steps.
     """
     by_table: dict[str, list[int]] = {}
-    for place, step in enumerate(steps):
-        by_table.setdefault(step.table.key, []).append(place)
-    left: list[int] = []
-    for key, places in by_table.items():
-        own = [steps[place] for place in places]
-        done = sum(place in finished for place in places)
-        _must_stand(own, done, observed.get(key))
-        left.extend(places[done:])
-    return tuple(sorted(left))
+    for ordinal, step in enumerate(steps):
+        by_table.setdefault(step.table.key, []).append(ordinal)
+    remaining: list[int] = []
+    for key, ordinals in by_table.items():
+        own = [steps[ordinal] for ordinal in ordinals]
+        done = sum(ordinal in finished for ordinal in ordinals)
+        _check_table(own, done, observed.get(key))
+        remaining.extend(ordinals[done:])
+    return tuple(sorted(remaining))
 
 
-def _must_stand(steps: Sequence[Step], done: int, observed: ObservedTable | None) -> None:
-    """Raise StepProblem unless the table matches its ``done`` steps, or the next one in whole or in part."""
+def _check_table(steps: Sequence[Step], done: int, observed: ObservedTable | None) -> None:
+    """Raise StepProblem unless the table matches its ``done`` steps, perhaps with the next one done or half done."""
     if done == len(steps):
         last = steps[-1]
-        if not _stands_behind(last, observed):
+        if not _is_done(last, observed):
             raise moved(last, observed)
         return
     following = steps[done]
@@ -346,5 +351,5 @@ def _must_stand(steps: Sequence[Step], done: int, observed: ObservedTable | None
         raise moved(following, observed)
 
 
-def _stands_behind(last: Step, observed: ObservedTable | None) -> bool:
+def _is_done(last: Step, observed: ObservedTable | None) -> bool:
     return done_by(last, observed) if last.leaves_trace else assumed_by(last, observed)

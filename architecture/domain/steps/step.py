@@ -1,9 +1,9 @@
-"""Step: change of one table, its preconditions and its inverse.
+"""Steps: changes of one table each, with their preconditions and inverses.
 
-A step refers to a table's *shape*: its published name and its columns with types and stable keys, as the Delta log
-has them. It never refers to versions, so a load in between does not outdate it. Preconditions are stored with the
-step; its result is computed (``becomes``), so observing the table proves a step done, and a list of steps can be
-resumed anywhere (``steps_done``).
+A step refers to a table's *shape*: its name in the catalog and its columns with types and stable keys, as the Delta
+log has them. It never refers to table versions, so a load between planning and execution does not outdate it.
+Preconditions are stored with the step and its result is computed (``becomes``). Comparing a table with both shows
+whether the step is done, so a list of steps can be resumed at any position (``steps_done``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,21 +19,21 @@ RENAME_COLUMN, ADD_COLUMN, WIDEN_COLUMN = "rename_column", "add_column", "widen_
 RETYPE_COLUMN, DROP_COLUMN, STAMP_KEYS = "retype_column", "drop_column", "stamp_keys"
 CHECK_NOT_NULL, PUBLISH_VIEW, DROP_VIEWS = "check_not_null", "publish_view", "drop_views"
 
-# These leave no trace in the table: they change no rows or structure and may run again.
+# These change neither rows nor structure, so the table does not show that they ran. They may run again.
 WITHOUT_TRACE = frozenset({CHECK_NOT_NULL, PUBLISH_VIEW, DROP_VIEWS})
-# These create columns, which are tied to their stable keys in a second commit.
-_TIED_AFTER = frozenset({CREATE_TABLE, ADD_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, STAMP_KEYS})
+# These create columns; a second commit sets the columns' stable keys.
+_CREATE_COLUMNS = frozenset({CREATE_TABLE, ADD_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, STAMP_KEYS})
 
 
 class StepProblem(MetadataError):
-    """Steps that cannot be planned, or a table that is not as its steps take for granted."""
+    """Error of steps that cannot be planned, or of a table that does not meet a step's preconditions."""
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """Structure as far as steps care: types as Delta stores them, NULLs allowed everywhere.
+    """Structure of a table as steps compare it: types as Delta stores them, without nullability.
 
-    ``features`` are those that the table has (``features``); shapes are compared without them.
+    ``features`` are the table's features (``architecture.domain.steps.features``), which comparisons ignore.
     """
 
     qualified_name: str
@@ -50,7 +50,10 @@ class TableShape:
         raise LookupError(f"{self.qualified_name} has no column {name}")
 
     def matches(self, other: "TableShape | None", *, tied: bool = True) -> bool:
-        """Return whether both have the same columns, in any order; if not ``tied``, a column may lack its key."""
+        """Return whether both have the same name and columns, in any order.
+
+        Without ``tied``, columns of ``other`` may lack their stable keys.
+        """
         if other is None or (self.qualified_name, self.dropped) != (other.qualified_name, other.dropped):
             return False
         mine, others = ({c.name: c for c in shape.columns} for shape in (self, other))
@@ -63,10 +66,10 @@ class TableShape:
 
 @dataclass(frozen=True)
 class Retyped:
-    """Column that changes its type; ``name`` is its name in the table at that time.
+    """Column that changes its type; ``name`` is its name in the table when the step runs.
 
-    ``from_type`` is the stored type, ``to_type`` the described one: a uuid is stored as text, but not every text is
-    a uuid.
+    ``from_type`` is the stored type, ``to_type`` the type in the metadata: a uuid is stored as text, but not every
+    text is a uuid.
     """
 
     name: str
@@ -76,10 +79,10 @@ class Retyped:
 
 @dataclass(frozen=True)
 class Rehashed:
-    """Key that a rebuild hashes again because one of its values changes its text form.
+    """Key that a rebuild computes again, because the text form of one of its values changes.
 
-    ``parts`` are (name of a part in the hash, column with its value), under the table's names at that time;
-    ``absent`` if the key is NULL when a part is, as for a foreign key.
+    ``parts`` are (name of a part in the hash, column with its value), with the table's column names when the step
+    runs. With ``absent``, the key is NULL if a part is, as for a foreign key.
     """
 
     name: str
@@ -89,16 +92,24 @@ class Rehashed:
 
 @dataclass(frozen=True)
 class Step:
-    """Change of one table. ``op`` is its kind, on which the other fields depend.
+    """Change of one table. The kind ``op`` determines which other fields are set.
 
-    ``table`` is the desired table (columns only if it is created), ``column`` the changed column, ``from_name`` and
-    ``to_name`` the names of a rename (of tables ``schema.name``), ``retyped`` the columns of a rebuild or a widening,
-    ``rehashed`` the keys that a rebuild hashes again, dependent ones last, ``stamps`` (stable key, column name) to
-    tie and ``untied`` keys to untie. ``view`` is a view's statement, ``version`` the one to restore, ``restored`` the
-    shape it had. ``only_empty`` drops a column only if it is all NULL; ``replaces`` creates a table in place of a
-    dropped one, ``features`` are those that a new one has whatever its columns are. ``rewrites`` rewrites the table,
-    so that it needs no further feature. ``assumes`` is the table's shape before (None: no table). ``operation`` is
-    the ordinal of the report's operation, None for a load's own steps.
+    Attributes:
+        table: desired table, with columns only if it is created.
+        column: changed column.
+        from_name, to_name: names of a rename; of a table ``schema.name``.
+        retyped: columns of a rebuild or a widening.
+        rehashed: keys that a rebuild computes again, dependent ones last.
+        stamps: (stable key, column name) to set.
+        untied: stable keys to remove.
+        view: statement of a view.
+        version, restored: table version to restore, and its shape.
+        only_empty: drop the column only if all its values are NULL.
+        replaces: create the table in place of a dropped one.
+        features: features of a new table, independent of its columns.
+        rewrites: rewrite the table, so that it needs no further feature.
+        assumes: shape of the table before the step; None if there is no table.
+        operation: ordinal of the report's operation; None for a load's own steps.
     """
 
     op: str
@@ -135,7 +146,7 @@ class Step:
 
     @property
     def only_checks(self) -> bool:
-        """Return True between types that are stored alike, as text to uuid: values are checked and stay unchanged."""
+        """Return True if both types are stored alike, as text and uuid: values are checked, not changed."""
         return self.op == RETYPE_COLUMN and all(stored(item.from_type) == stored(item.to_type) for item in self.retyped)
 
     @property
@@ -156,7 +167,7 @@ class Step:
 
     @property
     def missing_features(self) -> tuple[str, ...]:
-        """Return needed features that the table does not have before the step."""
+        """Return the needed features that the table lacks before the step."""
         present = self.assumes.features if self.assumes is not None else ()
         return tuple(name for name in self.needed_features if name not in present)
 
@@ -171,13 +182,13 @@ class Step:
 
 
 def without_features(step: Step) -> Step:
-    """Return the step as one that writes the table anew, if it would give the table a feature otherwise."""
+    """Return the step as a rewrite of the table, if it would otherwise enable a table feature."""
     possible = step.op in (RENAME_COLUMN, DROP_COLUMN, WIDEN_COLUMN) and step.missing_features
     return replace(step, rewrites=True) if possible else step
 
 
 def shape_of(observed: ObservedTable | None) -> TableShape | None:
-    """Return the shape of an observed table, as steps compare it."""
+    """Return the shape of an observed table."""
     if observed is None:
         return None
     return TableShape(
@@ -215,13 +226,13 @@ def shape_of_spec(table: TableSpec) -> TableShape:
 def _with_columns(step: Step, shape: TableShape) -> TableShape:
     shape, columns = replace(shape, features=(*shape.features, *step.missing_features)), shape.columns
     if step.op == RENAME_COLUMN:
-        columns = _changed(columns, {step.from_name: {"name": step.to_name}})
+        columns = _change_columns(columns, {step.from_name: {"name": step.to_name}})
         parts = tuple(step.to_name if name == step.from_name else name for name in shape.partition_by)
         return replace(shape, columns=columns, partition_by=parts)
     if step.op == ADD_COLUMN and step.column is not None:
         columns = (*columns, ObservedColumn(step.column.name, stored(step.column.type), key=step.column.key))
     elif step.op in (WIDEN_COLUMN, REBUILD_TABLE, RETYPE_COLUMN):
-        columns = _changed(columns, {c.name: {"type": stored(c.to_type)} for c in step.retyped})
+        columns = _change_columns(columns, {c.name: {"type": stored(c.to_type)} for c in step.retyped})
     elif step.op == DROP_COLUMN and step.column is not None:
         columns = tuple(column for column in columns if column.name != step.column.name)
     elif step.op == STAMP_KEYS:
@@ -232,21 +243,21 @@ def _with_columns(step: Step, shape: TableShape) -> TableShape:
     return replace(shape, columns=columns)
 
 
-def _changed(columns: tuple[ObservedColumn, ...], changes: dict[str, dict]) -> tuple[ObservedColumn, ...]:
+def _change_columns(columns: tuple[ObservedColumn, ...], changes: dict[str, dict]) -> tuple[ObservedColumn, ...]:
     return tuple(replace(column, **changes.get(column.name, {})) for column in columns)
 
 
 def done_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Return whether the table shows the step's result. A step without a trace never counts as done."""
-    wanted = becomes(step)
-    return step.leaves_trace and wanted is not None and wanted.matches(shape_of(observed))
+    """Return whether the table has the step's result. A step of ``WITHOUT_TRACE`` never counts as done."""
+    desired = becomes(step)
+    return step.leaves_trace and desired is not None and desired.matches(shape_of(observed))
 
 
 def half_done_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Return whether only the keys of the columns it creates are still to be set."""
-    wanted = becomes(step)
-    ties = (step.rewrites or step.op in _TIED_AFTER) and step.leaves_trace
-    return ties and wanted is not None and wanted.matches(shape_of(observed), tied=False)
+    """Return whether the step created its columns, but did not set their stable keys yet."""
+    desired = becomes(step)
+    ties = (step.rewrites or step.op in _CREATE_COLUMNS) and step.leaves_trace
+    return ties and desired is not None and desired.matches(shape_of(observed), tied=False)
 
 
 def assumed_by(step: Step, observed: ObservedTable | None) -> bool:
@@ -257,36 +268,36 @@ def assumed_by(step: Step, observed: ObservedTable | None) -> bool:
 
 
 def steps_done(steps: Sequence[Step], observed: ObservedTable | None) -> int:
-    """Return how many of one table's steps, in order, are done. Raise StepProblem if the table fits none.
+    """Return how many of one table's steps, in order, are done. Raise StepProblem if the table fits no position.
 
-    Each step assumes the result of the one before, so the table fits one position in the list. A step without a
-    trace counts as not done while the table is in the state before it.
+    Each step assumes the result of the previous one, so the table fits one position in the list. A step of
+    ``WITHOUT_TRACE`` counts as not done while the table meets its preconditions.
     """
-    for place, step in enumerate(steps):
+    for position, step in enumerate(steps):
         if assumed_by(step, observed):
-            return place
+            return position
         if half_done_by(step, observed) and not done_by(step, observed):
-            return place
-    if steps and _stands_at_the_end(steps, observed):
+            return position
+    if steps and _all_done(steps, observed):
         return len(steps)
     raise moved(steps[0], observed)
 
 
-def _stands_at_the_end(steps: Sequence[Step], observed: ObservedTable | None) -> bool:
-    wanted = becomes(steps[-1])
-    return wanted is not None and wanted.matches(shape_of(observed))
+def _all_done(steps: Sequence[Step], observed: ObservedTable | None) -> bool:
+    desired = becomes(steps[-1])
+    return desired is not None and desired.matches(shape_of(observed))
 
 
 def moved(step: Step, observed: ObservedTable | None) -> StepProblem:
-    """Return the refusal for a table that differs from a step's preconditions, naming the difference."""
+    """Return the error for a table that does not meet a step's preconditions; it names the difference."""
     shape, assumed = shape_of(observed), step.assumes
     if shape is None or assumed is None:
         differs = "there is no table" if shape is None else "there is a table already"
     elif shape.qualified_name != assumed.qualified_name:
         differs = f"it is called {shape.qualified_name}"
     else:
-        actual, wanted = ({f"{c.name} {c.type}" for c in s.columns} for s in (shape, assumed))
-        more, less = sorted(actual - wanted), sorted(wanted - actual)
+        actual, desired = ({f"{c.name} {c.type}" for c in s.columns} for s in (shape, assumed))
+        more, less = sorted(actual - desired), sorted(desired - actual)
         parts = (f"has {', '.join(more[:5])}" if more else "", f"lacks {', '.join(less[:5])}" if less else "")
         differs = "it " + " and ".join(filter(None, parts)) if any(parts) else "its columns have other keys"
     return StepProblem(
@@ -296,10 +307,10 @@ def moved(step: Step, observed: ObservedTable | None) -> StepProblem:
     )
 
 
-# Inverses of steps, and the check that the table is unchanged since the step. Renames are renamed back, a dropped
-# table is published again, an added column is dropped while it is empty. Rewritten or removed data is undone by a
-# restore of the version before, which would also undo later writes: the runner refuses it once rows were written. A
-# created history stays, because it may have rows.
+# Inverses of steps, and the check that the table is unchanged since the step. A rename is renamed back, a dropped
+# table is published again, an added column is dropped if it is empty. Rewritten or removed data is undone by restoring
+# the previous table version. That would also undo later writes, so the runner refuses it if rows were written since.
+# A created history is not dropped, because it may have rows.
 
 
 KEPT = ("history", "event_log")
@@ -307,7 +318,7 @@ _BY_RESTORE = frozenset({WIDEN_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, DROP_COLUMN
 
 
 class StoodOn(StepProblem):
-    """Error of a step that cannot be undone, because its table was changed since."""
+    """Error of a step that cannot be undone, because its table was changed since or its version is unknown."""
 
     def __init__(self, step: Step, differs: str) -> None:
         message = f"{step.describe()} cannot be undone: {differs}"
@@ -316,22 +327,22 @@ class StoodOn(StepProblem):
 
 
 def goes_to_version(step: Step) -> bool:
-    """Return whether only restoring the table's version before undoes the step."""
+    """Return whether the step can be undone only by restoring the previous table version."""
     return step.op in _BY_RESTORE and not step.only_empty and not step.only_checks
 
 
 def inverse(step: Step, version_before: int | None = None) -> Step | None:
     """Return the inverse of ``step``, or None if nothing has to be undone or the step cannot be undone.
 
-    ``version_before`` is the table's version that its execution recorded; without it rewritten data cannot be
-    restored. The inverse has no operation yet.
+    ``version_before`` is the table version before the step, as its execution recorded it; without it, rewritten data
+    cannot be restored. ``operation`` of the inverse is not set.
     """
     back = Step(step.op, step.table, assumes=becomes(step), rewrites=step.rewrites and step.op == RENAME_COLUMN)
     if goes_to_version(step):
         known = replace(back, op=RESTORE_TABLE, version=version_before, restored=step.assumes)
         return known if version_before is not None else None
     if step.op == RENAME_TABLE:
-        table = _called(step, step.from_name)
+        table = _with_name(step, step.from_name)
         return replace(back, table=table, from_name=step.to_name, to_name=step.from_name)
     if step.op == RENAME_COLUMN and step.column is not None:
         column = replace(step.column, name=step.from_name)
@@ -344,24 +355,25 @@ def inverse(step: Step, version_before: int | None = None) -> Step | None:
         return replace(back, op=DROP_TABLE, table=replace(step.table, columns=()))
     if step.op in (DROP_TABLE, PUBLISH_TABLE):
         return replace(back, op=PUBLISH_TABLE if step.op == DROP_TABLE else DROP_TABLE)
-    return _tied_again(step, back) if step.op == STAMP_KEYS else None
+    return _restore_keys(step, back) if step.op == STAMP_KEYS else None
 
 
-def _tied_again(step: Step, back: Step) -> Step | None:
-    """Return the keys that were untied; a column that got its first key keeps it."""
+def _restore_keys(step: Step, back: Step) -> Step | None:
+    """Return a step that sets the removed keys again; a column that got its first key keeps it."""
     free = {column.name for column in back.assumes.columns if column.key is None} if back.assumes else set()
-    let_go = [column for column in (step.assumes.columns if step.assumes else ()) if column.key in step.untied]
-    ties = tuple((column.key, column.name) for column in let_go if column.key and column.name in free)
-    return replace(back, stamps=ties) if ties else None
+    untied = [column for column in (step.assumes.columns if step.assumes else ()) if column.key in step.untied]
+    stamps = tuple((column.key, column.name) for column in untied if column.key and column.name in free)
+    return replace(back, stamps=stamps) if stamps else None
 
 
 def inverses(
     executed: Iterable[tuple[Step, int | None]], shapes: Mapping[str, TableShape] | None = None
 ) -> tuple[Step, ...]:
-    """Return the steps that undo executed steps, in the order to run them: the last one first.
+    """Return the steps that undo executed steps, in the order to run them: the last step is undone first.
 
-    ``executed`` are the steps with their tables' versions before, ``shapes`` all tables as they are now,
-    dropped ones too (None: as the steps left them). StoodOn for a step whose table is not as it left it.
+    ``executed`` are the steps with the table versions before them, ``shapes`` the current shapes of all tables,
+    including dropped ones (None: the results of the steps). Raises StoodOn for a table that was changed since its
+    step.
     """
     executed = list(executed)
     unwinding = Unwinding({step.table.key: becomes(step) for step, _ in executed} if shapes is None else shapes)
@@ -369,22 +381,22 @@ def inverses(
 
 
 class Unwinding:
-    """Shapes of the tables while one step after the other is undone.
+    """Shapes of the tables while steps are undone one after the other.
 
-    ``rewrites``: no table gets a feature for it; it is written anew instead.
+    With ``rewrites``, tables are rewritten instead of getting a new table feature.
     """
 
     def __init__(self, shapes: Mapping[str, TableShape | None], *, rewrites: bool = False) -> None:
         self.rewrites = rewrites
         self.shapes = {key: shape for key, shape in shapes.items() if shape is not None}
-        held = ((shape.qualified_name.lower(), key) for key, shape in self.shapes.items() if not shape.dropped)
-        self.names = dict(held)
+        names = ((shape.qualified_name.lower(), key) for key, shape in self.shapes.items() if not shape.dropped)
+        self.names = dict(names)
 
     def take_back(self, step: Step, version_before: int | None) -> tuple[Step, ...]:
-        """Return the steps that undo this one now; none if nothing has to be done.
+        """Return the steps that undo ``step`` in the current shapes; none if nothing has to be undone.
 
-        Raises StoodOn if it cannot be undone. Views that a rename would leave under their old names are dropped
-        before it.
+        Raises StoodOn if it cannot be undone. Before a history is renamed, its views are dropped, because they would
+        keep their old names.
         """
         back = inverse(step, version_before)
         if back is None:
@@ -398,7 +410,7 @@ class Unwinding:
         back = replace(back, assumes=shape)
         back = without_features(back) if self.rewrites else back
         if back.op != RENAME_TABLE:
-            back = replace(back, table=_called(back, shape.qualified_name))
+            back = replace(back, table=_with_name(back, shape.qualified_name))
         after = becomes(back)
         assert after is not None
         self._set(step.table.key, after)
@@ -407,11 +419,11 @@ class Unwinding:
         return (back,)
 
     def _differs(self, step: Step, back: Step, shape: TableShape | None) -> str:
-        """Return how the table differs from the step's result in the parts that undo needs; empty if it does not."""
+        """Return the difference between the table and the step's result that prevents undo; empty if there is none."""
         if shape is None:
             return "the table is not there"
         if back.op == RENAME_TABLE:
-            return self._not_called(step, shape)
+            return self._name_differs(step, shape)
         if back.op == PUBLISH_TABLE and (holder := self._holder(shape.qualified_name, besides=step.table.key)):
             return f"another table is called {holder}"
         if back.op in (RENAME_COLUMN, DROP_COLUMN, ADD_COLUMN):
@@ -419,17 +431,17 @@ class Unwinding:
         if back.op == STAMP_KEYS:
             free = {column.name for column in shape.columns if column.key is None}
             return "" if {name for _, name in back.stamps} <= free else "its columns have other keys"
-        left = becomes(step)
-        return "" if left is not None and left.matches(shape) else "the table was changed since"
+        result = becomes(step)
+        return "" if result is not None and result.matches(shape) else "the table was changed since"
 
-    def _not_called(self, step: Step, shape: TableShape) -> str:
+    def _name_differs(self, step: Step, shape: TableShape) -> str:
         if shape.dropped or shape.qualified_name != step.to_name:
             return f"the table is called {shape.qualified_name}" if not shape.dropped else "the table was dropped"
         holder = self._holder(step.from_name, besides=step.table.key)
         return f"another table is called {holder}" if holder else ""
 
     def _holder(self, name: str, besides: str = "") -> str:
-        """Return the name of the table that holds a name, other than ``besides``."""
+        """Return the name, as spelled, of the table with this name; empty if there is none but ``besides``."""
         key = self.names.get(name.lower(), besides)
         return self.shapes[key].qualified_name if key not in ("", besides) else ""
 
@@ -443,28 +455,28 @@ class Unwinding:
 
 
 def _column_differs(step: Step, back: Step, shape: TableShape) -> str:
-    """Return how the column differs from the step's result, or that its former name is in use; empty if neither."""
+    """Return the difference between the column and the step's result, or the use of its former name; else empty."""
     assert step.column is not None
     if shape.dropped:
         return "the table was dropped"
     actual = next((column for column in shape.columns if column.name == step.column.name), None)
-    if back.op != ADD_COLUMN and (actual is None or actual.key != _key_left(step)):
+    if back.op != ADD_COLUMN and (actual is None or actual.key != _key_after(step)):
         return f"the table has no column {step.column.name} of that key"
     if back.op == DROP_COLUMN:
         same = actual is not None and stored(actual.type) == stored(step.column.type)
         return "" if same else f"{step.column.name} is of another type by now"
-    wanted = back.to_name if back.op == RENAME_COLUMN else step.column.name
-    others = [column.name for column in shape.columns if column != actual and column.name.lower() == wanted.lower()]
+    desired = back.to_name if back.op == RENAME_COLUMN else step.column.name
+    others = [column.name for column in shape.columns if column != actual and column.name.lower() == desired.lower()]
     return f"another column is called {others[0]}" if others else ""
 
 
-def _key_left(step: Step) -> str | None:
-    left = becomes(step)
-    assert left is not None
+def _key_after(step: Step) -> str | None:
+    result = becomes(step)
+    assert result is not None
     assert step.column is not None
-    return left.column(step.column.name).key
+    return result.column(step.column.name).key
 
 
-def _called(step: Step, qualified_name: str) -> TableSpec:
+def _with_name(step: Step, qualified_name: str) -> TableSpec:
     schema, _, name = qualified_name.partition(".")
     return replace(step.table, schema=schema, name=name)

@@ -1,7 +1,7 @@
 """Changes of one table, and the order of renames.
 
-Columns are matched by stable key. A column whose key the table does not have yet is matched by the name in the
-operation, and is tied to its key before any other change.
+Columns are matched by stable key. A column whose key is not in the table yet is matched by the name in the operation,
+and its key is set before any other change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,15 +30,15 @@ from elevata.core.errors import MetadataError
 from metadata.domain.naming import MAX_COLUMN_BYTES, MAX_COLUMN_CHARACTERS, base_name, free_name
 from metadata.domain.types import parse
 
-# Order of renames in which no name is ever used twice, with temporary names. Names are compared without case, as in
-# catalog and tables.
+# Order of renames in which no name is used twice at any time, with temporary names if necessary. Names are compared
+# without case, as Delta and the catalog do.
 
 
 _MOVING, _RETIRED = "__moving_", "__retired_"
 
 
 class NameTaken(MetadataError):
-    """Error of a name whose present owner keeps it."""
+    """Error for a name that is used by an object that keeps it."""
 
     def __init__(self, name: str, where: str = "") -> None:
         super().__init__("NAME_TAKEN", f"{name} is taken; rename or drop what is called so first", where=where)
@@ -49,7 +49,7 @@ def order_moves(
 ) -> list[tuple[str, str]]:
     """Return renames (from, to) in an order in which each new name is free.
 
-    Chains start at their free end; a cycle, or a change of case alone, moves one item to ``aside(name)`` first.
+    In a cycle, or for a change of case alone, one item is first renamed to the temporary name ``aside(name)``.
     ``held`` are all names in use. Raises NameTaken if there is no such order.
     """
     used_names = {name.lower() for name in held}
@@ -63,9 +63,9 @@ def order_moves(
             if stuck is not None:
                 raise NameTaken(stuck)
             old, new = waiting[0]
-            between = aside(old)
-            waiting[0] = (between, new)
-            move = (old, between)
+            temporary = aside(old)
+            waiting[0] = (temporary, new)
+            move = (old, temporary)
         else:
             waiting.remove(move)
         used_names.discard(move[0].lower())
@@ -75,12 +75,12 @@ def order_moves(
 
 
 def moving_name(key: str, taken: Iterable[str]) -> str:
-    """Return the temporary name of a column or table during renames; it is derived from the key."""
+    """Return a temporary name for a column or table during renames, derived from its key."""
     return free_name(_MOVING + key.replace("-", "")[:24], taken)
 
 
 def retired_name(name: str, key: str, taken: Iterable[str]) -> str:
-    """Return the name of a history's column when another one takes its name: readable and unique."""
+    """Return a new name for a retired column or table whose name is taken; it contains the old name."""
     start = f"{_RETIRED}{key.replace('-', '')[:8]}_"
     room = MAX_COLUMN_BYTES - len(start) - 4
     shortened = name[: MAX_COLUMN_CHARACTERS - len(start) - 4].encode()[:room].decode(errors="ignore")
@@ -89,8 +89,8 @@ def retired_name(name: str, key: str, taken: Iterable[str]) -> str:
 
 NEVER_NARROWER = ("history", "event_log")
 NOT_NULL = "NOT_NULL"
-_DESCRIBED = ("business_key", "attribute", "foreign_key")
-# Operations that technical columns of a table may follow; the first that there is counts.
+_DATA_PURPOSES = ("business_key", "attribute", "foreign_key")
+# Operations to which changes of technical columns may belong, by priority.
 _LEADING = (logical.RENAME_TABLE, logical.CHANGE_LOGIC, logical.CREATE_TABLE, logical.RENAME_COLUMN)
 _RETYPING = {
     logical.WIDEN_COLUMN: WIDEN_COLUMN,
@@ -103,7 +103,7 @@ _RETYPING = {
 class Changes:
     """Changes of one table, each with the ordinal of its operation (None in a load).
 
-    ``stamps`` are (stable key, column name) to tie, ``replaced`` the keys that those columns had before; ``untied``
+    ``stamps`` are (stable key, column name) to set, ``replaced`` the previous keys of those columns. ``untied``
     columns lose their key to another column.
     """
 
@@ -122,54 +122,54 @@ class Changes:
     added: list[tuple[ColumnSpec, int | None]] = field(default_factory=list)
 
     def steps(self, shape: TableShape | None) -> Iterator[Step]:
-        """Return the steps for the columns of a table of this shape, in order."""
+        """Yield the steps for the columns of a table with this shape, in order."""
         if shape is None:
             return
         table = replace(self.table, columns=())
         yield from self._identity(table)
-        for column, place in self.checks:
-            yield Step(CHECK_NOT_NULL, table, column, operation=place)
+        for column, ordinal in self.checks:
+            yield Step(CHECK_NOT_NULL, table, column, operation=ordinal)
         yield from self._types(table, shape)
-        for current, place in self.dropped:
+        for current, ordinal in self.dropped:
             dropped = ColumnSpec(current.key or "", current.name, current.type, "")
-            yield Step(DROP_COLUMN, table, dropped, operation=place)
+            yield Step(DROP_COLUMN, table, dropped, operation=ordinal)
         yield from self._names(table, shape)
-        for column, place in self.added:
-            yield Step(ADD_COLUMN, table, column, operation=place)
+        for column, ordinal in self.added:
+            yield Step(ADD_COLUMN, table, column, operation=ordinal)
 
     def _identity(self, table: TableSpec) -> Iterator[Step]:
-        tied = list(dict.fromkeys(self.stamps))
-        if tied or self.untied:
+        stamps = list(dict.fromkeys(self.stamps))
+        if stamps or self.untied:
             yield Step(
                 STAMP_KEYS,
                 table,
-                stamps=tuple((key, name) for key, name, _ in tied),
+                stamps=tuple((key, name) for key, name, _ in stamps),
                 untied=(*self.replaced, *(key for key, _, _ in self.untied)),
-                operation=(tied or self.untied)[0][2],
+                operation=(stamps or self.untied)[0][2],
             )
 
     def _types(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
-        """Add one ALTER per change that affects no hash; all columns that one operation rebuilds share an overwrite."""
+        """Yield one ALTER step per widened column, and one overwrite for all columns that an operation rebuilds."""
         together: dict[tuple[str, int | None], list[Retyped]] = {}
-        for op, change, place in self.retyped:
+        for op, change, ordinal in self.retyped:
             if op == WIDEN_COLUMN:
-                yield Step(op, table, retyped=(change,), operation=place)
+                yield Step(op, table, retyped=(change,), operation=ordinal)
             else:
-                together.setdefault((op, place), []).append(change)
-        for (op, place), changes in together.items():
+                together.setdefault((op, ordinal), []).append(change)
+        for (op, ordinal), changes in together.items():
             rehashed = self._rehashed({change.name for change in changes}, shape)
-            yield Step(op, table, retyped=tuple(changes), rehashed=rehashed, operation=place)
+            yield Step(op, table, retyped=tuple(changes), rehashed=rehashed, operation=ordinal)
 
     def _rehashed(self, changing: set[str], shape: TableShape) -> tuple[Rehashed, ...]:
-        """Return the keys that hash a column whose text form changes; the entity's before its versions'."""
+        """Return the keys that hash a column whose text form changes; the entity key before the history key."""
         names = {column.key: column.name for column in shape.columns if column.key}
-        names = {key: name for key, name in names.items() if name not in {held for _, held, _ in self.untied}}
+        names = {key: name for key, name in names.items() if name not in {untied for _, untied, _ in self.untied}}
         names |= {key: name for key, name, _ in self.stamps}
         rehashed = []
         for column in sorted(self.table.columns, key=lambda column: column.purpose == "history_key"):
             parts = tuple((part, names[key]) for part, key in column.hash_of if key in names)
-            whole = column.key in names and len(parts) == len(column.hash_of)
-            if whole and changing & {name for _, name in parts}:
+            complete = column.key in names and len(parts) == len(column.hash_of)
+            if complete and changing & {name for _, name in parts}:
                 rehashed.append(Rehashed(names[column.key], parts, absent=column.purpose == "foreign_key"))
                 changing = changing | {names[column.key]}
         return tuple(rehashed)
@@ -177,16 +177,16 @@ class Changes:
     def _names(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
         dropped = {current.name for current, _ in self.dropped}
         current = {column.name: column for column in shape.columns if column.name not in dropped}
-        renames = self._with_room(current, shape)
+        renames = self._with_moved_columns(current, shape)
         used_names = [*current, *(new for new, _ in renames.values()), *(column.name for column, _ in self.added)]
-        places = {old: place for old, (_, place) in renames.items()}
+        ordinals = {old: ordinal for old, (_, ordinal) in renames.items()}
         keys = {old: current[old].key or "" for old in renames}
 
         def aside(name: str) -> str:
-            between = moving_name(keys[name], used_names)
-            places[between], keys[between] = places[name], keys[name]
-            used_names.append(between)
-            return between
+            temporary = moving_name(keys[name], used_names)
+            ordinals[temporary], keys[temporary] = ordinals[name], keys[name]
+            used_names.append(temporary)
+            return temporary
 
         for old, new in order_moves([(old, new) for old, (new, _) in renames.items()], current, aside):
             key = keys[old]
@@ -196,38 +196,40 @@ class Changes:
                 ColumnSpec(key, new, current[old].type if old in current else "", ""),
                 from_name=old,
                 to_name=new,
-                operation=places[old],
+                operation=ordinals[old],
             )
             current[new] = current.pop(old)
 
-    def _with_room(self, current: dict[str, ObservedColumn], shape: TableShape) -> dict[str, tuple[str, int | None]]:
-        """Return the renames, with moves of retired columns whose names are needed."""
+    def _with_moved_columns(
+        self, current: dict[str, ObservedColumn], shape: TableShape
+    ) -> dict[str, tuple[str, int | None]]:
+        """Return the renames, including those of retired columns whose names are needed."""
         renames = dict(self.renames)
-        wanted = {new.lower(): place for new, place in renames.values()}
-        wanted |= {column.name.lower(): place for column, place in self.added}
+        wanted = {new.lower(): ordinal for new, ordinal in renames.values()}
+        wanted |= {column.name.lower(): ordinal for column, ordinal in self.added}
         retained = {column.key for column in self.table.columns}
-        let_go = {name for _, name, _ in self.untied}
+        untied = {name for _, name, _ in self.untied}
         for name, column in current.items():
             retired = column.key is not None and column.key not in retained
-            if name in let_go or (retired and name not in renames and name.lower() in wanted):
-                place = wanted.get(name.lower(), next((p for _, n, p in self.untied if n == name), None))
+            if name in untied or (retired and name not in renames and name.lower() in wanted):
+                ordinal = wanted.get(name.lower(), next((p for _, n, p in self.untied if n == name), None))
                 used_names = [*current, *(new for new, _ in renames.values()), *wanted]
-                renames[name] = (retired_name(name, column.key or self.table.key, used_names), place)
+                renames[name] = (retired_name(name, column.key or self.table.key, used_names), ordinal)
         return renames
 
 
 def differences(table: TableSpec, shape: TableShape | None) -> Changes:
-    """Apply every difference between a table and its description, regardless of approval."""
+    """Return all differences between the current and the desired table as changes, regardless of approval."""
     changes = Changes(table)
     if shape is None:
         changes.created = True
         return changes
     changes.renamed = shape.qualified_name != table.qualified_name
-    by_key, by_name = _known(shape)
+    by_key, by_name = _columns_by_key_and_name(shape)
     wanted = {column.key for column in table.columns}
     for column in table.columns:
-        named = by_name.get(column.name.lower())
-        current = by_key.get(column.key) or (named if named and named.key not in wanted else None)
+        same_name = by_name.get(column.name.lower())
+        current = by_key.get(column.key) or (same_name if same_name and same_name.key not in wanted else None)
         if current is None:
             changes.added.append((column, None))
             continue
@@ -239,15 +241,15 @@ def differences(table: TableSpec, shape: TableShape | None) -> Changes:
     return changes
 
 
-def _known(shape: TableShape) -> tuple[dict[str, ObservedColumn], dict[str, ObservedColumn]]:
+def _columns_by_key_and_name(shape: TableShape) -> tuple[dict[str, ObservedColumn], dict[str, ObservedColumn]]:
     by_key = {column.key: column for column in shape.columns if column.key}
     return by_key, {column.name.lower(): column for column in shape.columns}
 
 
-def _retype(changes: Changes, current: ObservedColumn, type_: str, place: int | None, op: str = "") -> None:
-    """Change a column's type, unless it is stored so already or the table may keep a wider one.
+def _retype(changes: Changes, current: ObservedColumn, type_: str, ordinal: int | None, op: str = "") -> None:
+    """Add the change of a column's type, unless the stored type is the same or the table may keep a wider one.
 
-    Values of a column that becomes narrower are checked, also where storage does not change.
+    A change to a narrower type is added even if the stored type is the same, because values are checked.
     """
     wanted = stored(type_)
     if current.type == wanted and op != RETYPE_COLUMN:
@@ -257,61 +259,61 @@ def _retype(changes: Changes, current: ObservedColumn, type_: str, place: int | 
             return
         change = classify(current.type, wanted)
         op = {TypeChange.ALTER: WIDEN_COLUMN, TypeChange.REBUILD: REBUILD_TABLE}.get(change, RETYPE_COLUMN)
-    changes.retyped.append((op, Retyped(current.name, current.type, str(parse(type_))), place))
+    changes.retyped.append((op, Retyped(current.name, current.type, str(parse(type_))), ordinal))
 
 
 def follow_operations(table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]]) -> Changes:
-    """Return the changes that a dataset's operations need in one of its tables; an event log follows its history."""
-    return _Following(table, shape, owned).changes()
+    """Return the changes that a dataset's operations cause in one of its tables; an event log follows its history."""
+    return _TableOperations(table, shape, owned).changes()
 
 
-class _Following:
-    """One table and the operations on its dataset."""
+class _TableOperations:
+    """One table, and the operations on its dataset from which its changes follow."""
 
     def __init__(self, table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]]) -> None:
         self.table, self.shape, self.owned = table, shape, owned
         side = logical.HISTORY if table.kind in NEVER_NARROWER else logical.BASE
-        self.own = [(place, operation) for place, operation in owned if operation.side == side]
+        self.own = [(ordinal, operation) for ordinal, operation in owned if operation.side == side]
         self.specs = {column.key: column for column in table.columns}
-        self.found = Changes(table)
-        self.by_key, self.by_name = _known(shape) if shape else ({}, {})
+        self.result = Changes(table)
+        self.by_key, self.by_name = _columns_by_key_and_name(shape) if shape else ({}, {})
 
     def changes(self) -> Changes:
         if self.shape is None:
-            place = self._place_of(logical.CREATE_TABLE)
-            place = self._leading() if place is None else place
+            ordinal = self._ordinal_of(logical.CREATE_TABLE)
+            ordinal = self._leading() if ordinal is None else ordinal
             # A missing table without an operation that creates it belongs to another report.
-            self.found.created, self.found.created_by = place is not None, place
-            return self.found
+            self.result.created, self.result.created_by = ordinal is not None, ordinal
+            return self.result
         self._rename_table()
-        for place, operation in self.own:
-            self._column(place, operation)
+        for ordinal, operation in self.own:
+            self._column(ordinal, operation)
         if self.table.kind in NEVER_NARROWER:
             self._follow_retyped()
         for column in self.table.columns:
-            if column.purpose not in _DESCRIBED:
+            if column.purpose not in _DATA_PURPOSES:
                 self._technical(column)
-        return self.found
+        return self.result
 
-    def _place_of(self, *ops: str) -> int | None:
-        """Return the first operation of these kinds on this side, else on the other."""
+    def _ordinal_of(self, *ops: str) -> int | None:
+        """Return the ordinal of the first operation of these kinds on this side, else on the other."""
         for operations in (self.own, self.owned):
             for op in ops:
-                position = next((place for place, operation in operations if operation.op == op), None)
+                position = next((ordinal for ordinal, operation in operations if operation.op == op), None)
                 if position is not None:
                     return position
         return None
 
     def _leading(self) -> int | None:
-        return self._place_of(*_LEADING)
+        return self._ordinal_of(*_LEADING)
 
     def _rename_table(self) -> None:
-        place = self._place_of(logical.RENAME_TABLE)
-        if place is not None and self.shape and self.shape.qualified_name != self.table.qualified_name:
-            self.found.renamed, self.found.renamed_by = True, place
+        ordinal = self._ordinal_of(logical.RENAME_TABLE)
+        if ordinal is not None and self.shape and self.shape.qualified_name != self.table.qualified_name:
+            self.result.renamed, self.result.renamed_by = True, ordinal
 
-    def _held(self, key: str, *names: str) -> ObservedColumn | None:
-        """Return the column with this key, else one of this name that has no other owner."""
+    def _current(self, key: str, *names: str) -> ObservedColumn | None:
+        """Return the column with this key, else the first with one of these names and no key of a desired column."""
         if key in self.by_key:
             return self.by_key[key]
         for name in filter(None, names):
@@ -320,44 +322,44 @@ class _Following:
                 return current
         return None
 
-    def _bound(self, place: int, key: str, *names: str) -> ObservedColumn | None:
-        """Return the column that an operation refers to by ``key``; tie it first if it is not yet."""
-        current = self._held(key, *names)
+    def _keyed(self, ordinal: int, key: str, *names: str) -> ObservedColumn | None:
+        """Return the column to which an operation refers by ``key``, and set its key if it has another or none."""
+        current = self._current(key, *names)
         if current is not None and key not in self.by_key and key in self.specs:
-            self.found.stamps.append((key, current.name, place))
-            self.found.replaced.extend([current.key] if current.key else [])
+            self.result.stamps.append((key, current.name, ordinal))
+            self.result.replaced.extend([current.key] if current.key else [])
             self.by_key[key] = current
         return current
 
-    def _column(self, place: int, operation: Operation) -> None:
+    def _column(self, ordinal: int, operation: Operation) -> None:
         if operation.op == logical.RENAME_COLUMN:
-            current = self._bound(place, operation.column_key, operation.from_, operation.column)
+            current = self._keyed(ordinal, operation.column_key, operation.from_, operation.column)
             if current is not None and current.name != operation.to:
-                self.found.renames[current.name] = (operation.to, place)
+                self.result.renames[current.name] = (operation.to, ordinal)
         elif operation.op == logical.ADD_COLUMN:
-            self._add(place, operation)
+            self._add(ordinal, operation)
         elif operation.op in _RETYPING:
-            self._retyped(place, operation)
+            self._retyped(ordinal, operation)
         elif operation.op == logical.DROP_COLUMN:
-            current = self._held(operation.column_key, operation.column)
+            current = self._current(operation.column_key, operation.column)
             if current is not None:
-                self.found.dropped.append((current, place))
+                self.result.dropped.append((current, ordinal))
         elif operation.op == logical.CHANGE_LOGIC and operation.code == NOT_NULL:
-            current = self._held(operation.column_key, operation.column)
+            current = self._current(operation.column_key, operation.column)
             if current is not None:
                 checked = ColumnSpec(operation.column_key, current.name, current.type, "", nullable=False)
-                self.found.checks.append((checked, place))
+                self.result.checks.append((checked, ordinal))
 
-    def _retyped(self, place: int, operation: Operation) -> None:
+    def _retyped(self, ordinal: int, operation: Operation) -> None:
         changes = operation.columns or ((operation.column_key, operation.from_, operation.to),)
         for key, _, type_ in changes:
             name = operation.column if key == operation.column_key else self._name_before(key)
-            current = self._bound(place, key, name)
+            current = self._keyed(ordinal, key, name)
             if current is not None:
-                _retype(self.found, current, type_, place, _RETYPING[operation.op])
+                _retype(self.result, current, type_, ordinal, _RETYPING[operation.op])
 
     def _name_before(self, key: str) -> str:
-        """Return the name of a described column before the report."""
+        """Return the name of a column before the report."""
         renames = (item for _, item in self.own if item.op == logical.RENAME_COLUMN and item.column_key == key)
         renamed = next(renames, None)
         if renamed is not None:
@@ -365,64 +367,64 @@ class _Following:
         return self.specs[key].name if key in self.specs else ""
 
     def _follow_retyped(self) -> None:
-        """Change a history's column after an incompatible change of the base column, so that it takes both types."""
+        """Widen a history's columns whose base columns change incompatibly, so that they take both types."""
         own = {operation.column_key for _, operation in self.own if operation.op in (logical.ADD_COLUMN, *_RETYPING)}
         own |= {key for _, operation in self.own for key, _, _ in operation.columns}
-        for place, operation in self.owned:
+        for ordinal, operation in self.owned:
             if (operation.op, operation.side) != (logical.RETYPE_COLUMN, logical.BASE) or operation.column_key in own:
                 continue
-            current = self._held(operation.column_key, operation.column)
+            current = self._current(operation.column_key, operation.column)
             both = common_type(current.type, operation.to) if current is not None else None
             if current is not None and both is not None:
-                _retype(self.found, current, both, place)
+                _retype(self.result, current, both, ordinal)
 
-    def _add(self, place: int, operation: Operation) -> None:
+    def _add(self, ordinal: int, operation: Operation) -> None:
         spec = self.specs.get(operation.column_key)
-        if spec is None:  # of a memory: it has no foreign keys
+        if spec is None:  # an event log has no foreign keys
             return
         current = self.by_key.get(spec.key)
         if current is None:
-            self.found.added.append((spec, place))
+            self.result.added.append((spec, ordinal))
         elif operation.from_ or current.type != stored(spec.type):
-            # For an incompatible type (both not stored as text) the old column stays and loses key and
-            # name.
-            self.found.untied.append((spec.key, current.name, place))
-            self.found.added.append((spec, place))
+            # The types are incompatible: the old column stays, and loses its key and name to the new one.
+            self.result.untied.append((spec.key, current.name, ordinal))
+            self.result.added.append((spec, ordinal))
         elif current.name != spec.name:
-            self.found.renames[current.name] = (spec.name, place)
+            self.result.renames[current.name] = (spec.name, ordinal)
 
     def _technical(self, column: ColumnSpec) -> None:
-        """Apply the technical columns that follow from the operation on their table, its logic or its time column."""
+        """Add the changes of a technical column that has no operation of its own."""
         columns = {operation.column_key for _, operation in self.own}
         if column.key in columns:
             return
-        current = self._held(column.key, self._former(column), column.name)
+        current = self._current(column.key, self._former(column), column.name)
         if current is None:
-            self.found.added.append((column, self._must_lead(column, "is missing")))
+            self.result.added.append((column, self._require_leading(column, "is missing")))
             return
         if current.name != column.name:
-            place = self._must_lead(column, f"is called {current.name}")
+            ordinal = self._require_leading(column, f"is called {current.name}")
             if current.key is None:
-                self.found.stamps.append((column.key, current.name, place))
-            self.found.renames[current.name] = (column.name, place)
+                self.result.stamps.append((column.key, current.name, ordinal))
+            self.result.renames[current.name] = (column.name, ordinal)
         if common_type(current.type, stored(column.type)) != current.type:
-            place = self._place_of(*_RETYPING, logical.CHANGE_LOGIC)
-            place = self._must_lead(column, f"is {current.type}") if place is None else place
-            _retype(self.found, current, column.type, place)
+            ordinal = self._ordinal_of(*_RETYPING, logical.CHANGE_LOGIC)
+            ordinal = self._require_leading(column, f"is {current.type}") if ordinal is None else ordinal
+            _retype(self.result, current, column.type, ordinal)
 
     def _former(self, column: ColumnSpec) -> str:
-        """Return the name, before the table was renamed, of a column whose name contains the table's."""
+        """Return the name, before the table is renamed, of a column that is named after the table; else empty."""
         assert self.shape is not None
         base = base_name(self.table.name)
         before = base_name(self.shape.qualified_name.partition(".")[2])
         return before + column.name.removeprefix(base) if column.name.startswith(base) else ""
 
-    def _must_lead(self, column: ColumnSpec, found: str) -> int:
-        place = self._leading()
-        if place is None:
+    def _require_leading(self, column: ColumnSpec, state: str) -> int:
+        """Return the ordinal of the operation to which the change of a technical column belongs, or raise."""
+        ordinal = self._leading()
+        if ordinal is None:
             raise StepProblem(
                 "STEP_WITHOUT_OPERATION",
-                f"column {column.name} {found}, and no operation of the report accounts for that; make a new report",
+                f"column {column.name} {state}, and no operation of the report accounts for that; make a new report",
                 where=self.table.qualified_name,
             )
-        return place
+        return ordinal
