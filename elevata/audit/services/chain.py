@@ -175,17 +175,17 @@ def _check_records(records: list[ChainPending]) -> Iterator[tuple[ChainPending, 
 
     In a valid record the signature is right, and its rows have the recorded digests and no links yet.
     """
-    signed_records = [record for record in records if not _signature_problem(record)]
+    signed_records = [record for record in records if not _pending_signature_problem(record)]
     subjects = [(record.kind, subject) for record in signed_records for subject, _ in record.subjects]
     rows, linked = _rows_of_subjects(subjects), _linked_subjects(subjects)
     for record in records:
-        problem = _signature_problem(record) or next(_subject_problems(record, rows, linked), None)
+        problem = _pending_signature_problem(record) or next(_subject_problems(record, rows, linked), None)
         if problem is None:
             linked.update((record.kind, subject) for subject, _ in record.subjects)
         yield record, problem
 
 
-def _signature_problem(record: ChainPending) -> Problem | None:
+def _pending_signature_problem(record: ChainPending) -> Problem | None:
     """Return the problem of a pending record that was not signed with the audit key."""
     signature = Signature(record.key_id, record.signature)
     try:
@@ -276,7 +276,7 @@ def proven(*rows: AppendOnly) -> frozenset[int]:
     # Pending records become links, never the reverse, so links are queried last.
     pending: set[int] = set()
     for record in ChainPending.objects.filter(kind=kind):
-        if not _signature_problem(record):
+        if not _pending_signature_problem(record):
             pending.update(subject for subject, digest in record.subjects if digests.get(subject) == digest)
     links = ChainLink.objects.filter(kind=kind, subject_id__among=list(digests))
     return frozenset(pending).union(
@@ -512,7 +512,7 @@ def _unlinked_row() -> Problem | None:
 
 def _pending_subjects(kind: str) -> set[int]:
     records = ChainPending.objects.filter(kind=kind)
-    return {subject for record in records if not _signature_problem(record) for subject, _ in record.subjects}
+    return {subject for record in records if not _pending_signature_problem(record) for subject, _ in record.subjects}
 
 
 def unsealed() -> int:

@@ -210,8 +210,8 @@ def writing(reason: str = "") -> Iterator[None]:
         with transaction.atomic(), unit_of_work(reason):
             yield
     except IntegrityError as error:
-        reason_line = str(error).strip().splitlines()[0]
-        raise MetadataError("constraint", f"the database refused it: {reason_line}") from error
+        first_line = str(error).strip().splitlines()[0]
+        raise MetadataError("constraint", f"the database refused it: {first_line}") from error
 
 
 @contextmanager
