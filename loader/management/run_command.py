@@ -218,14 +218,14 @@ class RunningCommand(ProductCommand):
         runner.start()  # refused here if the folder is in use, before there is a run
         stopping = threading.Event()
         try:
-            asked = request(wake_worker=False)
-            if not asked.requested:
-                return follow(asked.run, progress.show)
+            submitted = request(wake_worker=False)
+            if not submitted.requested:
+                return follow(submitted.run, progress.show)
             thread = threading.Thread(
-                target=_perform_run, args=(asked.run.pk, name, runner, stopping), name="load", daemon=True
+                target=_perform_run, args=(submitted.run.pk, name, runner, stopping), name="load", daemon=True
             )
             thread.start()
-            run = follow(asked.run, progress.show, is_somebody_there=thread.is_alive)
+            run = follow(submitted.run, progress.show, is_somebody_there=thread.is_alive)
             thread.join()
             return run
         finally:
@@ -280,8 +280,8 @@ def _perform_run(run_pk: int, name: str, runner: Runner, stopping: threading.Eve
 
 def ending(run: LoadRun) -> str:
     spent = f" in {run.seconds:.1f} s" if run.seconds is not None else ""
-    what = "load run" if run.kind == LOAD else run.get_kind_display().lower()
-    message = f"{what} {run.run_id} {run.status}{spent}"
+    label = "load run" if run.kind == LOAD else run.get_kind_display().lower()
+    message = f"{label} {run.run_id} {run.status}{spent}"
     if run.error:
         message += f": {Refusal.from_json(run.error).one_line()}"
     return message
