@@ -1,4 +1,4 @@
-"""The Celery app: workers launch the Spark runner, the scheduler sweeps lost messages."""
+"""Celery app of workers and scheduler."""
 
 import os
 
@@ -15,10 +15,10 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 if settings.CELERY_BROKER_URL.startswith("filesystem://"):
-    # Before the first message, so that health checks find the folder.
+    # The folder is created before the first message, because health checks expect it.
     (settings.BROKER_FOLDER / "messages").mkdir(parents=True, exist_ok=True)
 
-# The only entry of beat: schedules are rows, and the sweep starts what is due.
+# Only the sweep is an entry of Celery beat; it starts the load runs of due schedules, which are rows.
 app.conf.beat_schedule = {
     "sweep": {"task": "loader.tasks.sweep", "schedule": SteadySchedule(15.0), "options": {"expires": 15}}
 }

@@ -36,12 +36,12 @@ from metadata.models import SourceDataset, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import systems
 
-# Context of the frame around every page. Computed when a template asks, so fragments cost nothing.
+# Context of the frame around every page. Its values are computed when a template uses them, so fragments cost nothing.
 
 
 @dataclass(frozen=True)
 class NavItem:
-    """A main page. ``active``: the address is this page or below it; ``here``: exactly this page."""
+    """Navigation item of a main page. ``active``: the address is this page or below it; ``here``: exactly this page."""
 
     label: str
     url: str
@@ -52,13 +52,13 @@ class NavItem:
 
 @dataclass(frozen=True)
 class WorkerState:
-    """State of the workers, and a sentence about it."""
+    """State of the workers, with a sentence for users."""
 
     alive: bool
     text: str
 
 
-# What is below a main page, besides its own address, by the addresses' beginnings.
+# Main pages: label, route, icon, and prefixes of further addresses below the page.
 _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("Home", "home", "home", ()),
     ("Datasets", "dataset_list", "database", ()),
@@ -75,7 +75,7 @@ _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 
 
 class Shell:
-    """Navigation, worker, environment and what waits, of one request."""
+    """Frame of a page: navigation, worker state, environment, and the user's number of pending requests."""
 
     environment = settings.ENVIRONMENT
 
@@ -85,17 +85,17 @@ class Shell:
 
     @cached_property
     def nav(self) -> list[NavItem]:
-        found = []
+        items = []
         for label, name, icon, also in _PAGES:
             url = reverse(name)
             here = self._path == url
             below = self._path.startswith((url, *also)) if url != "/" else False
-            found.append(NavItem(label, url, icon, here or below, here))
-        return found
+            items.append(NavItem(label, url, icon, here or below, here))
+        return items
 
     @cached_property
     def worker(self) -> WorkerState:
-        """Asked once for a page."""
+        """Return the state of the workers; queried once for a page."""
         names = [worker.name for worker in live_workers()]
         if not names:
             return WorkerState(False, "No worker is running. Start one with: make serve")
@@ -103,12 +103,12 @@ class Shell:
 
     @cached_property
     def waiting(self) -> int:
-        """Number of requests that wait for the signed-in user."""
+        """Return the number of requests that wait for the signed-in user."""
         return count_for(self._user)
 
 
 class Can:
-    """Permissions of the signed-in user anywhere, for templates: ``can.change_metadata``."""
+    """Permissions that the signed-in user has anywhere, for templates: ``can.change_metadata``."""
 
     _BY_NAME: ClassVar[dict[str, Permission]] = {permission.rpartition(".")[2]: permission for permission in Permission}
 
@@ -122,16 +122,16 @@ class Can:
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Context processor: ``shell`` and ``can``."""
+    """Return ``shell`` and ``can`` for the context of all templates."""
     user = getattr(request, "user", None)
     return {"shell": Shell(request.path, user), "can": Can(user)}
 
 
-# Deleted objects by the address they had, according to the change log.
+# Deleted objects are found in the change log by the address that they had.
 
 
 DELETED = ChangeLogEntry.Action.DELETED
-# Kinds that have pages, with the list of those that are there: by stable key, and by name.
+# Kinds of objects that have pages, with the list of existing objects: its route and its label.
 _LISTS = {
     "dataset": ("dataset_list", "All datasets"),
     "column": ("dataset_list", "All datasets"),
@@ -145,7 +145,10 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class Gone:
-    """``went_with``: the dataset whose deletion took it along. ``log``, ``part_of``, ``others``: the ways on."""
+    """Deleted object. ``went_with`` names the dataset with which it was deleted.
+
+    ``log``, ``part_of`` and ``others`` are addresses of the change log, of its dataset and of the list of its kind.
+    """
 
     kind: str
     name: str
@@ -160,19 +163,19 @@ class Gone:
 
 
 def what_is_gone(request: HttpRequest) -> Gone | None:
-    """Return the deleted object that the request's address belonged to; None for users who are not signed in."""
+    """Return the deleted object that had the request's address; None for users who are not signed in."""
     match = request.resolver_match
-    named = [str(match.kwargs[name]) for name in ("key", "name") if name in match.kwargs] if match else []
+    keys = [str(match.kwargs[name]) for name in ("key", "name") if name in match.kwargs] if match else []
     try:
-        if not named or not request.user.is_authenticated:
+        if not keys or not request.user.is_authenticated:
             return None
-        return _gone(named)
+        return _deleted_object(keys)
     except DatabaseError:
-        # The page that says "not found" is shown all the same.
+        # The page "Not found" is shown without the deleted object.
         return None
 
 
-def _gone(keys: Iterable[str]) -> Gone | None:
+def _deleted_object(keys: Iterable[str]) -> Gone | None:
     last = entries().filter(subject_kind__in=_LISTS, subject_key__in=list(keys)).first()
     if last is None:
         return None
@@ -215,19 +218,19 @@ LATEST, COMING = 8, 5
 @never_cache
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Show the state of the warehouse.
+    """Show the home page.
 
-    Described datasets, active work, problems, and first steps on an empty installation.
+    It has the number of datasets, active work, problems, and first steps in an empty installation.
     """
-    context = {"system_count": systems().count(), "layers": layer_counts(), **_now(request)}
+    context = {"system_count": systems().count(), "layers": layer_counts(), **_active_work(request)}
     return render(request, "home/page.html", context)
 
 
 @never_cache
 @require_safe
 def home_now(request: HttpRequest) -> HttpResponse:
-    """Show the changing part of the home page; 204 if it has not changed."""
-    context = _now(request)
+    """Show the part of the home page that is refreshed; 204 if it has not changed."""
+    context = _active_work(request)
     if context["seen"] == request.GET.get("seen") and context["busy"]:
         return HttpResponse(status=204)
     return render(request, "home/now.html", context)
@@ -236,22 +239,22 @@ def home_now(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def home_warehouse(request: HttpRequest) -> HttpResponse:
-    """Show the warehouse on the home page; it takes a moment, so it is loaded after the page."""
+    """Show the warehouse on the home page; loaded after the page, because it takes longer."""
     context = {"warehouse": selectors.warehouse(), "drift": selectors.drift_glance(current_environment())}
     return render(request, "home/warehouse.html", context)
 
 
-def _now(request: HttpRequest) -> dict[str, Any]:
-    """Return the active work as HTML, whether there is any, and a digest for the next request's comparison."""
+def _active_work(request: HttpRequest) -> dict[str, Any]:
+    """Return the context of active work: HTML, a digest for the next request, and ``busy`` if there is any."""
     environment = current_environment()
     runs = list(active_runs()[:LATEST])
-    under_way = list(active_executions(environment=environment)[:LATEST])
+    executions = list(active_executions(environment=environment)[:LATEST])
     leases = selectors.leases_in_force(environment)
     due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
     context = {
         "latest": selectors.with_totals(newest_runs()[:LATEST]),
         "runs": runs,
-        "executions": under_way,
+        "executions": executions,
         "leases": leases,
         "coming": list(due[:COMING]),
         "troubles": selectors.troubles(),
@@ -260,13 +263,13 @@ def _now(request: HttpRequest) -> dict[str, Any]:
     }
     html = render_to_string("home/state.html", context, request=request)
     seen = hashlib.sha256(html.encode()).hexdigest()[:16]
-    return {"now": html, "seen": seen, "busy": bool(runs or under_way or leases.count)}
+    return {"now": html, "seen": seen, "busy": bool(runs or executions or leases.count)}
 
 
 @login_not_required
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Answer that the web process runs, without a check of database or worker."""
+    """Return 200 if the web process runs, without a check of database or worker."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
@@ -282,20 +285,22 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 403 with the account and the missing permission."""
-    said, more = str(exception), {"account": request.user.get_username()}
-    return middleware.answer(request, status=403, title="Not allowed", detail=said, code="permission_denied", more=more)
+    """Return 403 with the account and the missing permission."""
+    message, more = str(exception), {"account": request.user.get_username()}
+    return middleware.answer(
+        request, status=403, title="Not allowed", detail=message, code="permission_denied", more=more
+    )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 404; for a deleted row with its name, who deleted it and when."""
-    said = "There is nothing at this address."
+    """Return 404; of a deleted object with its name, the user who deleted it, and the time."""
+    message = "There is nothing at this address."
     more = {"gone": what_is_gone(request)}
-    return middleware.answer(request, status=404, title="Not found", detail=said, code="not_found", more=more)
+    return middleware.answer(request, status=404, title="Not found", detail=message, code="not_found", more=more)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer 500, or 503 if the control database does not respond."""
+    """Return 500, or 503 if the control database does not respond."""
     if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
         return middleware.database_down(request)
     return middleware.answer(request, status=500, title="Server error", detail="", code="server_error")

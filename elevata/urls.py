@@ -1,4 +1,4 @@
-"""URLs: pages, fragments, the REST API."""
+"""URLs of pages, fragments and the REST API."""
 
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
@@ -29,7 +29,7 @@ from metadata.api.views import SchemaViewSet, SourceColumnViewSet
 
 
 class ApiRoot(APIRootView):
-    """The API's collections."""
+    """Index of the API's collections."""
 
     permission_classes = (IsAuthenticated, Reads)
     content_negotiation_class = JsonOnly

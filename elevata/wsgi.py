@@ -10,9 +10,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
 
 
 class Request(WSGIRequest):
-    """Request whose texts are decoded as UTF-8, whatever charset it declares.
+    """Request that is decoded as UTF-8, whatever charset it declares.
 
-    Django would decode them by any codec of Python, compressions included, before a middleware could answer.
+    Django would decode it with any codec of Python, even a compression, before a middleware could refuse it.
     ``elevata.web.middleware`` refuses requests with another charset.
     """
 
@@ -24,7 +24,7 @@ class Request(WSGIRequest):
 
 
 class Application(WSGIHandler):
-    """Django's handler with requests of ours."""
+    """WSGI handler of Django with the product's request class."""
 
     request_class = Request
 

@@ -1,7 +1,7 @@
 """Cron schedules: five fields and a time zone.
 
-Parsed by cronsim, which follows Debian's cron, also where clocks change: a time that is skipped comes
-right after the gap, one that comes twice counts once. Pure: no database, no clock of its own.
+cronsim parses them like Debian's cron, also when clocks change: a time that is skipped is due right after the gap, and
+a time that occurs twice is due once. The module uses no database and no clock.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Timetable:
-    """The times of a cron expression in a time zone; made by ``read``."""
+    """Times of a cron expression in a time zone; created by ``read``."""
 
     cron: str
     zone: ZoneInfo
@@ -47,8 +47,8 @@ class Timetable:
     def after(self, instant: datetime) -> Iterator[datetime]:
         """Yield the times after an instant, in the timetable's zone."""
         for time in CronSim(self.cron, instant.astimezone(self.zone)):
-            # If an hour occurs twice, its first occurrence may be before the instant. Compared in UTC,
-            # because Python compares times of one zone by their local clock time.
+            # If an hour occurs twice, its first occurrence may be before the instant. The times are compared in UTC,
+            # because Python compares times of one zone by their local time.
             if time.astimezone(UTC) > instant.astimezone(UTC):
                 yield time
 
@@ -69,16 +69,18 @@ class Timetable:
 def read(cron: str, time_zone: str) -> Timetable:
     """Parse a cron expression and a time zone. Raise MetadataError ``bad_cron`` or ``bad_time_zone``, at its field."""
     if time_zone not in time_zones():
-        raise MetadataError("bad_time_zone", f"there is no time zone {time_zone!r}; {_near(time_zone)}", "time_zone")
+        raise MetadataError(
+            "bad_time_zone", f"there is no time zone {time_zone!r}; {_suggest_zone(time_zone)}", "time_zone"
+        )
     line = " ".join(cron.split())
-    _refuse_what_is_no_line(line)
+    _check_form(line)
     try:
         CronSim(line, _ANY_TIME)
-    except CronSimError as problem:
-        raise _bad(_what_is_wrong(line) or str(problem)) from None
+    except CronSimError as error:
+        raise _bad_cron(_explain_error(line) or str(error)) from None
     timetable = Timetable(line, ZoneInfo(time_zone))
     if next(timetable.after(_ANY_TIME), None) is None:
-        raise _bad("there is no such time in fifty years")
+        raise _bad_cron("there is no such time in fifty years")
     return timetable
 
 
@@ -88,37 +90,37 @@ def time_zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-def _refuse_what_is_no_line(line: str) -> None:
+def _check_form(line: str) -> None:
     if line.lower() in SHORTHANDS:
-        raise _bad(f"{line} is written {SHORTHANDS[line.lower()]} here")
+        raise _bad_cron(f"{line} is written {SHORTHANDS[line.lower()]} here")
     if "?" in line:
-        raise _bad("there is no ? here; write * for a field that says nothing")
+        raise _bad_cron("there is no ? here; write * for a field that says nothing")
     count = len(line.split())
     if count == len(_FIELDS):
         return
     names = ", ".join(name for name, _ in _FIELDS)
-    beyond = "; seconds and years are not told" if count > len(_FIELDS) else ""
-    raise _bad(f"cron has five fields ({names}), and here {'is' if count == 1 else 'are'} {count}{beyond}")
+    hint = "; seconds and years are not told" if count > len(_FIELDS) else ""
+    raise _bad_cron(f"cron has five fields ({names}), and here {'is' if count == 1 else 'are'} {count}{hint}")
 
 
-def _what_is_wrong(line: str) -> str:
-    """Return the message for the first field that is invalid by itself, else for a day that the month does not have."""
+def _explain_error(line: str) -> str:
+    """Return the message for the first invalid field, or else for a day that the month does not have."""
     parts = line.split()
     for place, (name, values) in enumerate(_FIELDS):
-        alone = ["*"] * len(_FIELDS)
-        alone[place] = parts[place]
+        fields = ["*"] * len(_FIELDS)
+        fields[place] = parts[place]
         try:
-            CronSim(" ".join(alone), _ANY_TIME)
+            CronSim(" ".join(fields), _ANY_TIME)
         except CronSimError:
             return f'the {name} cannot be "{parts[place]}": it is {values}, as {_FORMS}'
     return f"there is no day {parts[2]} in month {parts[3]}"
 
 
-def _bad(message: str) -> MetadataError:
+def _bad_cron(message: str) -> MetadataError:
     return MetadataError("bad_cron", f"{message}; {EXAMPLE}", "cron")
 
 
-def _near(time_zone: str) -> str:
-    wanted = time_zone.strip().lower().replace(" ", "_")
-    found = sorted(name for name in time_zones() if wanted and wanted in name.lower())[:3]
-    return f"did you mean {' or '.join(found)}?" if found else "write it like Europe/Berlin or UTC"
+def _suggest_zone(time_zone: str) -> str:
+    text = time_zone.strip().lower().replace(" ", "_")
+    similar = sorted(name for name in time_zones() if text and text in name.lower())[:3]
+    return f"did you mean {' or '.join(similar)}?" if similar else "write it like Europe/Berlin or UTC"

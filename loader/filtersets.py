@@ -34,13 +34,13 @@ class LoadRunFilter(filters.FilterSet):
         fields = ()
 
     def asked_by(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """Filter by a username, or a name given on the command line; ``system`` means runs that have neither."""
+        """Filter by a user name, or by a name from the command line; ``system`` selects runs without either."""
         named = Q(requested_by__username=value) | Q(requested_by__isnull=True, requester=value)
         nobody = Q(requested_by__isnull=True, requester="")
         return queryset.filter(named | nobody if value == SYSTEM else named)
 
     def with_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """Filter the runs that include the dataset (``schema.name``)."""
+        """Filter the runs with this dataset (``schema.name``)."""
         runs = LoadRun.objects.filter(datasets__qualified_name__iexact=value).order_by().values("pk")
         return queryset.filter(pk__in=runs)
 
@@ -76,9 +76,9 @@ class ScheduleFilter(filters.FilterSet):
 
 
 class RunIdConverter(StringConverter):
-    """Converter of load run ids: 1 to 100 letters, digits and ``._:+-``, the first a letter or digit.
+    """Converter of load run ids: 1 to 100 letters, digits and ``._:+-``, beginning with a letter or digit.
 
-    The pattern keeps characters out of queries that a database refuses.
+    The pattern excludes characters that a database refuses in queries.
     """
 
     regex = "[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}"

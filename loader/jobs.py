@@ -1,4 +1,4 @@
-"""Handlers of the loader's jobs: load runs of every kind, executions, dry runs and reads."""
+"""Handlers of the loader's jobs: load runs of all kinds, executions, dry runs and reads."""
 
 from architecture.models import DryRun, Execution, Refresh
 from architecture.services.executions import end_lost_execution, log_failed_wakeup, log_wakeup
@@ -11,7 +11,7 @@ from loader.services.load_work import perform_load_run
 from loader.services.reads.read_requests import KINDS as READS
 from loader.services.reads.read_requests import perform_read, perform_refresh
 
-# Users wait for dry runs and executions, so these go before loads.
+# Dry runs and executions run before loads, because users wait for them.
 HANDLERS = (
     Handler(
         kinds=(DryRun.KIND,),

@@ -1,4 +1,4 @@
-"""Effects of a proposed history policy on a dataset that is already built."""
+"""Effects of a proposed history policy on an existing history."""
 
 from dataclasses import dataclass, replace
 
@@ -22,9 +22,9 @@ from metadata.selectors.datasets import dataset_state
 class PolicyChange:
     """Effects of a proposed history policy in one environment.
 
-    ``built``: the dataset was applied in this environment with a history; if not, the other fields stay empty.
-    ``operations`` are those that a change report made now would have for it, with their decisions.
-    ``versions`` is the number of versions after the last load, None if that is not known.
+    ``built`` is True if the dataset has a history in this environment; if not, the other fields are empty.
+    ``operations`` are those of a change report of the policy, with their decisions. ``versions`` is the number of
+    versions after the last load, None if unknown.
     """
 
     environment: str
@@ -35,19 +35,19 @@ class PolicyChange:
 
 
 def policy_change(dataset: TargetDataset, policy: HistoryPolicy, *, historize: bool) -> PolicyChange:
-    """Compare a policy with the one that the tables of this environment were built under."""
+    """Return the effects of a policy, compared with the applied one of this environment."""
     environment = current_environment()
-    row = _applied(dataset, environment)
+    row = _applied_row(dataset, environment)
     applied = of_row(row.state) if row is not None else None
     described = dataset_state(dataset)
     before = _policy_before(applied, described) if applied is not None and applied.history_key else None
     if row is None or applied is None or before is None:
         return PolicyChange(environment.name)
-    counted = last_loads([row.dataset_key]).get(str(row.dataset_key))
+    last_load = last_loads([row.dataset_key]).get(str(row.dataset_key))
     return PolicyChange(
         environment.name,
         built=True,
-        versions=counted.counts.get("versions") if counted else None,
+        versions=last_load.counts.get("versions") if last_load else None,
         effects=effects(before, policy) if historize else (),
         operations=_operations(
             environment,
@@ -57,8 +57,8 @@ def policy_change(dataset: TargetDataset, policy: HistoryPolicy, *, historize: b
     )
 
 
-def _applied(dataset: TargetDataset, environment: Environment) -> AppliedDataset | None:
-    """Return the dataset's applied state: by its key, else by its name, in case it was created anew."""
+def _applied_row(dataset: TargetDataset, environment: Environment) -> AppliedDataset | None:
+    """Return the dataset's applied state, by its key, or else by its name, if it was created again."""
     rows = AppliedDataset.objects.filter(environment=environment)
     return rows.filter(dataset_key=dataset.key).first() or rows.filter(qualified_name=str(dataset)).first()
 

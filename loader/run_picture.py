@@ -1,6 +1,6 @@
-"""Load run as a graph of its datasets, with a bar of time for each and the critical path.
+"""Picture of a load run: graph of its datasets, their time bars, and the critical path.
 
-Pure: it works on the given datasets and queries nothing.
+It works on the given datasets and queries no database.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,17 +14,17 @@ from elevata.jobs import states
 from elevata.web.graph import INPUT, Edge, Graph, Node
 from loader.domain.dependencies import CriticalPath, critical_path
 
-# A larger graph is unreadable, and slow to lay out in a browser.
+# Number of datasets above which a graph is unreadable, and slow to lay out in a browser.
 MOST_DRAWN = 150
-# States that are drawn even if not all datasets are.
-_TELLING = (states.FAILED, states.RUNNING)
-_TO_COME = (states.QUEUED, states.RUNNING)
-_LEAST_WIDTH = 0.6
+# States of the datasets that are drawn even in a larger graph.
+_ALWAYS_DRAWN = (states.FAILED, states.RUNNING)
+_UNFINISHED = (states.QUEUED, states.RUNNING)
+_MIN_WIDTH = 0.6
 
 
 @dataclass(frozen=True)
 class Part:
-    """One dataset of a run: ``key`` and ``waits_for`` are stable keys, ``seconds`` is the measured duration."""
+    """Dataset of a run: ``key`` and ``waits_for`` are stable keys, ``seconds`` is the measured duration."""
 
     key: str
     name: str
@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Bar:
-    """Start and duration of one dataset's work, in per cent of the run's time."""
+    """Time bar of a dataset: start and duration, in per cent of the run's time."""
 
     x: float
     width: float
@@ -48,7 +48,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class RunPicture:
-    """A run's datasets in load order. ``usual`` is the duration of each in the comparable run before, by stable key."""
+    """Picture of a run's datasets, in load order; ``usual`` has their durations in an earlier run, by stable key."""
 
     parts: tuple[Part, ...]
     usual: Mapping[str, float] = field(default_factory=dict)
@@ -59,10 +59,11 @@ class RunPicture:
 
     @cached_property
     def path(self) -> CriticalPath:
-        """Return the critical path; a dataset that is not finished counts with its usual duration."""
+        """Return the critical path; unfinished datasets count with their usual durations."""
         try:
             return critical_path(
-                {part.key: self._takes(part) for part in self.parts}, {part.key: part.waits_for for part in self.parts}
+                {part.key: self._duration(part) for part in self.parts},
+                {part.key: part.waits_for for part in self.parts},
             )
         except ValueError:  # circular, if metadata changed since an earlier attempt wrote its rows
             return CriticalPath()
@@ -70,7 +71,7 @@ class RunPicture:
     @property
     def is_expected(self) -> bool:
         """Return True if a dataset on the path is still queued or running."""
-        return any(part.status in _TO_COME for part in self.chain)
+        return any(part.status in _UNFINISHED for part in self.chain)
 
     @property
     def chain(self) -> list[Part]:
@@ -79,10 +80,10 @@ class RunPicture:
     def is_critical(self, key: str) -> bool:
         return key in self.path.path
 
-    def _takes(self, part: Part) -> float:
+    def _duration(self, part: Part) -> float:
         if part.seconds is not None:
             return part.seconds
-        if part.status in _TO_COME:
+        if part.status in _UNFINISHED:
             return self.usual.get(part.key, 0.0)
         return 0.0
 
@@ -90,27 +91,27 @@ class RunPicture:
 
     @cached_property
     def drawn(self) -> tuple[Part, ...]:
-        """Return the datasets to draw: all, or of too many the path, failed and running ones, and neighbours."""
+        """Return the datasets to draw: all, or if too many, critical, failed and running ones and their neighbours."""
         if len(self.parts) <= MOST_DRAWN:
             return self.parts
         chosen = dict.fromkeys(self.path.path)
-        chosen |= dict.fromkeys(part.key for status in _TELLING for part in self.parts if part.status == status)
+        chosen |= dict.fromkeys(part.key for status in _ALWAYS_DRAWN for part in self.parts if part.status == status)
         chosen = dict.fromkeys(list(chosen)[:MOST_DRAWN])
-        near = dict.fromkeys(
+        neighbours = dict.fromkeys(
             key
             for part in self.parts
             for key in (part.key, *part.waits_for)
             if key in self.by_key and (part.key in chosen or not chosen.keys().isdisjoint(part.waits_for))
         )
-        kept = set(list(chosen | near)[:MOST_DRAWN])
-        return tuple(part for part in self.parts if part.key in kept)
+        drawn_keys = set(list(chosen | neighbours)[:MOST_DRAWN])
+        return tuple(part for part in self.parts if part.key in drawn_keys)
 
     @property
     def left_out(self) -> int:
         return len(self.parts) - len(self.drawn)
 
     def graph(self, urls: Mapping[str, str]) -> Graph:
-        """Return the datasets and their dependencies; ``urls`` maps a dataset's key to the address that shows it."""
+        """Return the graph of the datasets and their dependencies; ``urls`` maps a dataset's key to its address."""
         shown = {part.key for part in self.drawn}
         steps = set(pairwise(self.path.path))
         nodes = (
@@ -120,7 +121,7 @@ class RunPicture:
                 told(part),
                 part.layer,
                 state=part.status,
-                # There is room for one of the two, and rows and seconds imply that it succeeded.
+                # There is room for one label, and rows and seconds imply that the dataset succeeded.
                 said="" if part.status == states.SUCCEEDED else part.status,
                 url=urls.get(part.key, ""),
                 marked=self.is_critical(part.key),
@@ -136,7 +137,7 @@ class RunPicture:
         return Graph(tuple(nodes), tuple(edges))
 
     def bars(self, *, start: datetime | None, end: datetime | None) -> dict[str, Bar]:
-        """Return each dataset's bar between the run's start and its end (or now), without those of earlier attempts."""
+        """Return the bars of the datasets between start and end (or now), without those of earlier attempts."""
         if start is None or end is None or end <= start:
             return {}
         whole = (end - start).total_seconds()
@@ -146,14 +147,14 @@ class RunPicture:
                 continue
             begins = (part.started_at - start).total_seconds() / whole * 100
             ends = ((part.finished_at or end) - start).total_seconds() / whole * 100
-            width = min(max(ends - begins, _LEAST_WIDTH), 100.0)
+            width = min(max(ends - begins, _MIN_WIDTH), 100.0)
             bars[part.key] = Bar(round(min(max(begins, 0.0), 100.0 - width), 2), round(width, 2))
         return bars
 
 
 def told(part: Part) -> str:
-    """Return a dataset's rows and seconds, ``28,130 rows, 6.4 s``, or its phase while it is queued or running."""
-    if part.status in _TO_COME:
+    """Return a dataset's rows and seconds, ``28,130 rows, 6.4 s``, or its phase if it is unfinished."""
+    if part.status in _UNFINISHED:
         return part.phase
     words = [f"{part.rows:,} rows"] if part.rows is not None else []
     words += [in_seconds(part.seconds)] if part.seconds is not None else []
@@ -168,7 +169,7 @@ def in_seconds(seconds: float) -> str:
 
 
 def parts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Part, ...]:
-    """Return parts from rows of ``DatasetRun`` as ``.values()`` gives them."""
+    """Return the parts of ``.values()`` rows of ``DatasetRun``."""
     return tuple(
         Part(
             key=str(row["dataset_key"]),

@@ -1,4 +1,4 @@
-"""Queries about loading that pages, the API and commands share: runs, dataset statements, statistics."""
+"""Queries about loading that pages, the API and commands share: runs, statements of datasets, statistics."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -42,12 +42,12 @@ from metadata.selectors.datasets import dataset_states
 
 
 def load_runs() -> QuerySet[LoadRun]:
-    """Return load runs for lists, newest first, with the numbers of their datasets by state."""
+    """Return load runs for lists, newest first, with their numbers of datasets by state."""
     return newest_runs().annotate(
-        dataset_count=_datasets(),
-        finished_count=_datasets(status__in=DatasetRun.FINISHED),
-        failed_count=_datasets(status=DatasetRun.Status.FAILED),
-        skipped_count=_datasets(status=DatasetRun.Status.SKIPPED),
+        dataset_count=_dataset_count(),
+        finished_count=_dataset_count(status__in=DatasetRun.FINISHED),
+        failed_count=_dataset_count(status=DatasetRun.Status.FAILED),
+        skipped_count=_dataset_count(status=DatasetRun.Status.SKIPPED),
     )
 
 
@@ -56,9 +56,9 @@ def newest_runs() -> QuerySet[LoadRun]:
     return LoadRun.objects.select_related("environment", "requested_by", "schedule").order_by("-requested_at", "-id")
 
 
-def _datasets(**which: Any) -> Coalesce:
-    """Return the number of a run's datasets with these field values, as a subquery of the listed runs only."""
-    rows = DatasetRun.objects.filter(run=OuterRef("pk"), **which).order_by().values("run")
+def _dataset_count(**fields: Any) -> Coalesce:
+    """Return the subquery for the number of a run's datasets with these field values."""
+    rows = DatasetRun.objects.filter(run=OuterRef("pk"), **fields).order_by().values("run")
     return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
 
 
@@ -69,29 +69,29 @@ def load_run_detail() -> QuerySet[LoadRun]:
 
 
 def active_runs() -> QuerySet[LoadRun]:
-    """Return runs that are queued or under way, those under way first."""
+    """Return queued and running load runs, running ones first."""
     place = Case(When(status=states.QUEUED, then=Value(1)), default=Value(0), output_field=IntegerField())
     return load_runs().filter(status__in=states.ACTIVE).order_by(place, "requested_at")
 
 
 def active_executions(*, environment: Environment) -> QuerySet[Execution]:
-    """Return executions that are queued or under way, oldest first."""
+    """Return queued and running executions, oldest first."""
     return executions(environment=environment).filter(status__in=states.ACTIVE).order_by("pk")
 
 
 def schedules(*, environment: Environment | None = None) -> QuerySet[Schedule]:
-    """Return the schedules of an environment (by default this installation's), by name, each with its newest run."""
+    """Return the schedules of an environment (by default this installation's) by name, with their newest runs."""
     chosen = environment or current_environment()
     return Schedule.objects.filter(environment=chosen).select_related("environment", "last_run").order_by("name", "pk")
 
 
 def run_events(*, run: LoadRun, after: int = 0) -> QuerySet[RunEvent]:
-    """Return a run's log, oldest first; ``after`` is the id of the last line already read."""
+    """Return a run's log after the line with the id ``after``, oldest first."""
     return RunEvent.objects.filter(run=run, pk__gt=after).order_by("pk")
 
 
 def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
-    """Return a dataset's rows in its runs (for a history dataset: its base's), newest first."""
+    """Return a dataset's rows in its runs, newest first; of a history, those of its base."""
     return (
         DatasetRun.objects.filter(dataset_id=dataset.history_of_id or dataset.pk)
         .select_related("run", "run__requested_by", "reverted_by")
@@ -104,18 +104,18 @@ def read_requests() -> QuerySet[ReadRequest]:
 
 
 def queries_of(user: Any) -> QuerySet[ReadRequest]:
-    """Return the SQL queries that a user ran by page or REST."""
+    """Return the SQL queries that a user ran on the page or by the API."""
     return read_requests().filter(requested_by=user, kind="sql")
 
 
 def saved_queries(user: Any) -> QuerySet[SavedQuery]:
-    """Return the user's saved queries and those that others share, by name."""
-    found = SavedQuery.objects.filter(Q(owner=user.pk) | Q(shared=True))
-    return found.select_related("owner").order_by("name", "pk")
+    """Return the user's saved queries and the shared ones of others, by name."""
+    queries = SavedQuery.objects.filter(Q(owner=user.pk) | Q(shared=True))
+    return queries.select_related("owner").order_by("name", "pk")
 
 
 def dataset_sql(dataset: TargetDataset) -> str:
-    """Return the statement that a dataset's page shows, or a comment line with the reason if there is none."""
+    """Return the statement of a dataset, or a comment line with the reason if there is none."""
     by_key = {state.key: state for state in dataset_states()}
     base = dataset.history_of or dataset
     state = by_key[str(base.key)]
@@ -124,19 +124,19 @@ def dataset_sql(dataset: TargetDataset) -> str:
             return history_sql(state, by_key)
         source = None
         if state.layer == "raw":
-            specs = {key: source_spec(one) for key, one in source_datasets([state]).items()}
+            specs = {key: source_spec(source_dataset) for key, source_dataset in source_datasets([state]).items()}
             source = source_of(state, specs)
         return layer_sql(state, by_key, source)
     except ProductError as refusal:
         return f"-- {refusal.one_line()}"
 
 
-# SQL statements that a dataset's page shows: its own, and those of its upstream layers.
+# Statements of a dataset and of its upstream layers, for its page.
 
 
 @dataclass(frozen=True)
 class Statement:
-    """SQL of one layer; ``problem`` is the reason if there is none."""
+    """Statement of one layer; ``problem`` is the reason if there is none."""
 
     dataset: TargetDataset
     sql: str = ""
@@ -144,7 +144,7 @@ class Statement:
 
 
 def statements(dataset: TargetDataset) -> list[Statement]:
-    """Return the statements in the order of the data flow: raw datasets first, the dataset's history last."""
+    """Return the statements in the order of the data flow, from the raw datasets to the dataset's history."""
     base = dataset.history_of or dataset
     upstream = _upstream_of(base.pk)
     states = dataset_states(TargetDataset.objects.filter(pk__in=upstream))
@@ -153,25 +153,25 @@ def statements(dataset: TargetDataset) -> list[Statement]:
         str(row.key): row
         for row in TargetDataset.objects.filter(pk__in=upstream).select_related("schema", "history__schema")
     }
-    found = [_statement(rows[state.key], state, by_key) for state in _in_order(states, by_key)]
+    result = [_statement(rows[state.key], state, by_key) for state in _upstreams_first(states, by_key)]
     state = by_key[str(base.key)]
     if state.historize and state.history_key:
-        found.append(_made(rows[state.key].history, lambda: history_sql(state, by_key)))
-    return found
+        result.append(_statement_or_problem(rows[state.key].history, lambda: history_sql(state, by_key)))
+    return result
 
 
 def _upstream_of(pk: int) -> set[int]:
-    """Return the ids of the dataset and of all its direct and indirect upstreams, by one query a level."""
-    found, level = {pk}, {pk}
+    """Return the ids of the dataset and of all its direct and indirect upstreams, with one query for each level."""
+    pks, level = {pk}, {pk}
     while level:
         inputs = DatasetInput.objects.filter(dataset__in=level, upstream__isnull=False).order_by()
-        level = set(inputs.values_list("upstream_id", flat=True)) - found
-        found |= level
-    return found
+        level = set(inputs.values_list("upstream_id", flat=True)) - pks
+        pks |= level
+    return pks
 
 
-def _in_order(states: Iterable[DatasetState], by_key: dict[str, DatasetState]) -> list[DatasetState]:
-    """Return the states with every upstream before its readers."""
+def _upstreams_first(states: Iterable[DatasetState], by_key: dict[str, DatasetState]) -> list[DatasetState]:
+    """Return the states in an order in which upstreams come first."""
     ordered: dict[str, DatasetState] = {}
 
     def visit(state: DatasetState, path: tuple[str, ...]) -> None:
@@ -191,20 +191,22 @@ def _statement(row: TargetDataset, state: DatasetState, by_key: dict[str, Datase
     def sql() -> str:
         source = None
         if state.layer == "raw":
-            source = source_of(state, {key: source_spec(one) for key, one in source_datasets([state]).items()})
+            source = source_of(
+                state, {key: source_spec(source_dataset) for key, source_dataset in source_datasets([state]).items()}
+            )
         return layer_sql(state, by_key, source)
 
-    return _made(row, sql)
+    return _statement_or_problem(row, sql)
 
 
-def _made(row: TargetDataset, make) -> Statement:
+def _statement_or_problem(row: TargetDataset, render) -> Statement:
     try:
-        return Statement(row, sql=make())
+        return Statement(row, sql=render())
     except ProductError as refusal:
         return Statement(row, problem=refusal.one_line())
 
 
-# Figures about loading that pages show: totals of runs, contents of the warehouse, failures, drift, leases.
+# Statistics for pages: totals of runs, contents of the warehouse, failures, drift, leases.
 
 
 CHANGES = ("new", "changed", "deleted", "reappeared")
@@ -221,7 +223,7 @@ class RunTotals:
 
 
 def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
-    """Return the runs in their order, each with its totals, by one query."""
+    """Return the runs with their totals, by one query."""
     totals = {run.pk: RunTotals(run) for run in runs}
     counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
     for sums in counted.annotate(**{f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}):
@@ -232,14 +234,14 @@ def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
 
 
 def sum_of(count: str) -> Sum:
-    """Return the database sum of one of the datasets' counts; NULL where no dataset counted it."""
+    """Return the SQL sum of one of the datasets' counts; NULL if no dataset has it."""
     return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()))
 
 
 def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
-    """Return each dataset's row of the newest run that succeeded on it, compaction and vacuum aside.
+    """Return each dataset's row in its newest run that succeeded, except compactions and vacuums.
 
-    ``keys`` limits the datasets by their stable keys.
+    ``keys`` restricts the datasets by their stable keys.
     """
     succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind__in=OF_FILES).order_by()
     if keys is not None:
@@ -249,15 +251,15 @@ def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
 
 
 def disk_use(key: Any) -> DatasetRun | None:
-    """Return the row of the newest vacuum, or dry run of one, that measured the dataset in this environment."""
+    """Return the dataset's row in the newest vacuum, or dry run of one, in this environment."""
     measured = DatasetRun.objects.filter(dataset_key=key, run__kind=VACUUM, status=DatasetRun.Status.SUCCEEDED)
-    here = measured.filter(run__environment=current_environment())
-    return here.select_related("run").order_by("-finished_at", "-pk").first()
+    in_environment = measured.filter(run__environment=current_environment())
+    return in_environment.select_related("run").order_by("-finished_at", "-pk").first()
 
 
 @dataclass(frozen=True)
 class Warehouse:
-    """Contents of the history tables after their newest loads."""
+    """Numbers of versions in the history tables after their newest loads."""
 
     open_versions: int
     versions: int
@@ -265,39 +267,39 @@ class Warehouse:
 
 
 def warehouse() -> Warehouse:
-    """Return the sums over the newest loads; zero where nothing was loaded."""
+    """Return the sums over the newest loads; 0 if nothing was loaded."""
     sums = newest_succeeded().aggregate(open=sum_of("open"), versions=sum_of("versions"), at=Max("finished_at"))
     return Warehouse(sums["open"] or 0, sums["versions"] or 0, sums["at"])
 
 
 @dataclass
 class LastLoad:
-    """A dataset's newest run, however it ended, and the counts of its newest run that succeeded."""
+    """Newest run of a dataset, whatever its end, and the counts of its newest run that succeeded."""
 
     newest: DatasetRun
     counts: dict[str, int] = field(default_factory=dict)
 
 
 def last_loads(keys: Iterable) -> dict[str, LastLoad]:
-    """Return the last loads of the given datasets, by stable key."""
-    wanted = list(keys)
-    rows = DatasetRun.objects.filter(dataset_key__among=wanted).order_by()
+    """Return the last loads of the datasets with these stable keys, by key."""
+    key_list = list(keys)
+    rows = DatasetRun.objects.filter(dataset_key__among=key_list).order_by()
     newest = rows.values("dataset_key").annotate(newest=Max("pk")).values("newest")
-    found = {
+    loads = {
         str(row.dataset_key): LastLoad(row) for row in DatasetRun.objects.filter(pk__in=newest).select_related("run")
     }
-    for row in newest_succeeded(wanted):
-        found[str(row.dataset_key)].counts = row.counts
-    return found
+    for row in newest_succeeded(key_list):
+        loads[str(row.dataset_key)].counts = row.counts
+    return loads
 
 
 def usual_seconds(run: LoadRun) -> dict[str, float]:
-    """Return the seconds each dataset took in the newest earlier run that succeeded, by stable key.
+    """Return the seconds of each dataset in the newest earlier run that succeeded, by stable key.
 
     Only runs of the same kind, scope and environment count.
     """
-    same = LoadRun.objects.filter(kind=run.kind, scope=run.scope, environment=run.environment, pk__lt=run.pk)
-    before = same.filter(status=LoadRun.Status.SUCCEEDED).order_by("-pk").first()
+    comparable = LoadRun.objects.filter(kind=run.kind, scope=run.scope, environment=run.environment, pk__lt=run.pk)
+    before = comparable.filter(status=LoadRun.Status.SUCCEEDED).order_by("-pk").first()
     if before is None:
         return {}
     took = DatasetRun.objects.filter(run=before, seconds__isnull=False).values_list("dataset_key", "seconds")
@@ -305,16 +307,16 @@ def usual_seconds(run: LoadRun) -> dict[str, float]:
 
 
 def troubles(limit: int = 8) -> list[DatasetRun]:
-    """Return datasets whose newest finished run failed and was requested in the last seven days, newest first."""
+    """Return datasets whose newest finished run failed, if it was requested in the last seven days, newest first."""
     newer = DatasetRun.objects.filter(
         dataset_key=OuterRef("dataset_key"), pk__gt=OuterRef("pk"), status__in=DatasetRun.FINISHED
     )
-    found = DatasetRun.objects.filter(
+    failed = DatasetRun.objects.filter(
         ~Exists(newer.order_by()),
         status=DatasetRun.Status.FAILED,
         run__requested_at__gte=timezone.now() - TROUBLE_SINCE,
     )
-    return list(found.select_related("run").order_by("-run__requested_at", "ordinal")[:limit])
+    return list(failed.select_related("run").order_by("-run__requested_at", "ordinal")[:limit])
 
 
 def failing_schedules(environment: Environment) -> list[Schedule]:
@@ -325,7 +327,7 @@ def failing_schedules(environment: Environment) -> list[Schedule]:
 
 @dataclass(frozen=True)
 class DriftGlance:
-    """Numbers of datasets by drift state; ``at`` is when the warehouse was last checked (None: never)."""
+    """Numbers of datasets by drift state; ``at`` is the time of the last check (None: never)."""
 
     in_sync: int
     drifted: int
@@ -345,7 +347,7 @@ def drift_glance(environment: Environment) -> DriftGlance:
 
 @dataclass(frozen=True)
 class LeasesHeld:
-    """Number of leases in force, and of those whose holder has not sent a heartbeat lately."""
+    """Number of leases in force, and of those whose holder's heartbeat is overdue."""
 
     count: int
     quiet: int
@@ -358,16 +360,16 @@ def leases_in_force(environment: Environment) -> LeasesHeld:
 
 
 def executions_of(run: LoadRun) -> list[Execution]:
-    """Return the executions of structural changes made for a run, in all its attempts, with their operations."""
-    named = Q(reason=f"load run {run.run_id}"[:200])
-    found = Execution.objects.filter(named | Q(pk=run.execution_id)).order_by("pk")
-    return list(found.prefetch_related("operations"))
+    """Return the executions of structural changes for a run, in all its attempts, with their operations."""
+    by_reason = Q(reason=f"load run {run.run_id}"[:200])
+    rows = Execution.objects.filter(by_reason | Q(pk=run.execution_id)).order_by("pk")
+    return list(rows.prefetch_related("operations"))
 
 
 def load_times(dataset: TargetDataset, limit: int = 8) -> list[LoadRun]:
-    """Return the newest runs that delivered rows to a dataset and were not reverted, newest first.
+    """Return the newest runs that delivered rows to a dataset and are not reverted, newest first.
 
-    Pages offer their load timestamps as instants of the history.
+    Pages offer their load timestamps as times of the history.
     """
     base = dataset.history_of_id or dataset.pk
     rows = DatasetRun.objects.filter(

@@ -1,6 +1,6 @@
-"""Celery tasks. A message has an id and is only a wake-up: the work is read from the database.
+"""Celery tasks. A message is a wake-up with a job's id; the job itself is in the database.
 
-Duplicate, late and lost messages do no harm. The worker process must use threads (``--pool threads``): all of them
+Duplicate, late and lost messages do no harm. The worker process must use threads (``--pool threads``), because they
 share one runner, and so one JVM.
 """
 
@@ -18,7 +18,7 @@ _workplace: Workplace | None = None
 
 
 def workplace() -> Workplace:
-    """Return this process's only workplace, made on first use."""
+    """Return the workplace of this process; create it at the first call."""
     global _workplace
     with _guard:
         if _workplace is None:
@@ -28,7 +28,7 @@ def workplace() -> Workplace:
 
 @shared_task(name="loader.tasks.perform")
 def perform(job_pk: int) -> None:
-    """Perform the job that the message names, or all queued ones of its lane, which include it."""
+    """Perform the message's job, or all queued jobs of its lane."""
     workplace().perform(job_pk)
 
 
@@ -41,7 +41,7 @@ def sweep() -> None:
 
 @signals.worker_init.connect
 def _check(**_) -> None:
-    """End a worker whose Spark settings are refused: it would fail every load."""
+    """End a worker whose Spark settings are refused, because all its loads would fail."""
     try:
         own_settings()
     except Refusal as refusal:

@@ -1,6 +1,6 @@
-"""API of users: their roles everywhere and for one place, and whether they are active.
+"""API of users: their roles, their grants for one place, and their active state.
 
-Passwords and tokens are not returned here: responses are stored for repeated requests.
+It never returns passwords and tokens, because responses are stored for repeated requests.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class GrantSerializer(StrictSerializer):
     schema = serializers.CharField(required=False, allow_blank=True, default="", max_length=100)
 
     def validate(self, attrs: dict[str, str]) -> dict[str, str]:
-        """Require all fields of a grant, in updates, too."""
+        """Return the grant with all fields, also in updates."""
         if "role" not in attrs:
             raise serializers.ValidationError({"role": ["This field is required."]})
         return {"environment": "", "layer": "", "schema": "", **attrs}
@@ -109,8 +109,8 @@ class UserViewSet(Editable):
 
     def version_of(self, row: Any) -> str:
         """Return a digest of the editable fields; users have no version number."""
-        shown = UserSerializer(row).data
-        editable = {name: shown[name] for name in ("active", "roles", "grants")}
+        fields = UserSerializer(row).data
+        editable = {name: fields[name] for name in ("active", "roles", "grants")}
         return hashlib.sha256(canonical_json(editable)).hexdigest()[:16]
 
     def make(self, *, name: str, owner: str = "", **given: Any) -> Any:
@@ -122,9 +122,9 @@ class UserViewSet(Editable):
         return self.change(row, "", **given)
 
     def change(self, row: Any, expected_version: object, **given: Any) -> Any:
-        """Check the user's version; ``expected_version`` is empty for a user who was just created."""
+        """Change the user after a check of the version; ``expected_version`` is empty for a new user."""
         if expected_version:
-            self._must_be_as_seen(row, expected_version)
+            self._check_version(row, expected_version)
         if "roles" in given:
             set_roles(user=row, roles=given["roles"])
         if "grants" in given:
@@ -133,8 +133,8 @@ class UserViewSet(Editable):
             (activate_user if given["active"] else deactivate_user)(user=row)
         return row
 
-    def _must_be_as_seen(self, row: Any, expected_version: object) -> None:
-        """Compare the version under the lock that every change of these fields takes."""
+    def _check_version(self, row: Any, expected_version: object) -> None:
+        """Lock the user and raise MetadataError ``stale_version`` if the version differs."""
         lock_user(row)
         if self.version_of(self.get_queryset().get(pk=row.pk)) != expected_version:
             message = "was changed by another user; reload it before changing it"
@@ -146,7 +146,7 @@ def _grant(row: RoleGrant) -> dict[str, str]:
 
 
 def _set_grants(user: Any, grants: list[dict[str, str]]) -> None:
-    """Set exactly these roles for one place each."""
+    """Set the user's grants to exactly these."""
     stored = {tuple(_grant(row).values()): row for row in user.role_grants.all()}
     requested = {tuple(grant[name] for name in ("role", "environment", "layer", "schema")) for grant in grants}
     for place in sorted(stored.keys() - requested):

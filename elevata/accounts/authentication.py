@@ -19,7 +19,7 @@ KEYWORD = "Token"
 class PersonalTokenAuthentication(BaseAuthentication):
     """Authentication by personal token; returns its user and the token. Other schemes are ignored.
 
-    A request beyond the token's scope is refused here, for all views alike.
+    A request that the token's scope does not permit is refused, for all views.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
@@ -27,15 +27,15 @@ class PersonalTokenAuthentication(BaseAuthentication):
         if scheme.lower() != KEYWORD.lower():
             return None
         try:
-            found = token_in_use(token.strip())
-        except MetadataError as refused:
-            raise AuthenticationFailed(refused.message, code=refused.code) from None
-        if found.is_read_only and not _only_reads(request):
+            personal_token = token_in_use(token.strip())
+        except MetadataError as error:
+            raise AuthenticationFailed(error.message, code=error.code) from None
+        if personal_token.is_read_only and not _only_reads(request):
             raise PermissionDenied("This personal token may only read.", code="token_scope")
-        return found.user, found
+        return personal_token.user, personal_token
 
     def authenticate_header(self, request: Request) -> str:
-        """Name the scheme of ``WWW-Authenticate``: without a token that is in use the answer is 401."""
+        """Return the scheme for ``WWW-Authenticate``, so that the response without a valid token is 401."""
         return KEYWORD
 
 
@@ -43,15 +43,15 @@ class BrowserAuthentication(SessionAuthentication):
     """Authentication by session. Every write needs the CSRF token in its header."""
 
     def enforce_csrf(self, request: Request) -> None:
-        """Compare the header only: a form is not parsed before its sender is known to be allowed."""
-        asked = copy(request._request)
+        """Check the token in the header only, so that forms of unauthorized senders are not parsed."""
+        checked = copy(request._request)
         # For a POST, Django looks for the token in the form first.
-        asked.method = "GET" if request.method in SAFE_METHODS else "PUT"
-        super().enforce_csrf(asked)
+        checked.method = "GET" if request.method in SAFE_METHODS else "PUT"
+        super().enforce_csrf(checked)
 
 
 def _only_reads(request: Request) -> bool:
-    """Return whether the request is read-only: by its method, or because its view only answers queries."""
+    """Return True if the request is read-only, by its method or because its view only answers queries."""
     view = (request.parser_context or {}).get("view")
     return request.method in SAFE_METHODS or getattr(view, "only_asks", False)
 

@@ -1,8 +1,8 @@
 """Base class of all management commands.
 
-Errors are one line on stderr without a traceback, exit codes tell the result, and ``--json`` prints exactly one
-JSON document on stdout, also when the command fails. Characters that the terminal's encoding lacks never fail the
-output.
+Commands print errors as one line on stderr without a traceback, and return the result as the exit code. With
+``--json`` they print exactly one JSON document on stdout, also on failure. Characters that the terminal's encoding
+does not have are replaced.
 """
 
 import json
@@ -39,9 +39,9 @@ def acting_user() -> AbstractContextManager[Actor]:
 
 
 class CommandExit(CommandError):
-    """End the command with this exit code and one line of explanation (none if it is empty).
+    """Error that ends the command with an exit code and a one-line message, unless that is empty.
 
-    ``code`` is a stable identifier for programs, in the JSON document beside the message.
+    ``code`` is a stable identifier for programs, which the JSON document has with the message.
     """
 
     def __init__(self, exit_code: int, message: str = "", code: str = "failed") -> None:
@@ -50,10 +50,10 @@ class CommandExit(CommandError):
 
 
 class ProductCommand(BaseCommand):
-    """Base class: subclasses define ``arguments`` and ``run``; errors become exit codes here.
+    """Base class of commands; subclasses define ``arguments`` and ``run``. Errors become exit codes.
 
-    ``usage_exit`` is the exit code for wrong arguments, ``refused_exit`` that for a ProductError. ``takes_user``
-    is false for commands without an actor: those that start other commands, or only monitor.
+    ``usage_exit`` is the exit code for wrong arguments, ``refused_exit`` that for a ProductError. ``takes_user`` is
+    False for commands without an actor, which only start other commands or monitor.
     """
 
     usage_exit = INVALID
@@ -109,39 +109,39 @@ class ProductCommand(BaseCommand):
         except (OperationalError, InterfaceError, ProgrammingError) as error:
             raise CommandExit(FAILED, _database_problem(error), "database_down") from error
         except ProductError as error:
-            # Programs, and users who were refused, need the code.
+            # If the command may be refused, the message begins with the code, for programs and users.
             message = f"{error.code}: {error.one_line()}" if self.refused_exit == REFUSED else error.one_line()
             raise CommandExit(self.refused_exit, message, error.code) from error
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Run as Django does, with errors as exit codes."""
+        """Run the command like Django, with exit codes for errors."""
         self._called_from_command_line = True
         self._as_json = "--json" in argv[2:]
-        # Without arguments parsed, whether to show tracebacks can only be read off the line.
-        show = "--traceback" in argv[2:]
+        # The option is read from the raw arguments, because parsing them may fail.
+        show_traceback = "--traceback" in argv[2:]
         try:
             options = self.create_parser(argv[0], argv[1]).parse_args(argv[2:])
             handle_default_options(options)
-            given = vars(options)
-            self.execute(*given.pop("args", ()), **given)
+            arguments = vars(options)
+            self.execute(*arguments.pop("args", ()), **arguments)
         except KeyboardInterrupt:
             self._end(CommandExit(INTERRUPTED, "interrupted", "interrupted"))
         except BrokenPipeError:
-            # The reader of our output closed it (``| head``): no more output.
+            # The reader of the output closed it (``| head``).
             sys.stderr.close()
             sys.exit(FAILED)
         except CommandExit as end:
-            if show and end.__cause__ is not None:
+            if show_traceback and end.__cause__ is not None:
                 raise
             self._end(end)
         except CommandError as error:
-            if show:
+            if show_traceback:
                 raise
             self._end(CommandExit(error.returncode, str(error)))
         except (OperationalError, InterfaceError) as error:
             self._end(CommandExit(FAILED, _database_problem(error), "database_down"))
         except Exception as error:
-            if show:
+            if show_traceback:
                 raise
             message = f"{type(error).__name__}: {error} (an error of the program; --traceback shows where)"
             self._end(CommandExit(FAILED, message, "program_error"))
@@ -164,7 +164,7 @@ def json_text(document: Any, out: Any) -> str:
 
 
 def printable(text: str, out: Any) -> str:
-    """Return ``text`` in the stream's encoding; missing characters become ASCII, arrows ``->``."""
+    """Return the text with escapes for characters that the stream's encoding lacks, and ``->`` for arrows."""
     encoding = getattr(out, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -182,7 +182,7 @@ def _database_problem(error: Exception) -> str:
 
 @contextmanager
 def acting_for(token: str) -> Iterator[Actor]:
-    """Act as the token's user; without a token as the system, named after the account that runs the command.
+    """Act as the token's user; without a token as the system, with the name of the server account.
 
     Raises MetadataError ``token_invalid`` or ``token_expired``.
     """
@@ -193,13 +193,15 @@ def acting_for(token: str) -> Iterator[Actor]:
         with acting_as(Actor("system", SYSTEM_KIND, request_id=request_id, shell_user=_shell_user())) as actor:
             yield actor
         return
-    found = token_in_use(token)
-    with acting_as(found.user, by_token=True, request_id=request_id, read_only=found.is_read_only) as actor:
+    personal_token = token_in_use(token)
+    with acting_as(
+        personal_token.user, by_token=True, request_id=request_id, read_only=personal_token.is_read_only
+    ) as actor:
         yield actor
 
 
 def _shell_user() -> str:
-    """Return the name of the account that this process runs as, or its number where it has none."""
+    """Return the name of the server account that runs this process, or its number if it has no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -25,7 +25,7 @@ ROLE_WORDS: dict[Role, str] = {
 
 
 class RolesForm(MetadataForm):
-    """A checkbox for each role."""
+    """Form with a checkbox for each role."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -35,7 +35,7 @@ class RolesForm(MetadataForm):
         return [role for name, role in role_fields().items() if self.cleaned_data.get(name)]
 
     def role_boxes(self) -> list[forms.BoundField]:
-        """Return the checkboxes, for a template that draws them together."""
+        """Return the checkboxes, for a template that renders them together."""
         return [self[name] for name in role_fields()]
 
 
@@ -49,7 +49,7 @@ for _name, _role in role_fields().items():
 
 
 class NewUserForm(RolesForm):
-    """A new user, or a service account if an owner is named."""
+    """Form of a new user, or of a service account if an owner is given."""
 
     name = forms.CharField(
         max_length=150,
@@ -83,7 +83,7 @@ class NewUserForm(RolesForm):
 
 
 class GrantForm(MetadataForm):
-    """A role for one place."""
+    """Form of a grant: a role for one place."""
 
     role = forms.ChoiceField(
         choices=[(role.value, role.value) for role in Role],
@@ -109,7 +109,7 @@ class GrantForm(MetadataForm):
 
 
 class TokenForm(MetadataForm):
-    """A new token of the user, or of one of their service ``accounts``."""
+    """Form of a new token of the user, or of one of the user's service ``accounts``."""
 
     elsewhere = {"name": "label"}
 
@@ -155,7 +155,7 @@ class TokenForm(MetadataForm):
 
 
 class PasswordForm(MetadataForm):
-    """A new password of the user, confirmed by the current one."""
+    """Form of the user's new password, with the current one as confirmation."""
 
     old = forms.CharField(
         label="Current password",
@@ -174,7 +174,7 @@ class PasswordForm(MetadataForm):
 
 
 class NewPasswordForm(MetadataForm):
-    """A new password that an administrator sets for a user."""
+    """Form of a new password that an administrator sets for a user."""
 
     password = forms.CharField(
         label="New password",

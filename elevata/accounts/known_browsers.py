@@ -1,7 +1,7 @@
-"""Signed cookie of browsers from which a user has signed in before.
+"""Known browsers: a signed cookie marks the browsers in which a user has signed in.
 
-Wrong passwords from many addresses lock a user name everywhere except in these browsers, so that guessing cannot
-lock a user out. The cookie does not sign in, and becomes invalid when the password changes.
+Wrong passwords from many addresses lock a user name everywhere except in these browsers, so that attackers cannot lock
+a user out. The cookie does not replace the password, and becomes invalid when the password changes.
 """
 
 from typing import Any
@@ -14,12 +14,8 @@ from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 
 COOKIE = "elevata_known"
-
-
 _SALT = "elevata.accounts.lockouts"
-
-
-_SECONDS = 180 * 24 * 3600
+_LIFETIME_SECONDS = 180 * 24 * 3600
 
 
 def remember(response: HttpResponse, user: Any) -> None:
@@ -27,7 +23,7 @@ def remember(response: HttpResponse, user: Any) -> None:
     response.set_cookie(
         COOKIE,
         signing.dumps(_proof(user), salt=_SALT),
-        max_age=_SECONDS,
+        max_age=_LIFETIME_SECONDS,
         path=reverse(settings.LOGIN_URL),
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
@@ -36,12 +32,12 @@ def remember(response: HttpResponse, user: Any) -> None:
 
 
 def is_known(request: HttpRequest, name: str) -> bool:
-    """Return whether a user of this name has signed in with this browser, with the password that is still valid."""
-    told = request.COOKIES.get(COOKIE, "")
-    if not told:
+    """Return True if the user of this name has signed in with this browser and the current password."""
+    cookie = request.COOKIES.get(COOKIE, "")
+    if not cookie:
         return False
     try:
-        proof = signing.loads(told, salt=_SALT, max_age=_SECONDS)
+        proof = signing.loads(cookie, salt=_SALT, max_age=_LIFETIME_SECONDS)
     except signing.BadSignature:
         return False
     user = get_user_model().objects.filter(username=name, is_active=True).first()

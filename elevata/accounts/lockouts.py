@@ -1,4 +1,4 @@
-"""Throttling of sign-in attempts, locks and unlocking."""
+"""Locks of user names and addresses after failed sign-in attempts."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -19,28 +19,27 @@ from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
 from elevata.web import middleware
 
-# Limits of sign-in attempts, named as in django-axes. Attempts are counted by name and address together, so nobody
-# can lock a user out from elsewhere. Two wider limits, far above the number of typing errors, stop attempts on many
-# names from one address, or on one name from many: these do not apply to browsers that the user has signed in from
-# before (``known_browsers``).
+# Sign-in attempts are counted by name and address together, so that nobody can lock a user out from another address.
+# Two wider limits, far above the number of typing errors, stop attempts on many names from one address, and on one name
+# from many addresses. The wider limits do not apply to known browsers (``elevata.accounts.known_browsers``).
 
 
 _IPV6_SITE = 64
 
 
 def address_of(request: HttpRequest) -> str | None:
-    """Return the client's address; of IPv6 the network of its site, whose addresses a client can choose.
+    """Return the client's address; of IPv6 the network of its site, because a client can choose any address in it.
 
-    A header counts only if settings name it, and only the part that the trusted proxies wrote: the
-    ``CLIENT_ADDRESS_PROXIES``-th from its end. A client can forge everything before it.
+    The header that settings name has the address of each proxy at its end. The client's is the
+    ``CLIENT_ADDRESS_PROXIES``-th from the end; a client can forge everything before it.
     """
-    told = request.META.get("REMOTE_ADDR", "")
+    text = request.META.get("REMOTE_ADDR", "")
     if settings.CLIENT_ADDRESS_HEADER:
         name = "HTTP_" + settings.CLIENT_ADDRESS_HEADER.upper().replace("-", "_")
         parts = [part.strip() for part in request.META.get(name, "").split(",")]
-        if len(parts) >= settings.CLIENT_ADDRESS_PROXIES and _parsed(parts[-settings.CLIENT_ADDRESS_PROXIES]):
-            told = parts[-settings.CLIENT_ADDRESS_PROXIES]
-    address = _parsed(told)
+        if len(parts) >= settings.CLIENT_ADDRESS_PROXIES and _parse_address(parts[-settings.CLIENT_ADDRESS_PROXIES]):
+            text = parts[-settings.CLIENT_ADDRESS_PROXIES]
+    address = _parse_address(text)
     if address is None:
         return None
     if address.version == 6:
@@ -48,7 +47,7 @@ def address_of(request: HttpRequest) -> str | None:
     return str(address)
 
 
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Return an address without brackets or port; None if it is invalid."""
     bare = text.strip()
     if bare.startswith("["):
@@ -63,28 +62,28 @@ def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_no_guess(request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-    """Return whether the request has no user name (single sign-on): failures of a provider lock nobody out."""
+    """Return True if the request has no user name (single sign-on): a provider's failures lock no user."""
     return not (credentials or {}).get("username")
 
 
 class Handler(AxesDatabaseHandler):
-    """Handler that counts as django-axes does, and applies the wider limits, too."""
+    """Handler of django-axes that also applies the wider limits."""
 
     def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-        """Return whether the attempt is refused without checking the password."""
+        """Return True if the attempt is refused without a check of the password."""
         name = (credentials or {}).get("username") or ""
         return super().is_locked(request, credentials) or opens_at(request, name) is not None
 
 
 def opens_at(request: HttpRequest, name: str) -> datetime | None:
-    """Return when the wider bounds admit this name from this address again; None if they do now."""
-    held = [at for at in (of_name(name), of_address(request.axes_ip_address)) if at is not None]
-    return max(held) if held and not is_known(request, name) else None
+    """Return the time from which the wider limits permit this name and address again; None if they do now."""
+    ends = [at for at in (of_name(name), of_address(request.axes_ip_address)) if at is not None]
+    return max(ends) if ends and not is_known(request, name) else None
 
 
 def of_name(name: str) -> datetime | None:
     """Return the end of a name's lock, for attempts from any address; None if it is not locked."""
-    return _until(AccessAttempt.objects.filter(username=name), settings.SIGN_IN_FAILURES_OF_NAME)
+    return _end_of_lock(AccessAttempt.objects.filter(username=name), settings.SIGN_IN_FAILURES_OF_NAME)
 
 
 def of_address(address: str | None) -> datetime | None:
@@ -94,20 +93,20 @@ def of_address(address: str | None) -> datetime | None:
     """
     if address is None or (settings.BEHIND_HTTPS and not settings.CLIENT_ADDRESS_HEADER):
         return None
-    return _until(AccessAttempt.objects.filter(ip_address=address), settings.SIGN_IN_FAILURES_OF_ADDRESS)
+    return _end_of_lock(AccessAttempt.objects.filter(ip_address=address), settings.SIGN_IN_FAILURES_OF_ADDRESS)
 
 
-def _until(attempts: QuerySet[AccessAttempt], most: int) -> datetime | None:
-    """Return when enough attempts have expired; None if they are fewer than ``most`` now."""
+def _end_of_lock(attempts: QuerySet[AccessAttempt], most: int) -> datetime | None:
+    """Return the time at which fewer than ``most`` attempts count; None if that is so now."""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
-    counted = attempts.filter(attempt_time__gte=since).order_by("attempt_time")
-    rows = list(counted.values_list("attempt_time", "failures_since_start"))
-    left = sum(failures for _, failures in rows)
-    if left < most:
+    recent = attempts.filter(attempt_time__gte=since).order_by("attempt_time")
+    rows = list(recent.values_list("attempt_time", "failures_since_start"))
+    count = sum(failures for _, failures in rows)
+    if count < most:
         return None
     for at, failures in rows:
-        left -= failures
-        if left < most:
+        count -= failures
+        if count < most:
             return at + settings.AXES_COOLOFF_TIME
     raise AssertionError("a bound is at least 1")
 
@@ -119,7 +118,7 @@ def locked_out(
     name = (credentials or {}).get("username") or ""
     seconds = seconds_locked(name, request.axes_ip_address, opens_at(request, name))
     minutes = max(1, -(-seconds // 60))
-    answer = middleware.answer(
+    refusal = middleware.answer(
         request,
         status=429,
         title="Too many attempts",
@@ -127,18 +126,18 @@ def locked_out(
         f"{'minute' if minutes == 1 else 'minutes'}, or ask an administrator to unlock it.",
         code="too_many_attempts",
     )
-    answer.headers["Retry-After"] = str(seconds)
-    return answer
+    refusal.headers["Retry-After"] = str(seconds)
+    return refusal
 
 
 def seconds_locked(name: str, address: str | None, wider: datetime | None = None) -> int:
-    """Return how many seconds the lock of name and address, or of a wider limit, still lasts; at least one."""
+    """Return the remaining seconds of the lock of name and address, or of a wider limit; at least one."""
     now = timezone.now()
-    counted = AccessAttempt.objects.filter(
+    failures = AccessAttempt.objects.filter(
         username=name, ip_address=address, attempt_time__gte=now - settings.AXES_COOLOFF_TIME
     ).aggregate(at=Max("attempt_time"), times=Sum("failures_since_start"))
-    is_over = (counted["times"] or 0) >= settings.AXES_FAILURE_LIMIT
-    pair = counted["at"] + settings.AXES_COOLOFF_TIME if is_over else now
+    is_over = (failures["times"] or 0) >= settings.AXES_FAILURE_LIMIT
+    pair = failures["at"] + settings.AXES_COOLOFF_TIME if is_over else now
     return max(1, int((max(pair, wider or now) - now) / timedelta(seconds=1)))
 
 
@@ -147,7 +146,7 @@ MANY = "many addresses"
 
 @dataclass(frozen=True)
 class Lock:
-    """Too many wrong passwords for a name from one address, or from many; ``until`` is when it opens by itself."""
+    """Lock of a name after too many wrong passwords from one address, or from many; ``until`` is its end."""
 
     name: str
     address: str
@@ -184,17 +183,18 @@ def unlock(*, name: str) -> int:
     Writes a change-log entry. Raises MetadataError ``not_permitted`` for a user who may not manage users.
     """
     _must_manage()
-    opened = len(locks(name))
+    count = len(locks(name))
     AccessAttempt.objects.filter(username=name).delete()
-    if opened:
+    if count:
         _record("user", name)
-    return opened
+    return count
 
 
 def unlock_address(*, address: str) -> bool:
-    """Clear the failed attempts from an address on all names; return whether it was locked as a whole.
+    """Clear the failed attempts from an address on all names; return True if it was locked.
 
-    ``address`` as it is counted: of IPv6 the site's network. Writes a change-log entry; ``not_permitted`` as above.
+    ``address`` is as ``address_of`` returns it. Writes a change-log entry. Raises MetadataError ``not_permitted`` for a
+    user who may not manage users.
     """
     _must_manage()
     was_locked = of_address(address) is not None

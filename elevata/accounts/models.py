@@ -8,7 +8,7 @@ from elevata.accounts.roles import GrantedRole, Role
 
 
 class Right(models.Model):
-    """No table: the permissions that ``elevata.accounts.roles`` gives and that belong to no one model."""
+    """Permissions of ``elevata.accounts.roles`` that belong to no model; it has no table."""
 
     class Meta:
         managed = False
@@ -32,8 +32,8 @@ class Right(models.Model):
 class PersonalToken(AbstractAuthToken):
     """Personal token of a user: stored hashed, shown once, valid until it expires.
 
-    ``name`` distinguishes a user's tokens; ``last_used_at`` is accurate to the minute. With scope ``read`` it
-    changes nothing, whatever its user may.
+    ``name`` distinguishes a user's tokens; ``last_used_at`` is accurate to the minute. A token with scope ``read``
+    changes nothing, whatever the permissions of its user.
     """
 
     class Scope(models.TextChoices):
@@ -60,7 +60,8 @@ class RoleGrant(models.Model):
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="role_grants")
     role = models.CharField(max_length=10, choices=[(role.value, role.value.capitalize()) for role in Role])
-    # Places by name: accounts have no schemas and no environments. A schema's grants follow its rename.
+    # Places are stored by name, because this app does not know the models of schemas and environments. The rename of
+    # a schema changes its grants.
     layer = models.CharField(max_length=10, blank=True, default="")
     schema = models.CharField(max_length=100, blank=True, default="")
     environment = models.CharField(max_length=100, blank=True, default="")
@@ -93,9 +94,9 @@ class RoleGrant(models.Model):
 
 
 class ServiceAccount(models.Model):
-    """User of a program: without password, acts by token, with a responsible user as its owner.
+    """User of a program, which acts by tokens and has no password; its owner is the responsible user.
 
-    For the four-eyes rule the account and its owner are one, so the owner never changes.
+    The four-eyes rule treats the account and its owner as one user, so the owner never changes.
     """
 
     user = models.OneToOneField(
@@ -111,7 +112,7 @@ class ServiceAccount(models.Model):
 
 
 class TemporaryPassword(models.Model):
-    """Mark of a password that an administrator set; the user must replace it before any other action."""
+    """Mark of a password that an administrator set; the user must replace it first."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="temporary_password"
@@ -127,7 +128,7 @@ class TemporaryPassword(models.Model):
 
 
 class Identity(models.Model):
-    """Identity of a user at a single sign-on provider: the subject, which never changes, not the e-mail."""
+    """Identity of a user at a single sign-on provider: the subject, which never changes, unlike the e-mail."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities")
     issuer = models.CharField(max_length=255)

@@ -32,9 +32,8 @@ from elevata.accounts.roles import (
 )
 from elevata.core.errors import MetadataError, as_sentence
 
-# Current actor of the running code: a user, a user's token, or the system.
-#
-# Pages, API and commands set it once around their work; threads start as the system. All services read it.
+# The current actor is a user, a user's token, or the system. Pages, API and commands set it around their work; new
+# threads start as the system. All services read it.
 
 
 if TYPE_CHECKING:
@@ -45,11 +44,10 @@ PERSON, TOKEN, SYSTEM_KIND = "person", "token", "system"
 
 @dataclass(frozen=True)
 class Actor:
-    """Actor of a change: ``kind`` is person (signed in), token (a program of a user) or system (no user).
+    """Actor of a change: ``kind`` is person (signed in), token (a user's program) or system (no user).
 
-    ``user`` is the user's row, None for the system; ``request_id`` identifies the request or command.
-    ``read_only``: acts by a token with scope read. ``shell_user``: the server account that runs a command without a
-    token.
+    ``user`` is None for the system. ``request_id`` identifies the request or command. ``read_only`` is True for a token
+    with scope read. ``shell_user`` is the server account that runs a command without a token.
     """
 
     name: str
@@ -68,9 +66,9 @@ class Actor:
 
     @property
     def reason(self) -> str:
-        """Return a change-log reason that names the shell user, or an empty text.
+        """Return a change-log reason that names the shell user; empty for other actors.
 
-        The log's actor of a shell user is only ``system``.
+        The log's actor of a shell user is ``system``.
         """
         return f"by the shell user {self.shell_user} on the server" if self.shell_user else ""
 
@@ -80,39 +78,39 @@ class Actor:
 
     @classmethod
     def of(cls, user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False) -> Actor:
-        """Return the actor of a user; None or an unauthenticated user gives the system."""
+        """Return the actor of a user; the system for None and for an unauthenticated user."""
         if user is None or not getattr(user, "is_authenticated", False):
             return cls("system", SYSTEM_KIND, request_id=request_id)
         return cls(user.get_username(), TOKEN if by_token else PERSON, user, request_id, read_only)
 
 
 SYSTEM = Actor("system", SYSTEM_KIND)
-_who: ContextVar[Callable[[], Actor] | None] = ContextVar("who_acts", default=None)
+_current: ContextVar[Callable[[], Actor] | None] = ContextVar("who_acts", default=None)
 
 
 def current_actor() -> Actor:
     """Return the current actor; the system if none was set."""
-    who = _who.get()
+    who = _current.get()
     return SYSTEM if who is None else who()
 
 
 @contextmanager
 def acting(who: Callable[[], Actor]) -> Iterator[None]:
-    """Set the function that returns the current actor inside of the block; it is called on demand."""
-    before = _who.set(who)
+    """Set the function that returns the current actor inside the block; it is called on demand."""
+    before = _current.set(who)
     try:
         yield
     finally:
-        _who.reset(before)
+        _current.reset(before)
 
 
 @contextmanager
 def acting_as(
     user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False
 ) -> Iterator[Actor]:
-    """Set the current actor inside of the block: a user, an Actor, or None for the system."""
-    told = {"by_token": by_token, "request_id": request_id, "read_only": read_only}
-    actor = user if isinstance(user, Actor) else Actor.of(user, **told)
+    """Set the current actor inside the block: a user, an Actor, or None for the system."""
+    options = {"by_token": by_token, "request_id": request_id, "read_only": read_only}
+    actor = user if isinstance(user, Actor) else Actor.of(user, **options)
     with acting(lambda: actor):
         yield actor
 
@@ -129,24 +127,24 @@ _IS_PROGRAM = "is_program"
 
 
 def may(user: Any, permission: Permission | str, on: Where = None) -> bool:
-    """Return whether the user is active and has the permission, by role or as superuser.
+    """Return True if the user is active and has the permission, by role or as superuser.
 
-    ``on`` is the place of the action: a role granted for that place counts, too. Without it only roles for all
-    places do. A service account never has a permission of ``USERS_ONLY``.
+    ``on`` is the place of the action: roles granted for that place count, too. Without it, only global roles count. A
+    service account never has a permission of ``USERS_ONLY``.
     """
     if user is None or not user.is_active:
         return False
-    if _everywhere(user, Permission(permission)):
-        return not _is_refused_to_programs(user, permission)
+    if _has_globally(user, Permission(permission)):
+        return not _is_refused(user, permission)
     granted = granted_to(user) if on is not None else ()
-    given = bool(granted) and allows(granted, Permission(permission), on() if callable(on) else on)
-    return given and not _is_refused_to_programs(user, permission)
+    allowed = bool(granted) and allows(granted, Permission(permission), on() if callable(on) else on)
+    return allowed and not _is_refused(user, permission)
 
 
-def _everywhere(user: Any, permission: Permission) -> bool:
-    """Return whether the user has the permission everywhere.
+def _has_globally(user: Any, permission: Permission) -> bool:
+    """Return True if the user has the permission everywhere.
 
-    Django gives superusers every permission; sensitive values take the role, so that it is recorded.
+    Django gives superusers every permission. For sensitive values they need the role, whose grant is recorded.
     """
     if permission is Permission.READ_SENSITIVE and user.is_superuser:
         return permission in permissions_of(roles_of(user))
@@ -154,70 +152,70 @@ def _everywhere(user: Any, permission: Permission) -> bool:
 
 
 def may_somewhere(user: Any, permission: Permission | str) -> bool:
-    """Return whether the user has the permission anywhere. Views check this; the service checks the place."""
+    """Return True if the user has the permission anywhere. Views check this; services check the place."""
     if may(user, permission):
         return True
-    given = user is not None and bool(user.is_active) and allows(granted_to(user), Permission(permission))
-    return given and not _is_refused_to_programs(user, permission)
+    allowed = user is not None and bool(user.is_active) and allows(granted_to(user), Permission(permission))
+    return allowed and not _is_refused(user, permission)
 
 
 def is_service_account(user: Any) -> bool:
-    """Return True for the user of a program; cached on the user object."""
+    """Return True for a service account; cached on the user object."""
     if not hasattr(user, _IS_PROGRAM):
         setattr(user, _IS_PROGRAM, ServiceAccount.objects.filter(user_id=user.pk).exists())
     return bool(getattr(user, _IS_PROGRAM))
 
 
-def _is_refused_to_programs(user: Any, permission: Permission | str) -> bool:
+def _is_refused(user: Any, permission: Permission | str) -> bool:
     return permission in USERS_ONLY and is_service_account(user)
 
 
 def users_who_may(permission: Permission, place: Place | None = None) -> list[Any]:
-    """Return active users who have a permission, by a role everywhere or by one granted at ``place``; by name."""
+    """Return the active users with a permission, by a global role or a grant for ``place``, sorted by name."""
     users = get_user_model().objects
     users_only = {"service_account": None} if permission in USERS_ONLY else {}
-    # Of several ways to sign in, only one has roles.
+    # Only this backend has roles.
     everywhere = list(users.with_perm(str(permission), backend=MODEL_BACKEND).filter(**users_only))
     if place is None:
         return sorted(everywhere, key=lambda user: user.get_username())
     granted = users.filter(is_active=True, role_grants__isnull=False, **users_only).exclude(
         pk__in=[one.pk for one in everywhere]
     )
-    here = [user for user in granted.distinct() if may(user, permission, place)]
-    return sorted([*everywhere, *here], key=lambda user: user.get_username())
+    at_place = [user for user in granted.distinct() if may(user, permission, place)]
+    return sorted([*everywhere, *at_place], key=lambda user: user.get_username())
 
 
 def granted_to(user: Any) -> tuple[GrantedRole, ...]:
     """Return a user's roles for single places; cached on the user object, as Django does with permissions."""
     if user is None or user.pk is None:
         return ()
-    found = getattr(user, _GRANTED, None) if getattr(user, _HAS_GRANTS, True) else ()
-    if found is None:
-        found = tuple(row.as_rule() for row in RoleGrant.objects.filter(user_id=user.pk))
-        setattr(user, _GRANTED, found)
-    return found
+    roles = getattr(user, _GRANTED, None) if getattr(user, _HAS_GRANTS, True) else ()
+    if roles is None:
+        roles = tuple(row.as_rule() for row in RoleGrant.objects.filter(user_id=user.pk))
+        setattr(user, _GRANTED, roles)
+    return roles
 
 
 def knowing_grants(users: QuerySet) -> QuerySet:
-    """Return users annotated with their roles for single places and whether they are service accounts."""
-    own = {"user_id": OuterRef("pk")}
+    """Return users with annotations: if they have grants, and if they are service accounts."""
+    of_user = {"user_id": OuterRef("pk")}
     return users.annotate(
         **{
-            _HAS_GRANTS: Exists(RoleGrant.objects.filter(**own)),
-            _IS_PROGRAM: Exists(ServiceAccount.objects.filter(**own)),
+            _HAS_GRANTS: Exists(RoleGrant.objects.filter(**of_user)),
+            _IS_PROGRAM: Exists(ServiceAccount.objects.filter(**of_user)),
         }
     )
 
 
 def roles_of(user: Any, on: Where = None) -> frozenset[Role]:
-    """Return a user's roles, with those granted for the place; a superuser is an admin."""
+    """Return a user's roles, including those granted for the place; a superuser is an admin."""
     if user is None or user.pk is None:
         return frozenset()
     names = set(user.groups.values_list("name", flat=True))
-    given = frozenset(role for role in ROLES if role.value in names)
-    given |= {Role.ADMIN} if user.is_superuser else frozenset()
+    roles = frozenset(role for role in ROLES if role.value in names)
+    roles |= {Role.ADMIN} if user.is_superuser else frozenset()
     granted = granted_to(user) if on is not None else ()
-    return given | roles_at(granted, on() if callable(on) else on) if granted else given
+    return roles | roles_at(granted, on() if callable(on) else on) if granted else roles
 
 
 def must_write() -> None:
@@ -230,9 +228,9 @@ def must_write() -> None:
 
 
 def permitted(permission: Permission, *, on: Where = None, methods: Iterable[str] = ()) -> Callable[[View], View]:
-    """Return a decorator that answers 403 without the permission at a place, or anywhere if no place is named.
+    """Return a decorator that returns 403 without the permission at ``on``, by default without it anywhere.
 
-    ``methods`` are those that need it, all if none is named.
+    ``methods`` are the HTTP methods that need it, by default all.
     """
     return only(
         lambda user: may_somewhere(user, permission) if on is None else may(user, permission, on),
@@ -245,20 +243,20 @@ def permitted(permission: Permission, *, on: Where = None, methods: Iterable[str
 def only(
     allowed: Callable[[Any], bool], said: str, *, needs: frozenset[Permission], methods: Iterable[str] = ()
 ) -> Callable[[View], View]:
-    """Return a decorator that answers 403 with this message if the condition is not met.
+    """Return a decorator that returns 403 with this message if the condition is not met.
 
-    ``needs`` declares the equivalent permissions, of which any is enough (see ``needs_of``).
+    ``needs`` declares the corresponding permissions, of which any is enough (see ``needs_of``).
     """
-    asked = frozenset(methods)
+    only_methods = frozenset(methods)
 
     def decorate(view: View) -> View:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if (not asked or request.method in asked) and not allowed(request.user):
+            if (not only_methods or request.method in only_methods) and not allowed(request.user):
                 raise PermissionDenied(said)
             return view(request, *args, **kwargs)
 
-        guarded.needs, guarded.needs_on = needs, asked
+        guarded.needs, guarded.needs_on = needs, only_methods
         return guarded
 
     return decorate
@@ -271,15 +269,15 @@ def for_everybody(view: View) -> View:
 
 
 def without_role(view: View) -> View:
-    """Declare that users without any role may use the view, too: all others refuse them."""
+    """Declare that users without any role may use the view; other views refuse them."""
     view.open_without_role = True
     return for_everybody(view)
 
 
 def needs_of(view: Any, method: str) -> frozenset[Permission] | None:
-    """Return the permissions that a view declares: any of them is enough, an empty set means signed in.
+    """Return the permissions that a view declares. Any of them is enough; if the set is empty, being signed in is.
 
-    None for a view that writes and declares nothing, which a test refuses.
+    None for a view that writes without a declaration, which a test refuses.
     """
     needs = getattr(view, "needs", None)
     if needs is None:
@@ -288,7 +286,7 @@ def needs_of(view: Any, method: str) -> frozenset[Permission] | None:
     return needs if not methods or method in methods else frozenset()
 
 
-# Places that a role can be granted for: environments, layers, schemas.
+# Kinds of places for which a role can be granted.
 
 
 KINDS = ("environment", "layer", "schema")

@@ -1,8 +1,8 @@
 """Roles, permissions, places and layers.
 
-A user may have several roles; their permissions add up. ``ROLES`` is the whole table; Django groups are
-created from it after every migration. A role may be granted for one layer, one schema or one environment only
-(``GrantedRole``); it then applies to actions there (``Place``).
+A user can have several roles, and has the permissions of all of them. Django groups are created from ``ROLES`` after
+every migration. A role can be granted for one layer, schema or environment (``GrantedRole``); it then applies to
+actions at that place (``Place``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from enum import StrEnum
 class Permission(StrEnum):
     """Permissions, as ``app.codename``.
 
-    ``READ_DATA``: rows, samples and data files. ``READ_SENSITIVE``: the values of personal, confidential and
-    restricted columns, which are masked without it. Both are checked for a place.
+    ``READ_DATA`` covers rows, samples and data files. ``READ_SENSITIVE`` covers the values of personal, confidential
+    and restricted columns, which are masked without it. Both are checked for a place.
     """
 
     READ_METADATA = "accounts.read_metadata"
@@ -42,8 +42,8 @@ class Role(StrEnum):
 
 _READ = frozenset({Permission.READ_METADATA, Permission.READ_DATA})
 
-# Administrators do not see sensitive values by their role: they grant themselves the role of a steward, which writes
-# a change-log entry.
+# The admin role does not include sensitive values: administrators grant themselves the steward role, which writes a
+# change-log entry.
 ROLES: dict[Role, frozenset[Permission]] = {
     Role.VIEWER: _READ,
     Role.EDITOR: _READ | {Permission.CHANGE_METADATA},
@@ -70,15 +70,14 @@ _IN_WORDS = {
 def needed_role(*permissions: Permission) -> str:
     """Return the roles with any of these permissions in words: ``changing metadata needs the editor role``."""
     doing = _IN_WORDS[permissions[0]] if len(permissions) == 1 else "this"
-    giving = [role for role, given in ROLES.items() if given & set(permissions)]
+    roles = [role for role, permissions_given in ROLES.items() if permissions_given & set(permissions)]
     # An admin may do everything, so admins are named only if no other role may.
-    names = [role.value for role in giving if role is not Role.ADMIN] or [Role.ADMIN.value]
+    names = [role.value for role in roles if role is not Role.ADMIN] or [Role.ADMIN.value]
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return f"{doing} needs the {listed} role"
 
 
-# Decisions over others' work or over accounts: reserved to users, never to a service account, whatever roles it has.
-# Otherwise its owner could act as a second user.
+# Permissions that a service account never has, whatever its roles: with them, its owner could act as a second user.
 USERS_ONLY: frozenset[Permission] = frozenset(
     {Permission.APPROVE_REPORTS, Permission.MANAGE_POLICIES, Permission.MANAGE_USERS}
 )
@@ -101,7 +100,7 @@ def permissions_of(roles: frozenset[Role]) -> frozenset[Permission]:
 class Place:
     """Place of an action: an environment, and the schemas (name, layer) of its objects.
 
-    If both are empty, only roles that apply everywhere cover it.
+    If both are empty, only global roles cover it.
     """
 
     environment: str = ""
@@ -130,22 +129,26 @@ class GrantedRole:
 
 
 def roles_at(granted: Collection[GrantedRole], place: Place) -> frozenset[Role]:
-    """Return the roles granted for all of the place: for its environment, or for every schema of it."""
+    """Return the roles granted for the whole place: for its environment, or for all of its schemas."""
     return frozenset(
-        role for role in {one.role for one in granted} if _covered([one for one in granted if one.role is role], place)
+        role
+        for role in {grant.role for grant in granted}
+        if _cover([grant for grant in granted if grant.role is role], place)
     )
 
 
 def allows(granted: Collection[GrantedRole], permission: Permission, place: Place | None = None) -> bool:
     """Return True if the grants give a permission at a place; without a place, anywhere."""
-    giving = [one for one in granted if permission in ROLES[one.role]]
-    return bool(giving) if place is None else _covered(giving, place)
+    sufficient = [grant for grant in granted if permission in ROLES[grant.role]]
+    return bool(sufficient) if place is None else _cover(sufficient, place)
 
 
-def _covered(granted: Collection[GrantedRole], place: Place) -> bool:
-    if any(one.covers(place) for one in granted):
+def _cover(granted: Collection[GrantedRole], place: Place) -> bool:
+    if any(grant.covers(place) for grant in granted):
         return True
-    return bool(place.schemas) and all(any(one.covers_schema(schema) for one in granted) for schema in place.schemas)
+    return bool(place.schemas) and all(
+        any(grant.covers_schema(schema) for grant in granted) for schema in place.schemas
+    )
 
 
 # Layers of the warehouse, in the order in which rows flow, with their labels.

@@ -32,7 +32,7 @@ from elevata.core.errors import MetadataError
 
 
 def sign_in_context() -> dict[str, Any]:
-    """Return the available ways to sign in, and whether any user exists yet."""
+    """Return the template variables of the sign-in page: ways to sign in, and ``nobody_yet`` if no user exists."""
     return {
         "provider": settings.SINGLE_SIGN_ON,
         "password_sign_in": settings.PASSWORD_SIGN_IN,
@@ -42,7 +42,7 @@ def sign_in_context() -> dict[str, Any]:
 
 @method_decorator(login_not_required, name="dispatch")
 class SignIn(LoginView):
-    """Sign-in by name and password. ``?sent=yes``: a form was sent after the session had ended."""
+    """Sign-in by name and password. ``?sent=yes``: the user sent a form after the session had ended."""
 
     template_name = "accounts/sign_in.html"
     redirect_authenticated_user = True
@@ -50,7 +50,7 @@ class SignIn(LoginView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.htmx:
-            return _whole_page(request)
+            return _redirect_to_sign_in(request)
         return super().dispatch(request, *args, **kwargs)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -59,34 +59,34 @@ class SignIn(LoginView):
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        answer = super().form_valid(form)
-        remember(answer, form.get_user())
-        return answer
+        response = super().form_valid(form)
+        remember(response, form.get_user())
+        return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**kwargs) | sign_in_context() | {"sent": "sent" in self.request.GET}
 
 
-def _whole_page(request: HttpRequest) -> HttpResponse:
-    """Redirect a request for a fragment after the session ended to sign-in, and back to the whole page."""
+def _redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Redirect a fragment's request to sign-in, and from there to the whole page, because the session has ended."""
     back = request.htmx.current_url_abs_path or "/"
-    answer = HttpResponse(status=204)
-    given = {"next": back} | ({"sent": "yes"} if "sent" in request.GET else {})
-    answer.headers["HX-Redirect"] = f"{resolve_url('sign_in')}?{urlencode(given)}"
-    return answer
+    response = HttpResponse(status=204)
+    parameters = {"next": back} | ({"sent": "yes"} if "sent" in request.GET else {})
+    response.headers["HX-Redirect"] = f"{resolve_url('sign_in')}?{urlencode(parameters)}"
+    return response
 
 
-# Users of sessions, each queried once a request.
+# The user of a session is queried once for each request.
 
 
 _HAS_TEMPORARY = "has_temporary_password"
 
 
 class AccountBackend(ModelBackend):
-    """Backend of user names and passwords; users come with their places."""
+    """Backend of user names and passwords; it queries users together with their grants."""
 
     def get_user(self, user_id: Any) -> Any:
-        """Return the user of a session; None if missing or inactive."""
+        """Return the user of a session; None if deleted or inactive."""
         users = knowing_grants(get_user_model()._default_manager.filter(pk=user_id))
         temporary = TemporaryPassword.objects.filter(user_id=OuterRef("pk"))
         user = users.annotate(**{_HAS_TEMPORARY: Exists(temporary)}).first()
@@ -99,17 +99,17 @@ def must_replace_password(user: Any) -> bool:
     return TemporaryPassword.objects.filter(user_id=user.pk).exists() if known is None else bool(known)
 
 
-# Single sign-on by OpenID Connect: authorization code with PKCE, state and nonce (mozilla-django-oidc). Beyond the
-# library, issuer, audience and expiry of the ID token are checked, only asymmetric signatures count, users are
-# matched by issuer and subject, and every failure is a page, not a server error.
+# Single sign-on by OpenID Connect: authorization code with PKCE, state and nonce (mozilla-django-oidc). In addition to
+# the library, issuer, audience and expiry of the ID token are checked, only asymmetric signatures are accepted, users
+# are matched by issuer and subject, and every failure is shown on a page instead of a server error.
 
 
 log = logging.getLogger(__name__)
 
 _ALGORITHMS = ("RS256", "PS256", "ES256")
-_LEEWAY = 60  # seconds that two clocks may differ by
+_LEEWAY = 60  # seconds by which clocks may differ
 _REQUIRED = ["exp", "iat", "iss", "aud", "sub"]
-_PROBLEMS = (jwt.PyJWTError, requests.RequestException, SuspiciousOperation, ProviderProblem, ValueError, TypeError)
+_ERRORS = (jwt.PyJWTError, requests.RequestException, SuspiciousOperation, ProviderProblem, ValueError, TypeError)
 FAILED = "Single sign-on failed. Try again, or contact your administrator."
 
 
@@ -121,13 +121,13 @@ def configured() -> Provider:
     return provider
 
 
-class _Told:
-    """Library settings taken from the provider."""
+class _ProviderSettings:
+    """Settings of the library, from the provider's."""
 
     @staticmethod
     def get_settings(name: str, *default: Any) -> Any:
         provider = configured()
-        told = {
+        values = {
             "OIDC_RP_CLIENT_ID": provider.client_id,
             "OIDC_RP_CLIENT_SECRET": provider.client_secret,
             "OIDC_RP_SCOPES": provider.scopes,
@@ -137,7 +137,7 @@ class _Told:
             "OIDC_USE_NONCE": True,
             "LOGIN_REDIRECT_URL": settings.LOGIN_REDIRECT_URL,
         }
-        return told[name] if name in told else default[0]
+        return values[name] if name in values else default[0]
 
     @property
     def OIDC_RP_CLIENT_ID(self) -> str:
@@ -148,15 +148,15 @@ class _Told:
         return endpoints_of(configured())
 
 
-class ProviderBackend(_Told, OIDCAuthenticationBackend):
-    """Backend of users who return from the provider. Roles decide on permissions, as for every user."""
+class ProviderBackend(_ProviderSettings, OIDCAuthenticationBackend):
+    """Backend of users who return from the provider."""
 
     def __init__(self) -> None:
-        # Not the library's constructor, which would call the provider for every request.
+        # The library's constructor is not called, because it would request the provider's metadata every time.
         self.UserModel = get_user_model()
 
     def get_user(self, user_id: Any) -> Any:
-        """Return the user of a session that single sign-on opened."""
+        """Return the user of a session of single sign-on."""
         user = AccountBackend.get_user(self, user_id)
         if user is not None:
             user.has_temporary_password = False
@@ -171,7 +171,7 @@ class ProviderBackend(_Told, OIDCAuthenticationBackend):
         return self.endpoints.token
 
     def authenticate(self, request: HttpRequest | None, nonce: str = "", code_verifier: str = "", **given: Any) -> Any:
-        """Return the user; None on failure, whose reason is left on the request for the response."""
+        """Return the user; None on failure. The request's ``sso_refused`` gets the message of a refusal."""
         if request is None or not nonce or not code_verifier:
             return None
         try:
@@ -179,12 +179,12 @@ class ProviderBackend(_Told, OIDCAuthenticationBackend):
         except MetadataError as refused:
             log.warning("single sign-on was refused: %s", refused.code)
             request.sso_refused = refused.message
-        except _PROBLEMS as problem:
-            log.warning("single sign-on failed: %s", type(problem).__name__)
+        except _ERRORS as error:
+            log.warning("single sign-on failed: %s", type(error).__name__)
         return None
 
     def verify_token(self, token: str, **kwargs: Any) -> dict[str, Any]:
-        """Return the claims of an ID token; check that it is the provider's, for this sign-in, and recent."""
+        """Return the claims of an ID token, after checks of its signature, issuer, audience, expiry and nonce."""
         provider = configured()
         claims = jwt.decode(
             token,
@@ -208,29 +208,29 @@ class ProviderBackend(_Told, OIDCAuthenticationBackend):
         header = jwt.get_unverified_header(token)
         if header.get("alg") not in _ALGORITHMS:
             raise SuspiciousOperation("the ID token is not signed as it must be")
-        answer = requests.get(self.endpoints.keys, timeout=TIMEOUT)
-        answer.raise_for_status()
-        for key in answer.json().get("keys", ()):
-            fits = key.get("use", "sig") == "sig" and key.get("alg", header["alg"]) == header["alg"]
-            if fits and key.get("kid") == header.get("kid"):
+        response = requests.get(self.endpoints.keys, timeout=TIMEOUT)
+        response.raise_for_status()
+        for key in response.json().get("keys", ()):
+            matches = key.get("use", "sig") == "sig" and key.get("alg", header["alg"]) == header["alg"]
+            if matches and key.get("kid") == header.get("kid"):
                 return jwt.PyJWK(key, algorithm=header["alg"])
         raise SuspiciousOperation("the ID token is signed with an unknown key")
 
     def get_userinfo(self, access_token: str, id_token: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return the provider's claims about the subject; the signed ID token wins over the user info."""
+        """Return the provider's claims about the subject; those of the signed ID token take precedence."""
         if not self.endpoints.userinfo:
             return payload
         headers = {"Authorization": f"Bearer {access_token}"}
-        answer = requests.get(self.endpoints.userinfo, headers=headers, timeout=TIMEOUT)
-        answer.raise_for_status()
-        told = answer.json()
-        if told.get("sub") != payload["sub"]:
+        response = requests.get(self.endpoints.userinfo, headers=headers, timeout=TIMEOUT)
+        response.raise_for_status()
+        claims = response.json()
+        if claims.get("sub") != payload["sub"]:
             raise SuspiciousOperation("the provider returned another user")
-        return {**told, **payload}
+        return {**claims, **payload}
 
     def get_or_create_user(self, access_token: str, id_token: str, payload: dict[str, Any]) -> Any:
         claims, provider = self.get_userinfo(access_token, id_token, payload), configured()
-        # The current session's user plays no part.
+        # The current session's user does not count.
         with acting_as(None, request_id=getattr(self.request, "request_id", "")):
             return user_of_identity(
                 issuer=provider.issuer,
@@ -243,8 +243,8 @@ class ProviderBackend(_Told, OIDCAuthenticationBackend):
 
 
 @method_decorator([never_cache, login_not_required], name="dispatch")
-class SingleSignOn(_Told, OIDCAuthenticationRequestView):
-    """The way to the provider."""
+class SingleSignOn(_ProviderSettings, OIDCAuthenticationRequestView):
+    """View that redirects to the provider."""
 
     def __init__(self, **kwargs: Any) -> None:
         View.__init__(self, **kwargs)
@@ -257,22 +257,22 @@ class SingleSignOn(_Told, OIDCAuthenticationRequestView):
         configured()
         try:
             return super().get(request)
-        except ProviderProblem as problem:
-            log.warning("single sign-on: %s", problem)
+        except ProviderProblem as error:
+            log.warning("single sign-on: %s", error)
             return refused(request, "The single sign-on provider does not respond. Try again later.", 503)
 
 
 @method_decorator([never_cache, login_not_required], name="dispatch")
-class SingleSignOnCallback(_Told, OIDCAuthenticationCallbackView):
-    """View that the provider returns to."""
+class SingleSignOnCallback(_ProviderSettings, OIDCAuthenticationCallbackView):
+    """View to which the provider redirects."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         configured()
         state = request.GET.get("state", "")
-        known = request.session.get("oidc_states") or {}
-        if "error" in request.GET or "code" not in request.GET or state not in known:
-            if state in known:
-                del known[state]
+        states = request.session.get("oidc_states") or {}
+        if "error" in request.GET or "code" not in request.GET or state not in states:
+            if state in states:
+                del states[state]
                 request.session.modified = True
             return self.login_failure()
         return super().get(request)
@@ -281,6 +281,6 @@ class SingleSignOnCallback(_Told, OIDCAuthenticationCallbackView):
         return refused(self.request, getattr(self.request, "sso_refused", "") or FAILED, 403)
 
 
-def refused(request: HttpRequest, said: str, status: int) -> HttpResponse:
+def refused(request: HttpRequest, message: str, status: int) -> HttpResponse:
     """Return the sign-in page with the reason of the refusal."""
-    return render(request, "accounts/sign_in.html", sign_in_context() | {"refused": said}, status=status)
+    return render(request, "accounts/sign_in.html", sign_in_context() | {"refused": message}, status=status)

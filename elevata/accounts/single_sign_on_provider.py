@@ -1,7 +1,7 @@
 """Provider of single sign-on: its settings, and its published metadata.
 
-Settings name it by ``ELEVATA_OIDC_ISSUER``; all else comes from OpenID Connect Discovery at the first sign-in, so
-the web process starts while the provider is down.
+Settings name it by ``ELEVATA_OIDC_ISSUER``. Its addresses are read by OpenID Connect Discovery at the first sign-in,
+so that the web process can start while the provider is down.
 """
 
 import os
@@ -19,7 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from elevata.accounts.roles import Role
 
 TIMEOUT = 10  # seconds
-_KNOWN_FOR = 3600  # seconds
+_CACHE_SECONDS = 3600  # seconds
 
 
 class ProviderProblem(Exception):
@@ -28,9 +28,10 @@ class ProviderProblem(Exception):
 
 @dataclass(frozen=True)
 class Provider:
-    """Settings of the provider. ``roles`` maps each role to its groups; empty: roles are assigned in the product.
+    """Settings of the provider.
 
-    ``name`` is the label of the button; ``groups_claim`` is the claim with a user's groups.
+    ``name`` is the label of the button, ``groups_claim`` the claim with a user's groups. ``roles`` maps roles to
+    groups; if it is empty, roles are assigned in the product.
     """
 
     issuer: str
@@ -45,9 +46,9 @@ class Provider:
         """Return the roles of a user's groups; None if the provider does not assign roles."""
         if not self.roles:
             return None
-        told = claims.get(self.groups_claim) or ()
-        groups = {told} if isinstance(told, str) else set(map(str, told))
-        return frozenset(role for role, giving in self.roles.items() if giving & groups)
+        claim = claims.get(self.groups_claim) or ()
+        groups = {claim} if isinstance(claim, str) else set(map(str, claim))
+        return frozenset(role for role, role_groups in self.roles.items() if role_groups & groups)
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,14 @@ class Endpoints:
 
 
 def provider_of_environment(environ: Mapping[str, str] = os.environ) -> Provider | None:
-    """Return the provider that ``ELEVATA_OIDC_*`` describe; None without an issuer.
+    """Return the provider of the variables ``ELEVATA_OIDC_*``; None without an issuer.
 
     Raises ImproperlyConfigured for incomplete settings.
     """
     issuer = environ.get("ELEVATA_OIDC_ISSUER", "").strip()
     if not issuer:
         return None
-    if not _is_private_enough(issuer):
+    if not _is_secure(issuer):
         raise ImproperlyConfigured("ELEVATA_OIDC_ISSUER must be an https address")
     client = environ.get("ELEVATA_OIDC_CLIENT_ID", "").strip()
     if not client:
@@ -90,25 +91,25 @@ def _secret(environ: Mapping[str, str]) -> str:
         return environ.get("ELEVATA_OIDC_CLIENT_SECRET", "")
     try:
         return Path(path).read_text(encoding="utf-8").strip()
-    except OSError as problem:
-        raise ImproperlyConfigured(f"ELEVATA_OIDC_CLIENT_SECRET_FILE: {problem.strerror}") from None
+    except OSError as error:
+        raise ImproperlyConfigured(f"ELEVATA_OIDC_CLIENT_SECRET_FILE: {error.strerror}") from None
 
 
 def _roles(text: str) -> dict[Role, frozenset[str]]:
     """Return groups by role from ``editor=modellers, admin=platform``; a role may occur several times."""
-    found: dict[Role, frozenset[str]] = {}
+    groups: dict[Role, frozenset[str]] = {}
     for part in filter(str.strip, text.split(",")):
         role, equals, group = (side.strip() for side in part.partition("="))
-        if not equals or not group or role not in [one.value for one in Role]:
-            known = ", ".join(one.value for one in Role)
+        if not equals or not group or role not in [known_role.value for known_role in Role]:
+            known = ", ".join(known_role.value for known_role in Role)
             raise ImproperlyConfigured(f"ELEVATA_OIDC_ROLES: {part.strip()!r} must be ROLE=GROUP, ROLE one of {known}")
-        found[Role(role)] = found.get(Role(role), frozenset()) | {group}
-    return found
+        groups[Role(role)] = groups.get(Role(role), frozenset()) | {group}
+    return groups
 
 
 # --- provider metadata ---------------------------------------------------------------------------
 
-_known: dict[str, tuple[float, Endpoints]] = {}
+_endpoints: dict[str, tuple[float, Endpoints]] = {}
 
 
 def endpoints_of(provider: Provider) -> Endpoints:
@@ -116,36 +117,36 @@ def endpoints_of(provider: Provider) -> Endpoints:
 
     Raises ProviderProblem if it does not answer.
     """
-    at, known = _known.get(provider.issuer, (0.0, None))
-    if known is None or monotonic() - at > _KNOWN_FOR:
-        known = _discovered(provider.issuer)
-        _known[provider.issuer] = (monotonic(), known)
+    at, known = _endpoints.get(provider.issuer, (0.0, None))
+    if known is None or monotonic() - at > _CACHE_SECONDS:
+        known = _discover(provider.issuer)
+        _endpoints[provider.issuer] = (monotonic(), known)
     return known
 
 
-def _discovered(issuer: str) -> Endpoints:
+def _discover(issuer: str) -> Endpoints:
     try:
-        answer = requests.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT)
-        answer.raise_for_status()
-        metadata = answer.json()
-    except (requests.RequestException, ValueError) as problem:
-        raise ProviderProblem(f"{issuer} does not describe itself: {type(problem).__name__}") from problem
+        response = requests.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT)
+        response.raise_for_status()
+        metadata = response.json()
+    except (requests.RequestException, ValueError) as error:
+        raise ProviderProblem(f"{issuer} does not describe itself: {type(error).__name__}") from error
     if not isinstance(metadata, dict) or metadata.get("issuer") != issuer:
         raise ProviderProblem(f"{issuer} says that it is another one")
-    found = Endpoints(
+    endpoints = Endpoints(
         authorization=str(metadata.get("authorization_endpoint", "")),
         token=str(metadata.get("token_endpoint", "")),
         keys=str(metadata.get("jwks_uri", "")),
         userinfo=str(metadata.get("userinfo_endpoint", "")),
     )
-    for address in (found.authorization, found.token, found.keys, *filter(None, [found.userinfo])):
-        if not _is_private_enough(address):
+    for address in (endpoints.authorization, endpoints.token, endpoints.keys, *filter(None, [endpoints.userinfo])):
+        if not _is_secure(address):
             raise ProviderProblem(f"{issuer} names {address!r}, which is not https")
-    return found
+    return endpoints
 
 
-def _is_private_enough(address: str) -> bool:
-    """Return whether the address is https; plain http only to this machine, for trials."""
+def _is_secure(address: str) -> bool:
+    """Return True for https, and for http to this machine, for trials."""
     parts = urlsplit(address)
     if parts.scheme == "https":
         return bool(parts.hostname)

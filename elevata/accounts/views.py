@@ -1,4 +1,4 @@
-"""Pages of users: one's own account with its tokens, and, for administrators, all accounts."""
+"""Pages of accounts: the user's own account with its tokens, and all accounts for administrators."""
 
 from typing import Any
 
@@ -36,12 +36,12 @@ from elevata.web.views import REFUSED, CreatePage, FormsPage, Page, RowPage, Tem
 secret = method_decorator(sensitive_post_parameters("old", "password"), name="dispatch")
 
 
-# --- one's own account -------------------------------------------------------------------------
+# --- the user's own account --------------------------------------------------------------------
 
 
 @secret
 class Me(FormsPage):
-    """The user's permissions, tokens and password, and the tokens of their service accounts."""
+    """Page of the user's own account: roles, tokens, password, and tokens of the user's service accounts."""
 
     permissions, open_without_role, template_name = (), True, "accounts/me.html"
     actions = {"token": "create_token", "revoke": "revoke_token", "password": "change_password"}
@@ -83,7 +83,7 @@ class Me(FormsPage):
 
 @secret
 class OwnPassword(Page):
-    """Replace a password that another user set; until then every other page redirects here."""
+    """Page to replace a temporary password; until then all other pages redirect to it."""
 
     permissions, open_without_role, template_name = (), True, "accounts/own_password.html"
 
@@ -104,7 +104,7 @@ class OwnPassword(Page):
 
 
 def _change_password(request: HttpRequest, form: PasswordForm) -> bool:
-    """Change the user's own password and keep their session. Raise MetadataError if the current one is wrong."""
+    """Change the user's own password and keep the session. Raise MetadataError if the current password is wrong."""
     if not request.user.check_password(form.cleaned_data["old"]):
         raise MetadataError("wrong_password", "the current password is wrong", "old")
     services.set_password(user=request.user, password=form.cleaned_data["password"])
@@ -116,13 +116,13 @@ def _change_password(request: HttpRequest, form: PasswordForm) -> bool:
 
 
 class ForManagers(Page):
-    """Base of pages that need the permission to manage users everywhere; its holders can grant themselves any role."""
+    """Base of pages that need the permission to manage users everywhere: its users can grant themselves any role."""
 
     permissions, place = (Permission.MANAGE_USERS,), Place
 
 
 class UserList(ForManagers, TemplatePage):
-    """All users with their roles, and the names that are locked out of sign-in."""
+    """List of users with their roles, and of locked user names."""
 
     template_name = "accounts/list.html"
 
@@ -132,7 +132,7 @@ class UserList(ForManagers, TemplatePage):
         chosen = UserFilter(ordered, queryset=_users(), request=self.request)
         return {
             "filter": chosen,
-            # The list is short: counting it first would only add a query.
+            # The list is short, so counting it first would only add a query.
             "page": one_page(self.request, list(chosen.qs)),
             "roles": list(Role),
             "active_states": (("true", "active"), ("false", "inactive")),
@@ -143,27 +143,27 @@ class UserList(ForManagers, TemplatePage):
 
 @secret
 class UserCreate(ForManagers, CreatePage):
-    """Create a user or a service account."""
+    """Page to create a user or a service account."""
 
     form_class, template_name = NewUserForm, "accounts/new.html"
     page, page_by, message = "user_page", "username", "{row.username} is there."
 
     def context(self) -> dict[str, Any]:
-        return {"names": _names()}
+        return {"names": _possible_owners()}
 
     def save(self, form: NewUserForm) -> User:
-        given, roles = form.cleaned_data, form.chosen()
-        if not given["owner"]:
-            return services.create_user(name=given["name"], roles=roles, password=given["password"] or None)
-        owner = User.objects.filter(username=given["owner"]).first()
+        fields, roles = form.cleaned_data, form.chosen()
+        if not fields["owner"]:
+            return services.create_user(name=fields["name"], roles=roles, password=fields["password"] or None)
+        owner = User.objects.filter(username=fields["owner"]).first()
         if owner is None:
             raise MetadataError("unknown_user", "there is no user with this name", "owner")
-        return services.create_service_account(name=given["name"], owner=owner, roles=roles)
+        return services.create_service_account(name=fields["name"], owner=owner, roles=roles)
 
 
 @secret
 class UserPage(ForManagers, RowPage, FormsPage):
-    """One user: roles everywhere and for one place, tokens, sign-in."""
+    """Page of a user: roles, grants, tokens and sign-in."""
 
     name, template_name = "shown_user", "accounts/user.html"
     actions = {
@@ -188,7 +188,7 @@ class UserPage(ForManagers, RowPage, FormsPage):
             "accounts": _accounts_of(user),
             "identities": user.identities.all(),
             "tokens": _tokens(user),
-            # Fetched with the user.
+            # Prefetched with the user.
             "grants": user.role_grants.all(),
             "locks": locks(user.get_username()),
             "now": timezone.now(),
@@ -244,7 +244,7 @@ class UserPage(ForManagers, RowPage, FormsPage):
 
 
 def _named_token(request: HttpRequest, tokens: QuerySet[PersonalToken]) -> PersonalToken:
-    """Return the token that the form names by the beginning of its digest; 404 unless it is one of these."""
+    """Return the token whose digest begins with the text in the form; 404 unless it is one of ``tokens``."""
     digest = request.POST.get("token", "")
     if len(digest) != DIGEST_SHOWN or not digest.isalnum():
         raise Http404
@@ -263,7 +263,7 @@ def _users() -> QuerySet[User]:
     return User.objects.select_related("service_account__owner").prefetch_related("groups", "role_grants")
 
 
-def _names() -> list[str]:
-    """Return the users who can be accountable for a service account."""
+def _possible_owners() -> list[str]:
+    """Return the names of the users who can own a service account."""
     users = User.objects.filter(is_active=True, service_account=None).order_by("username")
     return list(users.values_list("username", flat=True))

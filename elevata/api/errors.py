@@ -14,7 +14,7 @@ from elevata.web import middleware
 
 
 def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | None:
-    """DRF's exception handler: every error as problem+json; None leaves an accident to Django's 500."""
+    """Return an error as problem+json, as DRF's exception handler; None for an unexpected error, a 500 of Django."""
     if isinstance(raised, Http404):
         raised = exceptions.NotFound()
     elif isinstance(raised, PermissionDenied):
@@ -39,7 +39,7 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
         errors=_field_errors(raised),
     )
     body |= getattr(raised, "more", {})
-    # No renderer has a say: the description's, for one, would write YAML.
+    # The view's renderer is not used: that of the API description writes YAML.
     return JsonResponse(body, status=raised.status_code, headers=_headers(raised), content_type=middleware.CONTENT_TYPE)
 
 
@@ -58,46 +58,46 @@ class _TooBig(exceptions.APIException):
         super().__init__(f"The fields of a form take at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes.")
 
 
-def _title(raised: exceptions.APIException) -> str:
-    if isinstance(raised, _Unavailable):
+def _title(error: exceptions.APIException) -> str:
+    if isinstance(error, _Unavailable):
         return "Control database unavailable"
-    if isinstance(raised, exceptions.ValidationError):
+    if isinstance(error, exceptions.ValidationError):
         return "Invalid request"
-    return str(raised.default_detail).rstrip(".")
+    return str(error.default_detail).rstrip(".")
 
 
-def _detail(raised: exceptions.APIException) -> str:
-    if isinstance(raised.detail, dict):
-        return f"Not valid: {', '.join(raised.detail)}."
-    if isinstance(raised.detail, list):
-        return " ".join(str(message) for message in raised.detail)
-    return str(raised.detail)
+def _detail(error: exceptions.APIException) -> str:
+    if isinstance(error.detail, dict):
+        return f"Not valid: {', '.join(error.detail)}."
+    if isinstance(error.detail, list):
+        return " ".join(str(message) for message in error.detail)
+    return str(error.detail)
 
 
-def _code(raised: exceptions.APIException) -> str:
-    codes = raised.get_codes()
-    return codes if isinstance(codes, str) else raised.default_code
+def _code(error: exceptions.APIException) -> str:
+    codes = error.get_codes()
+    return codes if isinstance(codes, str) else error.default_code
 
 
-def _field_errors(raised: exceptions.APIException) -> dict | None:
-    fields = getattr(raised, "fields", None)
-    return raised.detail if isinstance(raised.detail, dict) else fields
+def _field_errors(error: exceptions.APIException) -> dict | None:
+    fields = getattr(error, "fields", None)
+    return error.detail if isinstance(error.detail, dict) else fields
 
 
-def _headers(raised: exceptions.APIException) -> dict[str, str]:
+def _headers(error: exceptions.APIException) -> dict[str, str]:
     headers = {}
-    if getattr(raised, "etag", None):
-        headers["ETag"] = raised.etag
-    if getattr(raised, "auth_header", None):
-        headers["WWW-Authenticate"] = raised.auth_header
-    wait = getattr(raised, "wait", None) or (5 if isinstance(raised, _Unavailable) else None)
+    if getattr(error, "etag", None):
+        headers["ETag"] = error.etag
+    if getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = error.auth_header
+    wait = getattr(error, "wait", None) or (5 if isinstance(error, _Unavailable) else None)
     if wait:
         headers["Retry-After"] = str(int(wait))
     return headers
 
 
-# Codes after which the same request may succeed soon.
-_AGAIN = frozenset({"READ_UNFINISHED", "TOO_MANY_READS", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"})
+# Codes of errors after which the same request may soon succeed.
+_RETRYABLE = frozenset({"READ_UNFINISHED", "TOO_MANY_READS", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"})
 
 
 class _Refused(exceptions.APIException):
@@ -109,4 +109,4 @@ class _Refused(exceptions.APIException):
         super().__init__(error.one_line(), code=error.code)
         self.status_code = error.status
         self.fields = {error.field: [error.message]} if error.field else None
-        self.wait = 2 if error.code in _AGAIN else 0
+        self.wait = 2 if error.code in _RETRYABLE else 0

@@ -1,13 +1,13 @@
-"""Requests that were sent with an Idempotency-Key, and how they were answered."""
+"""Requests with an Idempotency-Key and their responses."""
 
 from django.conf import settings
 from django.db import models
 
 
 class StoredResponse(models.Model):
-    """A user's request with an idempotency key. Without a status it is still being processed.
+    """Request of a user with an idempotency key, and its response; it has no status while it is processed.
 
-    ``digest`` is of method, address and body: the key stands for this request and no other.
+    ``digest`` is of method, address and body, because a key is valid for one request only.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

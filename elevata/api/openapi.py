@@ -45,13 +45,17 @@ class ProblemSerializer(serializers.Serializer):
 
 
 class DescribedSchema(AutoSchema):
-    """An operation with its headers, its sparse fields and its problems."""
+    """Schema of an operation, with its headers, sparse fields and problem responses."""
 
     def get_request_serializer(self) -> Any:
-        """Return the serializer of the input with which a view set creates or changes a row."""
+        """Return the serializer of the body with which a view set creates or changes a row."""
         kinds = {"create": "create_serializer", "partial_update": "change_serializer"}
-        named = kinds.get(getattr(self.view, "action", ""))
-        return getattr(self.view, named) if named and hasattr(self.view, named) else super().get_request_serializer()
+        attribute = kinds.get(getattr(self.view, "action", ""))
+        return (
+            getattr(self.view, attribute)
+            if attribute and hasattr(self.view, attribute)
+            else super().get_request_serializer()
+        )
 
     def get_summary(self) -> str | None:
         """Return the first sentence of the description, for lists of operations."""
@@ -59,52 +63,54 @@ class DescribedSchema(AutoSchema):
         return super().get_summary() or first.rstrip(".") or None
 
     def _insert_min_max(self, field: Any, content: dict[str, Any]) -> None:
-        """Limit whole numbers to a range that every database can store.
+        """Limit whole numbers to the range that every database can store.
 
-        Databases keep more or less of one kind of column, SQLite 64 bits of each; promised is what all keep.
+        The range of a column depends on the database; SQLite stores 64 bits in each.
         """
         super()._insert_min_max(field, content)
         kind = _kind_of_column(field)
         if kind in BaseDatabaseOperations.integer_field_ranges:
-            here = connection.ops.integer_field_range(kind)
-            everywhere = BaseDatabaseOperations.integer_field_ranges[kind]
-            for bound, kept, promised in zip(("minimum", "maximum"), here, everywhere, strict=True):
-                if content.get(bound) == kept:
-                    content[bound] = promised
+            own_range = connection.ops.integer_field_range(kind)
+            common_range = BaseDatabaseOperations.integer_field_ranges[kind]
+            for bound, own_bound, common_bound in zip(("minimum", "maximum"), own_range, common_range, strict=True):
+                if content.get(bound) == own_bound:
+                    content[bound] = common_bound
 
     def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
         operation = super().get_operation(*args, **kwargs)
         if operation is None:
             return None
-        given = operation.setdefault("parameters", [])
-        for parameter in given:
+        parameters = operation.setdefault("parameters", [])
+        for parameter in parameters:
             _settle_query(parameter)
-        known = {one["name"] for one in given}
-        given += [one for one in self._taken() if one["name"] not in known]
-        if not given:
+        known = {item["name"] for item in parameters}
+        parameters += [item for item in self._common_parameters() if item["name"] not in known]
+        if not parameters:
             del operation["parameters"]
-        self._answered(operation["responses"])
+        self._add_common_responses(operation["responses"])
         return operation
 
-    def _taken(self) -> list[dict[str, Any]]:
-        """Return the headers and parameters that the kernel reads for this operation."""
-        taken = []
+    def _common_parameters(self) -> list[dict[str, Any]]:
+        """Return the headers and parameters that the base classes read for this operation."""
+        parameters = []
         if self.method == "POST" and isinstance(self.view, Idempotent):
-            said = "A repeated request with the same body returns the same response and is not executed again."
-            taken.append(_header(HEADER, said, {"minLength": 1, "maxLength": KEY_LENGTH}))
+            description = "A repeated request with the same body returns the same response and is not executed again."
+            parameters.append(_header(HEADER, description, {"minLength": 1, "maxLength": KEY_LENGTH}))
         if self._is_compared():
             exact = self.view.action in self.view.must_see
             required = exact or self.view.action in self.view.must_match
-            taken.append(_header("If-Match", _IF_MATCH + (_NO_STAR if exact else ""), required=required))
+            parameters.append(_header("If-Match", _IF_MATCH + (_NO_STAR if exact else ""), required=required))
         if self._has_tag():
-            taken.append(_header("If-None-Match", "`304` if the answer still has this ETag."))
+            parameters.append(_header("If-None-Match", "`304` if the answer still has this ETag."))
         if self.method == "GET" and isinstance(self.view, SparseFields) and self.view.action in ("list", "retrieve"):
-            said = "Only these fields, by name, with commas between."
-            taken.append({"name": PARAMETER, "in": "query", "description": said, "schema": _TEXT | {"minLength": 1}})
-        return taken
+            description = "Only these fields, by name, with commas between."
+            parameters.append(
+                {"name": PARAMETER, "in": "query", "description": description, "schema": _TEXT | {"minLength": 1}}
+            )
+        return parameters
 
     def _is_compared(self) -> bool:
-        """Return whether the operation reads If-Match."""
+        """Return True if the operation reads If-Match."""
         view = self.view
         from elevata.api.resources import Resource  # whose decorators need this module first
 
@@ -115,7 +121,7 @@ class DescribedSchema(AutoSchema):
 
         return getattr(self.view, "action", None) == "retrieve" and isinstance(self.view, ReadOnly) and self.view.tagged
 
-    def _answered(self, responses: dict[str, Any]) -> None:
+    def _add_common_responses(self, responses: dict[str, Any]) -> None:
         """Return the responses that every operation may give."""
         tag = {"ETag": {"schema": _TEXT, "description": "Version of the resource."}}
         if self._has_tag():

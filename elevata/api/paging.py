@@ -1,8 +1,8 @@
 """Pages of lists in the API: by number (``?page=2``), or by key (``?cursor=``).
 
-Pages by key are stable under concurrent writes: a page begins after the last row of the page before, by its place
-in the list's order with the primary key at the end. No row is skipped or repeated when rows are inserted or deleted,
-and each page costs the same. Orders are those of the list's FilterSet.
+Pages by key are stable under concurrent writes: a page begins after the last row of the previous one, in the list's
+order with the primary key at the end. No row is skipped or repeated when rows are inserted or deleted, and every page
+costs the same. The orders are those of the list's FilterSet.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _signer = Signer(salt="elevata.cursor")
 
 @dataclass(frozen=True)
 class _Part:
-    """One field of an order. NULL is sorted last, ascending and descending."""
+    """Field of an order. NULL is last, ascending and descending."""
 
     name: str
     descending: bool
     field: Field
 
     def ordering(self) -> OrderBy:
-        place = F(self.name)
-        return place.desc(nulls_last=True) if self.descending else place.asc(nulls_last=True)
+        column = F(self.name)
+        return column.desc(nulls_last=True) if self.descending else column.asc(nulls_last=True)
 
     def equal(self, value: Any) -> Q:
         return Q(**{f"{self.name}__isnull": True}) if value is None else Q(**{self.name: value})
@@ -48,30 +48,34 @@ class _Part:
         """Return the condition for rows after a value; None if there are none."""
         if value is None:
             return None
-        beyond = Q(**{f"{self.name}__{'lt' if self.descending else 'gt'}": value})
-        return beyond | Q(**{f"{self.name}__isnull": True}) if self.field.null else beyond
+        condition = Q(**{f"{self.name}__{'lt' if self.descending else 'gt'}": value})
+        return condition | Q(**{f"{self.name}__isnull": True}) if self.field.null else condition
 
     def of(self, row: Any) -> Any:
         for step in self.name.split(LOOKUP_SEP):
             row = getattr(row, step, None)
-        # Ordering by a related row means ordering by its key.
+        # Related rows are ordered by their key.
         return row.pk if isinstance(row, Model) else row
 
 
 class Paging(PageNumberPagination):
-    """``?page=&page_size=`` with a count, or ``?cursor=&page_size=`` (empty to begin); at most 500 rows."""
+    """Pagination by ``?page=&page_size=`` with a count, or by ``?cursor=&page_size=``; at most 500 rows."""
 
     page_size_query_param = "page_size"
     max_page_size = 500
     _by_key = False
 
     def get_page_size(self, request: Request) -> int:
-        """Return the page size, at most the maximum. Raise ValidationError for anything but a positive number."""
-        given = request.query_params.get(self.page_size_query_param)
-        return self.page_size if given is None else min(_whole(self.page_size_query_param, given), self.max_page_size)
+        """Return the page size, at most the maximum. Raise ValidationError unless it is a positive number."""
+        text = request.query_params.get(self.page_size_query_param)
+        return (
+            self.page_size
+            if text is None
+            else min(_positive_number(self.page_size_query_param, text), self.max_page_size)
+        )
 
     def get_page_number(self, request: Request, paginator: Any) -> int:
-        return _whole(self.page_query_param, request.query_params.get(self.page_query_param, "1"))
+        return _positive_number(self.page_query_param, request.query_params.get(self.page_query_param, "1"))
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list | None:
         if CURSOR not in request.query_params or not isinstance(queryset, QuerySet):
@@ -83,18 +87,18 @@ class Paging(PageNumberPagination):
         size = self.get_page_size(request)
         parts = _order_of(queryset)
         rows = queryset.order_by(*(part.ordering() for part in parts))
-        given = request.query_params[CURSOR]
-        if given:
-            rows = rows.filter(_beyond(parts, _read(given, parts)))
-        shown = list(rows[: size + 1])
-        self._next = _write(parts, shown[size - 1]) if len(shown) > size else None
-        return shown[:size]
+        cursor = request.query_params[CURSOR]
+        if cursor:
+            rows = rows.filter(_rows_after(parts, _parse_cursor(cursor, parts)))
+        page_rows = list(rows[: size + 1])
+        self._next = _cursor_after(parts, page_rows[size - 1]) if len(page_rows) > size else None
+        return page_rows[:size]
 
     def _page_by_keys(self, queryset: Any, request: Request, view: Any) -> None:
-        """Select far pages and search results by key; a first page is faster without."""
+        """Query later pages and search results by their keys; a first page is faster without."""
         searched = bool(request.query_params.get("q"))
-        far = request.query_params.get(self.page_query_param, "1") != "1"
-        if isinstance(queryset, QuerySet) and (searched or far):
+        is_later_page = request.query_params.get(self.page_query_param, "1") != "1"
+        if isinstance(queryset, QuerySet) and (searched or is_later_page):
             self.django_paginator_class = partial(KeyedPages, every=view.get_queryset(), once=searched)
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -120,16 +124,16 @@ class Paging(PageNumberPagination):
         ]
 
     def get_paginated_response_schema(self, schema: dict) -> dict:
-        described = super().get_paginated_response_schema(schema)
-        described["required"] = ["results", "next"]
-        return described
+        described_schema = super().get_paginated_response_schema(schema)
+        described_schema["required"] = ["results", "next"]
+        return described_schema
 
 
-def _whole(name: str, given: str) -> int:
-    """Return a positive number. Raise ValidationError for anything else."""
-    if not (given.isascii() and given.isdigit() and int(given[:20])):
+def _positive_number(name: str, text: str) -> int:
+    """Return a positive number. Raise ValidationError for any other text."""
+    if not (text.isascii() and text.isdigit() and int(text[:20])):
         raise ValidationError({name: ["Must be a whole number of at least 1."]})
-    return int(given[:20])
+    return int(text[:20])
 
 
 def _order_of(queryset: QuerySet) -> list[_Part]:
@@ -155,39 +159,39 @@ def _field(queryset: QuerySet, name: str) -> Field:
     return field
 
 
-def _beyond(parts: list[_Part], values: list[Any]) -> Q:
+def _rows_after(parts: list[_Part], values: list[Any]) -> Q:
     """Return the condition for rows after these values in the order."""
-    beyond, equal = Q(pk__in=[]), Q()
+    condition, equal = Q(pk__in=[]), Q()
     for part, value in zip(parts, values, strict=True):
         after = part.after(value)
         if after is not None:
-            beyond |= equal & after
+            condition |= equal & after
         equal &= part.equal(value)
-    return beyond
+    return condition
 
 
-def _write(parts: list[_Part], row: Any) -> str:
-    place = {"order": [_text(part) for part in parts], "at": [part.of(row) for part in parts]}
+def _cursor_after(parts: list[_Part], row: Any) -> str:
+    place = {"order": [_order_text(part) for part in parts], "at": [part.of(row) for part in parts]}
     return _signer.sign_object(json.loads(json.dumps(place, cls=_Exact)), compress=True)
 
 
-def _read(text: str, parts: list[_Part]) -> list[Any]:
+def _parse_cursor(text: str, parts: list[_Part]) -> list[Any]:
     wrong = ValidationError({CURSOR: ["Is not one of this list in this order: begin again with an empty one."]})
     try:
         place = _signer.unsign_object(text)
-        if place["order"] != [_text(part) for part in parts]:
+        if place["order"] != [_order_text(part) for part in parts]:
             raise wrong
         return [part.field.to_python(value) for part, value in zip(parts, place["at"], strict=True)]
     except (BadSignature, FieldError, KeyError, TypeError, ValueError):
         raise wrong from None
 
 
-def _text(part: _Part) -> str:
+def _order_text(part: _Part) -> str:
     return f"-{part.name}" if part.descending else part.name
 
 
 class _Exact(DjangoJSONEncoder):
-    """Encoder that keeps microseconds; Django's truncates times to milliseconds."""
+    """Encoder of times with microseconds; Django's truncates them to milliseconds."""
 
     def default(self, value: Any) -> Any:
         return value.isoformat() if hasattr(value, "isoformat") else super().default(value)

@@ -13,9 +13,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class StrictJson(JSONParser):
-    """JSON of one meaning whose texts can be stored everywhere.
+    """Parser of strict JSON, whose texts every database can store.
 
-    No name is given twice, no number is NaN or infinite, no text holds NUL or half of a surrogate pair.
+    It refuses repeated names, NaN and infinity, and texts with NUL or half of a surrogate pair.
     """
 
     def parse(self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None) -> Any:
@@ -30,7 +30,7 @@ class StrictJson(JSONParser):
 
 
 def is_storable(text: str) -> bool:
-    """Return whether every supported database can store the text."""
+    """Return True if every supported database can store the text."""
     return not _UNSTORABLE.search(text)
 
 

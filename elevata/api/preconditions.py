@@ -1,8 +1,7 @@
 """ETags and idempotency keys of requests.
 
-An ETag is ``"VERSION.DIGEST"``. The version is the row's own and is what ``If-Match`` is compared by: it
-moves when the row changes, not when its neighbours do. The digest is of the whole answer, for
-``If-None-Match``.
+An ETag is ``"VERSION.DIGEST"``. The version is the row's own, for ``If-Match``: it changes with the row, not with
+related rows. The digest is of the whole response, for ``If-None-Match``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TAG = re.compile(r'\s*(?:W/)?"([\x21\x23-\x7e]*)"\s*(?:,|$)')
 
 
 class PreconditionFailed(APIException):
-    """412: the row changed since the caller read it; ``etag`` is the current one."""
+    """Error 412: the row changed since the client read it; ``etag`` is the current one."""
 
     status_code = 412
     default_detail = "Precondition failed"
@@ -40,14 +39,14 @@ class PreconditionFailed(APIException):
 
 
 class PreconditionRequired(APIException):
-    """428: the request needs If-Match."""
+    """Error 428: the request needs If-Match."""
 
     status_code = 428
     default_detail = "Precondition required"
     default_code = "if_match_required"
 
-    def __init__(self, said: str = "Send If-Match with the ETag of the version you read.") -> None:
-        super().__init__(said, code=self.default_code)
+    def __init__(self, message: str = "Send If-Match with the ETag of the version you read.") -> None:
+        super().__init__(message, code=self.default_code)
 
 
 def etag(version: object, shown: Any) -> str:
@@ -57,18 +56,18 @@ def etag(version: object, shown: Any) -> str:
 
 
 def tags(header: str) -> list[str] | None:
-    """Return the tags of an If-Match or If-None-Match header; None for ``*``, any existing row."""
+    """Return the tags of an If-Match or If-None-Match header; None for ``*``, which matches any row."""
     if header.strip() == "*":
         return None
-    found, at = [], 0
+    values, at = [], 0
     while match := _TAG.match(header, at):
-        found.append(match[1])
+        values.append(match[1])
         at = match.end()
-    return found
+    return values
 
 
 def check_match(request: Request, version: object, *, required: bool = False) -> None:
-    """Raise 412 if the request names another version, 428 if it names none and must."""
+    """Raise 412 if If-Match names another version, and 428 if it is missing and ``required``."""
     header = request.headers.get("If-Match")
     if header is None:
         if required:
@@ -80,9 +79,9 @@ def check_match(request: Request, version: object, *, required: bool = False) ->
 
 
 def must_name(request: Request, version: object | None) -> None:
-    """Raise 428 without If-Match and for ``*``, 412 for another version: the request is about one state only.
+    """Raise 428 without If-Match and for ``*``, because the request is for one version, and 412 for another version.
 
-    ``version`` None: there is nothing yet that could have been seen, which is for others to say.
+    With the version None there is nothing to compare; the service then refuses the request.
     """
     header = request.headers.get("If-Match")
     if header is None:
@@ -100,7 +99,7 @@ def _compare(seen: list[str], version: object) -> None:
 
 
 def is_known(request: Request, tag: str) -> bool:
-    """Return whether the caller has this version already (If-None-Match)."""
+    """Return True if the client has this version already (If-None-Match)."""
     header = request.headers.get("If-None-Match")
     if header is None:
         return False
@@ -108,10 +107,9 @@ def is_known(request: Request, tag: str) -> bool:
     return known is None or tag.strip('"') in known
 
 
-# ``Idempotency-Key``: a repeated POST is executed once and gets the same response.
-#
-# The work and its response are stored in one transaction, so a crash leaves both or neither. Refusals (4xx) are
-# stored, too; a request that failed with 5xx stored nothing and can be repeated.
+# A repeated POST with the same ``Idempotency-Key`` is executed once and gets the same response. The work and its
+# response are stored in one transaction, so that a crash leaves both or neither. Refusals (4xx) are stored, too; after
+# a 5xx nothing is stored, and the request can be repeated.
 
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
@@ -140,7 +138,7 @@ class InFlight(APIException):
 
 
 class Idempotent:
-    """For views: a POST with an ``Idempotency-Key`` is executed once per user."""
+    """Mixin of views that executes a POST with an ``Idempotency-Key`` once for each user."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -149,82 +147,82 @@ class Idempotent:
             return
         if not (0 < len(key) <= KEY_LENGTH and key.isascii() and key.isprintable()):
             raise ValidationError({HEADER: [f"Must be 1 to {KEY_LENGTH} printable ASCII characters."]})
-        # The dispatcher looks up the handler afterwards, and gets this one for the request.
+        # The dispatcher looks the handler up after this method, so it finds this one.
         self.post = self._once(self.post, key)
 
     def _once(self, handler: Callable[..., Any], key: str) -> Callable[..., HttpResponse]:
         def handle(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
             digest = self.digest_of(request)
-            kept, is_ours = claim_response(user=request.user, key=key, digest=digest)
+            stored, is_ours = claim_response(user=request.user, key=key, digest=digest)
             if not is_ours:
-                return _answered_before(kept, digest)
+                return _replay(stored, digest)
             try:
-                return self._do(handler, kept, request, *args, **kwargs)
+                return self._execute(handler, stored, request, *args, **kwargs)
             except BaseException:
-                release_claim(kept)
+                release_claim(stored)
                 raise
 
         return handle
 
     def prepare(self) -> None:
-        """Do slow work that writes nothing, before the transaction takes its write lock."""
-        self.request.data  # noqa: B018  parsed here and kept
+        """Do slow work without writes before the transaction takes the write lock."""
+        self.request.data  # noqa: B018  parses and caches the body
 
     def digest_of(self, request: Request) -> str:
         """Return the digest that identifies a request."""
         return _digest(request)
 
-    def _do(
-        self, handler: Callable[..., Any], kept: StoredResponse, request: Request, *args: Any, **kwargs: Any
+    def _execute(
+        self, handler: Callable[..., Any], stored: StoredResponse, request: Request, *args: Any, **kwargs: Any
     ) -> Any:
         try:
             self.prepare()
             with transaction.atomic():
-                answer = self._rendered(request, handler(request, *args, **kwargs), *args, **kwargs)
-                _keep(kept, answer)
-        except Exception as refused:
-            answer = self._rendered(request, self.handle_exception(refused), *args, **kwargs)
-            if answer.status_code < 500:
-                _keep(kept, answer)
+                response = self._render(request, handler(request, *args, **kwargs), *args, **kwargs)
+                _store(stored, response)
+        except Exception as error:
+            response = self._render(request, self.handle_exception(error), *args, **kwargs)
+            if response.status_code < 500:
+                _store(stored, response)
             else:
-                release_claim(kept)
-        return answer
+                release_claim(stored)
+        return response
 
-    def _rendered(self, request: Request, answer: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
-        answer = self.finalize_response(request, answer, *args, **kwargs)
-        return answer.render() if hasattr(answer, "render") and not answer.is_rendered else answer
+    def _render(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = self.finalize_response(request, response, *args, **kwargs)
+        return response.render() if hasattr(response, "render") and not response.is_rendered else response
 
 
 def _digest(request: Request) -> str:
-    said = f"{request.method} {request.get_full_path()}\n{request.content_type}\n".encode()
-    return hashlib.sha256(said + _body(request)).hexdigest()
+    head = f"{request.method} {request.get_full_path()}\n{request.content_type}\n".encode()
+    return hashlib.sha256(head + _body(request)).hexdigest()
 
 
 def _body(request: Request) -> bytes:
-    """Return the request's body, kept for its parser.
+    """Return the request's body, and cache it for the parser.
 
-    Django's ``body`` has one limit for all requests; how long this one may be, its resource has judged.
+    Django's ``body`` has one limit for all requests; the limit of this one was checked by its resource.
     """
-    sent = request._request
-    if not hasattr(sent, "_body"):
-        sent._body = sent.read()
-    return sent._body
+    django_request = request._request
+    if not hasattr(django_request, "_body"):
+        django_request._body = django_request.read()
+    return django_request._body
 
 
-def _keep(kept: StoredResponse, answer: HttpResponse) -> None:
+def _store(stored: StoredResponse, response: HttpResponse) -> None:
     store_response(
-        kept,
-        status=answer.status_code,
-        content_type=answer.headers.get("Content-Type", ""),
-        headers={name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers},
-        body=answer.content.decode(),
+        stored,
+        status=response.status_code,
+        content_type=response.headers.get("Content-Type", ""),
+        headers={name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers},
+        body=response.content.decode(),
     )
 
 
-def _answered_before(kept: StoredResponse, digest: str) -> HttpResponse:
-    if kept.digest != digest:
+def _replay(stored: StoredResponse, digest: str) -> HttpResponse:
+    if stored.digest != digest:
         raise KeyUsedOtherwise
-    if kept.status is None:
+    if stored.status is None:
         raise InFlight
-    headers = {**kept.headers, REPLAYED: "true"}
-    return HttpResponse(kept.body, status=kept.status, content_type=kept.content_type, headers=headers)
+    headers = {**stored.headers, REPLAYED: "true"}
+    return HttpResponse(stored.body, status=stored.status, content_type=stored.content_type, headers=headers)

@@ -1,10 +1,10 @@
-"""Progress and logs of long work, as Server-Sent Events or pages.
+"""Progress and logs of jobs, as Server-Sent Events or pages.
 
-A stream sends the lines of a log as they come (``log``, whose id is the line's, so that ``Last-Event-ID``
-continues after it), the state of the work whenever that changes (``status``), and its end (``end``), which is
-the last event. It takes a thread of the web server, so the number of streams is limited, altogether and for
-each user, and so is their duration: a client whose stream ends without ``end`` connects again, as browsers do by
-themselves. A client that does not read loses the connection.
+A stream sends an event for each new line of a log (``log``; its id is the line's, so that ``Last-Event-ID`` continues
+after it), for each change of the job's state (``status``), and last of all for its end (``end``). Each stream needs a
+thread of the web server, so the number of streams is limited, in total and for each user, and so is their duration. If
+a stream ends without ``end``, the client connects again; browsers do so by themselves. A client that does not read is
+disconnected.
 """
 
 import json
@@ -31,7 +31,7 @@ LINES_AT_ONCE = 200
 
 
 class TooManyStreams(ProductError):
-    """Error raised when a user, or the process, follows as many streams as it may."""
+    """Error of a stream beyond the limit of the user or the process."""
 
     code = "TOO_MANY_STREAMS"
 
@@ -44,8 +44,8 @@ class TooManyStreams(ProductError):
 class Patience:
     """Times of a stream, in seconds.
 
-    ``look`` is between checks of the work, ``silence`` between signs of life, ``whole`` until the stream ends,
-    ``retry`` until a client connects again, ``hear`` how long it may take to read what is sent at once.
+    ``look`` is the interval of checks of the job, ``silence`` the longest time without sending, ``whole`` the longest
+    duration of the stream, ``retry`` the wait of a client before it connects again, and ``hear`` the timeout of a send.
     ``now`` and ``wait`` are the clock.
     """
 
@@ -60,32 +60,32 @@ class Patience:
 
 @dataclass(frozen=True)
 class Work:
-    """Work under way: its state and whether it is finished; the log's lines after the one with an id."""
+    """Job in progress: functions for its state (and True if finished), and for the log lines after an id."""
 
     standing: Callable[[], tuple[dict[str, Any], bool]]
     lines: Callable[[int], list[dict[str, Any]]]
 
 
 def told(work: Work, after: int = 0, patience: Patience | None = None) -> Iterator[str]:
-    """Yield the stream's text, event by event, until the work or the stream's time is over."""
+    """Yield the stream's events as text, until the job or the stream's time ends."""
     clock = patience or Patience()
     started = last = clock.now()
-    shown: dict[str, Any] | None = None
+    last_state: dict[str, Any] | None = None
     yield f"retry: {int(clock.retry * 1000)}\n\n"
     while True:
         # The state is read before the lines, so that all lines logged before the end are sent before it.
-        standing, finished = work.standing()
+        state, finished = work.standing()
         lines = work.lines(after)
         for line in lines:
-            # A client that reads every line slowly has no more time than others.
+            # A client that reads slowly has no more time than others.
             if clock.now() - started >= clock.whole:
                 return
             after = int(line["id"])
             yield _event("log", line, after)
-        changed, silent = standing != shown, clock.now() - last >= clock.silence
+        changed, silent = state != last_state, clock.now() - last >= clock.silence
         if changed:
-            shown = standing
-            yield _event("status", standing)
+            last_state = state
+            yield _event("status", state)
         elif silent and not lines:
             yield ": still at work\n\n"
         if changed or silent or lines:
@@ -93,7 +93,7 @@ def told(work: Work, after: int = 0, patience: Patience | None = None) -> Iterat
         if len(lines) >= LINES_AT_ONCE:
             continue
         if finished:
-            yield _event("end", standing)
+            yield _event("end", state)
             return
         if clock.now() - started >= clock.whole:
             return
@@ -101,13 +101,13 @@ def told(work: Work, after: int = 0, patience: Patience | None = None) -> Iterat
 
 
 def _event(name: str, values: dict[str, Any], number: int | None = None) -> str:
-    known = f"id: {number}\n" if number is not None else ""
-    return f"{known}event: {name}\ndata: {json.dumps(values, cls=JSONEncoder, ensure_ascii=False)}\n\n"
+    id_line = f"id: {number}\n" if number is not None else ""
+    return f"{id_line}event: {name}\ndata: {json.dumps(values, cls=JSONEncoder, ensure_ascii=False)}\n\n"
 
 
 @dataclass
 class Places:
-    """Open streams of this process, limited altogether and for each user (``each`` None: by the total alone).
+    """Open streams of this process: at most ``most`` in total, and ``each`` for each user (None: no limit).
 
     A place that is not given back becomes free after ``seconds``.
     """
@@ -119,10 +119,10 @@ class Places:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, user: Hashable = None) -> object:
-        """Take and return a place for this user. Raise TooManyStreams if there is none."""
+        """Take and return a place for this user. Raise TooManyStreams if none is free."""
         now = time.monotonic()
         with self._lock:
-            self._taken = {place: held for place, held in self._taken.items() if held[0] > now}
+            self._taken = {place: entry for place, entry in self._taken.items() if entry[0] > now}
             count = sum(1 for _, holder in self._taken.values() if holder == user)
             if self.each is not None and count >= self.each:
                 raise TooManyStreams("you have too many open streams")
@@ -138,7 +138,7 @@ class Places:
 
 
 class _Stream:
-    """Iterator of text that gives its place back at its end, or when the client disconnects."""
+    """Iterator of text that gives its place back when it is closed: at its end, or when the client disconnects."""
 
     def __init__(self, text: Iterator[str], leave: Callable[[], None]) -> None:
         self._text, self._leave = text, leave
@@ -154,37 +154,37 @@ class _Stream:
 
 
 _PATIENCE = Patience()
-# Longer than a stream may last, since a slow client delays its end.
+# Places stay taken for longer than a stream may last, because a slow client delays its end.
 PLACES = Places(settings.API_STREAMS, _PATIENCE.whole * 2, settings.API_STREAMS_EACH)
 
 
 def is_wanted(request: Request) -> bool:
-    """Return whether the client asks for events rather than for a page of the log."""
+    """Return True if the client requests events instead of a page of the log."""
     return request._request.get_preferred_type(("application/json", EVENT_STREAM)) == EVENT_STREAM
 
 
 def stream(request: Request, work: Work) -> StreamingHttpResponse:
-    """Return the work as a stream of events, after ``Last-Event-ID`` or ``?after=``."""
+    """Return the stream of a job's events, from the line after ``Last-Event-ID`` or ``?after=``."""
     after = line_after(request)
-    place = PLACES.take(_who_listens(request))
-    _limit_sending(request)
+    place = PLACES.take(_stream_user(request))
+    _set_send_timeout(request)
     text = _Stream(told(work, after, _PATIENCE), lambda: PLACES.give_back(place))
-    sent = StreamingHttpResponse(text, content_type=f"{EVENT_STREAM}; charset=utf-8")
-    sent.headers["Cache-Control"] = "no-cache"
-    # A proxy that buffers an answer would send everything at the end.
-    sent.headers["X-Accel-Buffering"] = "no"
-    return sent
+    response = StreamingHttpResponse(text, content_type=f"{EVENT_STREAM}; charset=utf-8")
+    response.headers["Cache-Control"] = "no-cache"
+    # A proxy that buffers the response would send all events at the end.
+    response.headers["X-Accel-Buffering"] = "no"
+    return response
 
 
-def _who_listens(request: Request) -> int:
-    """Return the ID of the user; of a service account, that of its owner, whose limit it shares."""
+def _stream_user(request: Request) -> int:
+    """Return the id of the user; of a service account that of its owner, because both share the limit."""
     user = request.user
     owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first()
     return int(owner or user.pk)
 
 
-def _limit_sending(request: Request) -> None:
-    """Limit the time of a send: a client that reads nothing would keep the thread that waits for it."""
+def _set_send_timeout(request: Request) -> None:
+    """Set the timeout of a send, because a client that does not read would block the thread."""
     connection = request.META.get("gunicorn.socket")
     if connection is not None:
         connection.settimeout(_PATIENCE.hear)
@@ -192,18 +192,18 @@ def _limit_sending(request: Request) -> None:
 
 def line_after(request: Request) -> int:
     """Return the id of the last line that the client has; 0 for none."""
-    for name, given in (
+    for name, text in (
         ("Last-Event-ID", request.headers.get("Last-Event-ID", "")),
         ("after", request.query_params.get("after", "")),
     ):
-        if given:
-            if not (given.isascii() and given.isdigit() and len(given) < 19):
+        if text:
+            if not (text.isascii() and text.isdigit() and len(text) < 19):
                 raise ValidationError({name: ["Must be the id of a line."]})
-            return int(given)
+            return int(text)
     return 0
 
 
-# Logs of load runs and executions, in pages or as streams of events.
+# Descriptions of the log endpoints of load runs and executions.
 
 
 _AFTER = OpenApiParameter("after", int, description="Only lines after the one with this id.")
@@ -213,7 +213,7 @@ _LAST = OpenApiParameter(
 
 
 def as_followed(lines: Any) -> Any:
-    """Describe the endpoint of a log: it comes in pages, or as a stream of events by ``Accept``."""
+    """Return the decorator that describes the endpoint of a log: pages, or a stream of events by ``Accept``."""
     return extend_schema(
         responses={
             (200, "application/json"): lines(many=True),

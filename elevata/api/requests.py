@@ -10,49 +10,53 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-# Query parameters: unknown, empty and duplicate ones are refused, never ignored.
+# Unknown, empty and duplicate query parameters are refused.
 
 
-# An empty cursor starts a list; an empty reason means none.
+# An empty cursor selects the first page; an empty reason is none.
 MAY_BE_EMPTY = frozenset({"cursor", "changelog_message"})
 
 
 def check_parameters(request: Request, known: Collection[str]) -> None:
     """Raise ValidationError for parameters that are not known, are empty, or are given more than once."""
-    given = request.query_params
-    unknown = [name for name in given if name not in known]
+    parameters = request.query_params
+    unknown = [name for name in parameters if name not in known]
     if unknown:
         names = ", ".join(sorted(known))
         message = f"There is no such parameter; known are {names}." if known else "None is taken here."
         raise ValidationError({name: [message] for name in unknown}, code="unknown_parameter")
-    wrong = {name: "Is given more than once." for name in given if len(given.getlist(name)) > 1}
-    wrong |= {name: "Is empty: leave it out." for name in given if not given[name].strip() and name not in MAY_BE_EMPTY}
+    wrong = {name: "Is given more than once." for name in parameters if len(parameters.getlist(name)) > 1}
+    wrong |= {
+        name: "Is empty: leave it out."
+        for name in parameters
+        if not parameters[name].strip() and name not in MAY_BE_EMPTY
+    }
     if wrong:
         raise ValidationError({name: [message] for name, message in wrong.items()})
 
 
 class KnownValues(DjangoFilterBackend):
-    """Filters as on pages, but unknown values are refused: a program would trust the empty list.
+    """Filter backend that refuses unknown values, because a program would trust the empty list.
 
-    A FilterSet says by ``known`` how to find out whether there is what a value names.
+    ``known`` of a FilterSet maps filters to functions that return True for existing values.
     """
 
     def filter_queryset(self, request: Request, queryset: QuerySet, view: APIView) -> Any:
         filterset = self.get_filterset(request, queryset, view)
         if filterset is not None and filterset.is_valid():
-            given = filterset.form.cleaned_data
+            values = filterset.form.cleaned_data
             known = getattr(filterset, "known", {})
-            if "ordering" in given and not all(request.query_params.get("ordering", "x").split(",")):
+            if "ordering" in values and not all(request.query_params.get("ordering", "x").split(",")):
                 raise ValidationError(
                     {"ordering": ["Must be names of fields with commas between, none of them empty."]}
                 )
-            wrong = [name for name, is_there in known.items() if given.get(name) and not is_there(given[name])]
+            wrong = [name for name, is_there in known.items() if values.get(name) and not is_there(values[name])]
             if wrong:
                 raise ValidationError({name: [f"There is no such {name.replace('_', ' ')}."] for name in wrong})
         return super().filter_queryset(request, queryset, view)
 
 
-# ``?fields=a,b``: a response with only these fields.
+# ``?fields=a,b`` restricts a response to these fields.
 
 
 PARAMETER = "fields"
@@ -69,7 +73,7 @@ def wanted(request: Request) -> list[str] | None:
 
 
 class SparseFields:
-    """For view sets: restrict serializers of responses to the fields of ``?fields=``."""
+    """Mixin of view sets that restricts serializers of responses to the fields of ``?fields=``."""
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
         serializer = super().get_serializer(*args, **kwargs)
@@ -89,7 +93,7 @@ class SparseFields:
         return serializer
 
 
-# Bodies without unknown fields: a misspelt field is an error.
+# Bodies with unknown fields are refused, because a misspelt field would be ignored.
 
 
 MESSAGE_LENGTH = 1000
@@ -121,7 +125,7 @@ class StrictSerializer(serializers.Serializer):
 
 
 class ChangeSerializer(StrictSerializer):
-    """Fields of every write: its reason, for the change log."""
+    """Fields of every write: the reason for the change log."""
 
     changelog_message = serializers.CharField(
         required=False,
@@ -132,7 +136,7 @@ class ChangeSerializer(StrictSerializer):
 
 
 def both(reason: str, message: str) -> str:
-    """Join the reason of an action and the change-log message of the request."""
+    """Return the reason of an action and the change-log message of the request as one text."""
     return ": ".join(part for part in (reason.strip(), message.strip()) if part)
 
 

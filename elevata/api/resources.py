@@ -24,13 +24,12 @@ from elevata.api.requests import ChangeSerializer, NothingSerializer, RenameSeri
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import as_sentence
 
-# Permissions of the API. Every resource needs ``read_metadata``; what else an action needs, its resource says.
-#
-# A permission anywhere is enough here; the service checks it for the place of the row.
+# Every resource needs the permission ``read_metadata``; a resource declares what else its actions need. The API checks
+# that the user has a permission anywhere; services check it for the place of the row.
 
 
 class Reads(BasePermission):
-    """Users who may read metadata: those with any role, for any place."""
+    """Permission of users who may read metadata: those with any role, for any place."""
 
     message = NO_ROLE
     code = "no_role"
@@ -40,7 +39,7 @@ class Reads(BasePermission):
 
 
 class Permitted(BasePermission):
-    """Users with any of the permissions ``needs``; ``on`` is the place, if that is known beforehand."""
+    """Permission of users with any of ``needs``; ``on`` is the place, if known in advance."""
 
     needs: ClassVar[frozenset[Permission]] = frozenset()
     on: ClassVar[Callable[[], Place] | None] = None
@@ -53,7 +52,7 @@ class Permitted(BasePermission):
 
 
 class Nobody(BasePermission):
-    """Refuse everything: the permission of a resource that declares none."""
+    """Permission of nobody, for resources that declare none."""
 
     needs = None
 
@@ -69,16 +68,16 @@ def permitted_to(*permissions: Permission, on: Callable[[], Place] | None = None
 
 
 class ByAction:
-    """For view sets: ``needs`` maps actions to permission classes; ``writes`` is that of all other writing actions."""
+    """Mixin of view sets: ``needs`` maps actions to permission classes; ``writes`` is for all other writes."""
 
     needs: ClassVar[Mapping[str, type[BasePermission]]] = {}
     writes: ClassVar[type[BasePermission]] = Nobody
 
     @classmethod
     def needed(cls, action: str | None, method: str) -> type[BasePermission] | None:
-        """Return the permission that an action needs beyond being signed in; None for nothing.
+        """Return the permission that an action needs besides reading metadata; None for no other.
 
-        Without an action, the address does not support the method: the response is 405.
+        ``action`` is None if the address does not support the method: the response is then 405.
         """
         if not action:
             return None
@@ -91,14 +90,14 @@ class ByAction:
         return [*first, needed()] if needed is not None else first
 
 
-# Names in addresses; a NUL byte is refused, because PostgreSQL cannot store it.
+# Pattern of names in addresses, without NUL bytes, because PostgreSQL cannot store them.
 NAME = r"[^/\x00]+"
 REASON = OpenApiParameter("changelog_message", str, description="Reason, recorded in the change log.")
 PAGES = frozenset({"page", "page_size", "cursor"})
 
 
 class JsonOnly(BaseContentNegotiation):
-    """Respond in JSON, whatever the Accept header says; ``?format=`` is left to the filters."""
+    """Content negotiation that always selects JSON; ``?format=`` is a filter's parameter."""
 
     def select_parser(self, request: Request, parsers: list) -> Any:
         return parsers[0]
@@ -108,7 +107,7 @@ class JsonOnly(BaseContentNegotiation):
 
 
 class Resource(Idempotent, ByAction):
-    """Base of every view set: JSON of limited size, and at most one write for each idempotency key."""
+    """Base of all view sets: JSON bodies of limited size, strict parameters, and idempotency keys."""
 
     content_negotiation_class = JsonOnly
     # Actions that accept If-Match, that require it, and that require a value other than ``*``.
@@ -116,7 +115,7 @@ class Resource(Idempotent, ByAction):
     must_match: ClassVar[frozenset[str]] = frozenset()
     must_see: ClassVar[frozenset[str]] = frozenset()
 
-    # Query parameters of an action besides those of its kind; all others are refused.
+    # Further query parameters of an action; all unknown ones are refused.
     parameters: ClassVar[Mapping[str, frozenset[str]]] = {}
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -125,7 +124,7 @@ class Resource(Idempotent, ByAction):
             check_parameters(request, self.known_parameters())
 
     def known_parameters(self) -> frozenset[str]:
-        """Return the names of the query parameters that the action takes."""
+        """Return the names of the action's query parameters."""
         return self.parameters.get(self.action, frozenset())
 
     @staticmethod
@@ -134,17 +133,17 @@ class Resource(Idempotent, ByAction):
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     def given(self, serializer: type[ChangeSerializer], *, partial: bool = False) -> tuple[dict[str, Any], str]:
-        """Return the validated values of the body, and its reason."""
-        read = serializer(data=self.request.data, partial=partial)
-        read.is_valid(raise_exception=True)
-        values = dict(read.validated_data)
+        """Return the validated values of the body, and the reason in it."""
+        validated = serializer(data=self.request.data, partial=partial)
+        validated.is_valid(raise_exception=True)
+        values = dict(validated.validated_data)
         return values, values.pop("changelog_message", "")
 
 
 class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
-    """A resource that signed-in users read; a list has its own, shorter serializer.
+    """Resource that users read; ``list_serializer_class`` is the shorter serializer of the list.
 
-    The ETag of a ``tagged`` resource begins with ``version_of`` the row.
+    The ETag of a ``tagged`` resource begins with the row's ``version_of``.
     """
 
     tagged = False
@@ -174,12 +173,12 @@ class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
 
     def answer(self, row: Any, code: int = status.HTTP_200_OK) -> Response:
         """Return the response for one row, with its ETag."""
-        shown = self.get_serializer(row).data
+        content = self.get_serializer(row).data
         version = self.version_of(row)
-        return Response(shown, status=code) if version is None else self.tagged_answer(shown, version, code)
+        return Response(content, status=code) if version is None else self.tagged_answer(content, version, code)
 
     def tagged_answer(self, shown: Any, version: object, code: int = status.HTTP_200_OK) -> Response:
-        """Return a response for one version, with its ETag; 304 if the caller has it already."""
+        """Return the response for one version, with its ETag; 304 if the client has it already."""
         tag = etag(version, shown)
         if self.request.method in SAFE_METHODS and is_known(self.request, tag):
             return Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})
@@ -187,10 +186,10 @@ class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
 
 
 class Creatable(ReadOnly):
-    """A resource whose rows a service creates; other services may change them.
+    """Resource whose rows a service creates.
 
-    A view set declares the services: ``creating = staticmethod(create_system)``. ``subject`` is the keyword by which
-    services take the row. ``create_serializer`` reads the request.
+    A view set declares the service: ``creating = staticmethod(create_system)``. ``create_serializer`` validates the
+    request, and ``subject`` is the keyword argument of services for the row.
     """
 
     writes = permitted_to(Permission.CHANGE_METADATA)
@@ -204,25 +203,25 @@ class Creatable(ReadOnly):
         return self.creating(**given)
 
     def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        given, reason = self.given(self.create_serializer)
+        values, reason = self.given(self.create_serializer)
         with writing(reason):
-            row = self.make(**given)
+            row = self.make(**values)
         fresh = self.fresh(row)
         response = self.answer(fresh, status.HTTP_201_CREATED)
         response.headers["Location"] = self.address_of(fresh)
         return response
 
     def verb(self, service: Callable[..., Any], serializer: type[ChangeSerializer] = NothingSerializer) -> Response:
-        """Call a service for the row, in the version that the caller saw, with the values of the request."""
+        """Call a service with the row and the values of the request, after the check of If-Match."""
         row = self.get_object()
         check_match(self.request, self.version_of(row), required=self.action in self.must_match)
-        given, reason = self.given(serializer)
+        values, reason = self.given(serializer)
         with writing(reason):
-            service(**{self.subject: row}, expected_version=row.version, **given)
+            service(**{self.subject: row}, expected_version=row.version, **values)
         return self.answer(self.fresh(row))
 
     def fresh(self, row: Model) -> Model:
-        """Return the row as it is now, with everything that the response contains."""
+        """Return the row as stored, with all related rows of the response."""
         return self.get_queryset().get(pk=row.pk)
 
     def address_of(self, row: Model) -> str:
@@ -231,7 +230,7 @@ class Creatable(ReadOnly):
 
 
 class Editable(Creatable):
-    """A resource whose rows are created and updated by services. ``change_serializer`` reads an update."""
+    """Resource whose rows services create and update; ``change_serializer`` validates an update."""
 
     may_match = frozenset({"partial_update"})
     change_serializer: ClassVar[type[ChangeSerializer]]
@@ -244,14 +243,14 @@ class Editable(Creatable):
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         row = self.get_object()
         check_match(request, self.version_of(row), required=self.action in self.must_match)
-        given, reason = self.given(self.change_serializer, partial=True)
+        values, reason = self.given(self.change_serializer, partial=True)
         with writing(reason):
-            self.change(row, self.version_of(row), **given)
+            self.change(row, self.version_of(row), **values)
         return self.answer(self.fresh(row))
 
 
 class Deletable(Editable):
-    """An editable resource whose rows can be deleted while nothing uses them."""
+    """Editable resource whose rows can be deleted while nothing uses them."""
 
     may_match = Editable.may_match | {"destroy"}
     parameters = {"destroy": frozenset({REASON.name})}
@@ -271,13 +270,13 @@ class Deletable(Editable):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _reason_of_parameter(self) -> str:
-        read = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
-        read.is_valid(raise_exception=True)
-        return read.validated_data[REASON.name]
+        validated = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
+        validated.is_valid(raise_exception=True)
+        return validated.validated_data[REASON.name]
 
 
 class Lasting(Deletable):
-    """A deletable resource whose rows keep their former names, and are retired before they are deleted."""
+    """Deletable resource whose rows keep their former names, and are retired before they are deleted."""
 
     may_match = Deletable.may_match | {"retire", "restore"}
     must_match = frozenset({"rename"})

@@ -1,4 +1,4 @@
-"""Stored responses for idempotency keys: a repeated request is executed once and answered identically."""
+"""Stored responses for idempotency keys: a repeated request is executed once and gets the same response."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from elevata.api.models import StoredResponse
 KEPT_FOR = timedelta(hours=24)
 
 
-# Longer than any request lives. A claim without a response by then is from a dead process, and its
-# transaction with it: the answer is stored in the transaction that does the work.
+# Longer than any request takes. A claim that has no response by then is from a process that died. Its work was rolled
+# back, because the response is stored in the transaction of the work.
 GIVEN_UP_AFTER = timedelta(minutes=10)
 
 
@@ -25,26 +25,28 @@ def claim_response(*, user: Any, key: str, digest: str) -> tuple[StoredResponse,
         with transaction.atomic():
             return StoredResponse.objects.create(user=user, key=key, digest=digest, started_at=now), True
     except IntegrityError:
-        kept = StoredResponse.objects.get(user=user, key=key)
-    started = kept.started_at
-    if kept.digest == digest and kept.status is None and started < now - GIVEN_UP_AFTER:
-        taken = StoredResponse.objects.filter(pk=kept.pk, status=None, started_at=started).update(started_at=now)
-        return kept, bool(taken)
-    return kept, False
+        stored = StoredResponse.objects.get(user=user, key=key)
+    started = stored.started_at
+    if stored.digest == digest and stored.status is None and started < now - GIVEN_UP_AFTER:
+        claimed = StoredResponse.objects.filter(pk=stored.pk, status=None, started_at=started).update(started_at=now)
+        return stored, bool(claimed)
+    return stored, False
 
 
-def store_response(kept: StoredResponse, *, status: int, content_type: str, headers: dict[str, str], body: str) -> None:
+def store_response(
+    stored: StoredResponse, *, status: int, content_type: str, headers: dict[str, str], body: str
+) -> None:
     """Store a response, in the transaction that did the work."""
-    kept.status, kept.content_type, kept.headers, kept.body = status, content_type, headers, body
-    kept.save(update_fields=["status", "content_type", "headers", "body"])
+    stored.status, stored.content_type, stored.headers, stored.body = status, content_type, headers, body
+    stored.save(update_fields=["status", "content_type", "headers", "body"])
 
 
-def release_claim(kept: StoredResponse) -> None:
+def release_claim(stored: StoredResponse) -> None:
     """Release the key of a request that failed without effect, so that it can be retried."""
-    StoredResponse.objects.filter(pk=kept.pk, status=None).delete()
+    StoredResponse.objects.filter(pk=stored.pk, status=None).delete()
 
 
 def delete_old_responses() -> int:
     """Delete responses older than 24 hours and return their number."""
-    gone, _ = StoredResponse.objects.filter(started_at__lt=timezone.now() - KEPT_FOR).delete()
-    return gone
+    count, _ = StoredResponse.objects.filter(started_at__lt=timezone.now() - KEPT_FOR).delete()
+    return count

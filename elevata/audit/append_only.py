@@ -1,7 +1,7 @@
 """Triggers that refuse changes of append-only tables in SQL.
 
-Every model derived from ``AppendOnly`` has them. They are created after every migration, because Django alters a
-SQLite table by creating a new one, without the old one's triggers.
+The table of every model derived from ``AppendOnly`` has them. They are created after every migration, because Django
+alters a SQLite table by creating a new table, which has no triggers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,9 +14,9 @@ from elevata.audit.models import AppendOnly, ChainLink
 
 PREFIX = "append_only"
 _FUNCTION = "elevata_append_only"
-_FUNCTION_BUT = "elevata_append_only_but"
-_SAID = "is append-only: rows are never changed or removed"
-_BODY = f" BEGIN RAISE EXCEPTION '% {_SAID}', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END "
+_PERMITTING_FUNCTION = "elevata_append_only_but"
+_MESSAGE = "is append-only: rows are never changed or removed"
+_BODY = f" BEGIN RAISE EXCEPTION '% {_MESSAGE}', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END "
 
 
 def guarded_models() -> list[type[AppendOnly]]:
@@ -34,28 +34,28 @@ def guard(connection, guarded: Iterable[type[models.Model]]) -> None:
     """Recreate the triggers of these models' tables; missing tables are skipped."""
     with connection.cursor() as cursor:
         present = set(connection.introspection.table_names(cursor))
-        made = False
+        function_exists = False
         for model in guarded:
             if model._meta.db_table not in present:
                 continue
             if connection.vendor == "postgresql":
-                statements = _postgresql(model, with_function=not made)
+                statements = _postgresql(model, with_function=not function_exists)
             else:
                 statements = _sqlite(model)
-            made = True
+            function_exists = True
             for statement in statements:
                 cursor.execute(statement)
 
 
 def wrong_triggers(connection) -> Problem | None:
-    """Return the first trigger of an append-only table that is missing, or differs from ``guard``'s."""
+    """Return the problem of the first trigger that is missing, or differs from the one that ``guard`` creates."""
     read = _postgresql_definitions if connection.vendor == "postgresql" else _sqlite_definitions
-    there = read(connection)
+    existing = read(connection)
     for model in guarded_models():
         table = model._meta.db_table
         for name, definition in _expected(connection.vendor, model).items():
-            if there.get((table, name)) != definition:
-                state = "not as it was made" if (table, name) in there else "missing"
+            if existing.get((table, name)) != definition:
+                state = "not as it was made" if (table, name) in existing else "missing"
                 message = f"the trigger {name} of {table} is {state}: manage.py migrate makes it anew"
                 return Problem("trigger_missing" if state == "missing" else "trigger_changed", message)
     return None
@@ -68,8 +68,8 @@ def _expected(vendor: str, model: type[models.Model]) -> dict[str, object]:
             f"{PREFIX}_{event}": (_TYPES[event], "A", False, _FUNCTION, _BODY)
             for event in ("update", "delete", "truncate")
         }
-    made = [statement for statement in _sqlite(model) if statement.startswith("CREATE")]
-    return {statement.split('"')[1]: statement for statement in made}
+    statements = [statement for statement in _sqlite(model) if statement.startswith("CREATE")]
+    return {statement.split('"')[1]: statement for statement in statements}
 
 
 # pg_trigger.tgtype: BEFORE (2), DELETE (8), UPDATE (16), TRUNCATE (32), for each row (1).
@@ -96,40 +96,40 @@ def _sqlite_definitions(connection) -> dict[tuple[str, str], object]:
 def remove_linked(connection, model: type[AppendOnly], *, kind: str, first: int, last: int) -> int:
     """Remove the rows of the links ``first`` to ``last``, and return their number.
 
-    Only in a transaction, which locks the table for other writers: within it the trigger permits exactly these rows
-    and refuses all others. It is restored before this returns, and by the rollback on any error.
+    Must run in a transaction, which locks the table for other writers. Meanwhile the trigger permits the deletion of
+    these rows only. It is restored before the return, or by the rollback after an error.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("rows are removed in a transaction, or not at all")
     table, links = model._meta.db_table, ChainLink._meta.db_table
     linked = f"SELECT subject_id FROM {links} WHERE kind = %s AND sequence BETWEEN %s AND %s"
     with connection.cursor() as cursor:
-        for statement in _lifted(connection.vendor, table, links, kind, int(first), int(last)):
+        for statement in _permitting_trigger(connection.vendor, table, links, kind, int(first), int(last)):
             cursor.execute(statement)
         cursor.execute(f'DELETE FROM "{table}" WHERE id IN ({linked})', [kind, first, last])
         removed = cursor.rowcount
     guard(connection, [model])
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(f"DROP FUNCTION {_FUNCTION_BUT}()")
+            cursor.execute(f"DROP FUNCTION {_PERMITTING_FUNCTION}()")
     return removed
 
 
-def _lifted(vendor: str, table: str, links: str, kind: str, first: int, last: int) -> Iterator[str]:
-    """Return the trigger on DELETE that permits the rows of these links."""
+def _permitting_trigger(vendor: str, table: str, links: str, kind: str, first: int, last: int) -> Iterator[str]:
+    """Yield the statements that make the trigger on DELETE permit the rows of these links."""
     if not kind.isidentifier():
         raise ValueError(f"{kind!r} is no kind of row")
     row = f"SELECT 1 FROM {links} WHERE kind = '{kind}' AND subject_id = OLD.id AND sequence BETWEEN {first} AND {last}"
     if vendor == "postgresql":
         yield (
-            f"CREATE OR REPLACE FUNCTION {_FUNCTION_BUT}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"CREATE OR REPLACE FUNCTION {_PERMITTING_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             f"IF EXISTS ({row}) THEN RETURN OLD; END IF; "
-            f"RAISE EXCEPTION '% {_SAID}', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END $$"
+            f"RAISE EXCEPTION '% {_MESSAGE}', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END $$"
         )
         name = f"{PREFIX}_delete"
         yield (
             f'CREATE OR REPLACE TRIGGER {name} BEFORE DELETE ON "{table}" '
-            f"FOR EACH ROW EXECUTE FUNCTION {_FUNCTION_BUT}()"
+            f"FOR EACH ROW EXECUTE FUNCTION {_PERMITTING_FUNCTION}()"
         )
         yield f'ALTER TABLE "{table}" ENABLE ALWAYS TRIGGER {name}'
         return
@@ -137,7 +137,7 @@ def _lifted(vendor: str, table: str, links: str, kind: str, first: int, last: in
     yield f"DROP TRIGGER IF EXISTS {name}"
     yield (
         f'CREATE TRIGGER {name} BEFORE DELETE ON "{table}" WHEN NOT EXISTS ({row}) '
-        f"BEGIN SELECT RAISE(ABORT, '{table} {_SAID}'); END"
+        f"BEGIN SELECT RAISE(ABORT, '{table} {_MESSAGE}'); END"
     )
 
 
@@ -158,15 +158,16 @@ def _postgresql(model: type[models.Model], *, with_function: bool) -> Iterator[s
 
 def _sqlite(model: type[models.Model]) -> Iterator[str]:
     table = model._meta.db_table
-    refuse = f"BEGIN SELECT RAISE(ABORT, '{table} {_SAID}'); END"
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{table} {_MESSAGE}'); END"
     for event in ("update", "delete"):
         name = f'"{PREFIX}_{event}_{table}"'
         yield f"DROP TRIGGER IF EXISTS {name}"
         yield f'CREATE TRIGGER {name} BEFORE {event.upper()} ON "{table}" {refuse}'
-    # INSERT OR REPLACE removes the row in its way without asking the trigger on DELETE.
+    # INSERT OR REPLACE removes the existing row without firing the trigger on DELETE.
     name = f'"{PREFIX}_replace_{table}"'
     same = " OR ".join(
-        "(" + " AND ".join(f'"{column}" = NEW."{column}"' for column in columns) + ")" for columns in _unique(model)
+        "(" + " AND ".join(f'"{column}" = NEW."{column}"' for column in columns) + ")"
+        for columns in _unique_columns(model)
     )
     yield f"DROP TRIGGER IF EXISTS {name}"
     yield (
@@ -174,8 +175,8 @@ def _sqlite(model: type[models.Model]) -> Iterator[str]:
     )
 
 
-def _unique(model: type[models.Model]) -> Iterator[list[str]]:
-    """Return the sets of columns with a unique constraint."""
+def _unique_columns(model: type[models.Model]) -> Iterator[list[str]]:
+    """Yield the sets of columns with a unique constraint."""
     for field in model._meta.concrete_fields:
         if field.unique:
             yield [field.column]

@@ -1,7 +1,7 @@
-"""Hash chain and its export files: rules without a database; ``elevata.audit.services.chain`` verifies what is stored.
+"""Pure rules of the hash chain and its export files; ``elevata.audit.services.chain`` verifies the stored chain.
 
 Each link names one row (``kind`` and ``subject``, the row's id) and has the digest of the row's content and
-the hash of the previous link. One link's hash therefore proves every row up to it: changing, removing or
+the hash of the previous link. A link's hash therefore proves all rows up to it: changing, removing or
 inserting a row changes all later hashes.
 """
 
@@ -25,10 +25,10 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class ChainKind:
-    """Kind of append-only rows that the chain covers, under a name that never changes.
+    """Kind of append-only rows in the chain; its name never changes.
 
-    ``removable``: no other table refers to the rows, so retention may remove them after they are exported.
-    ``related`` names the relations that ``content()`` reads, to be loaded with the rows.
+    ``removable``: no other table refers to the rows, so retention may remove them after their export.
+    ``related`` names the relations that ``content()`` reads, which are queried with the rows.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Head:
 class Link:
     """Link of the chain.
 
-    ``digest`` is SHA-256 over the canonical JSON of the row's content; ``sealed_at`` is ISO 8601 in UTC with
+    ``digest`` is the SHA-256 of the canonical JSON of the row's content; ``sealed_at`` is ISO 8601 in UTC with
     microseconds.
     """
 
@@ -140,7 +140,7 @@ def parse_head(artifact: object) -> Head:
     return Head(sequence, digest)
 
 
-# Signatures by keys outside of the database: HMAC-SHA-256 with a key id.
+# Signatures with keys outside the database: HMAC-SHA-256, with a key id.
 #
 # The key id is the start of the key's hash, so that a signature by a former key can be distinguished from a
 # forged one.
@@ -152,7 +152,7 @@ _ID_DIGITS = 16
 
 @dataclass(frozen=True)
 class Signature:
-    """Signature and the id of its key, both in hex digits; empty if unsigned."""
+    """Signature with the id of its key, both in hex digits; empty if unsigned."""
 
     key_id: str = ""
     value: str = ""
@@ -176,7 +176,7 @@ class Keyring:
     """Signing key, and former keys whose signatures are still accepted."""
 
     def __init__(self, key: str, former: Iterable[str] = ()) -> None:
-        self._keys = {key_id_of(one): one.encode() for one in (*former, key)}
+        self._keys = {key_id_of(text): text.encode() for text in (*former, key)}
         self.key_id = key_id_of(key)
 
     def sign(self, purpose: str, message: bytes) -> Signature:
@@ -188,18 +188,18 @@ class Keyring:
         key = self._keys.get(signature.key_id)
         if key is None:
             return "key_unknown" if signature.key_id else "signature_wrong"
-        made = _hmac(key, purpose, message)
-        return "" if hmac.compare_digest(made.encode(), signature.value.encode()) else "signature_wrong"
+        expected = _hmac(key, purpose, message)
+        return "" if hmac.compare_digest(expected.encode(), signature.value.encode()) else "signature_wrong"
 
 
 def _hmac(key: bytes, purpose: str, message: bytes) -> str:
     return hmac.digest(key, purpose.encode() + b"\0" + message, "sha256").hex()
 
 
-# Exports of the audit chain as JSON lines, verified from the file alone: no database, no network, no clock. The first
-# line names the content: a *segment* (every link of a range, with its row) or a *selection* (entries that match a
-# filter, each with its link). One line for each row follows. The last line has the number of rows and the SHA-256 of
-# all bytes before it, so a truncated file is detected.
+# Exports of the audit chain are JSON lines, which are verified without a database, a network or a clock. The first line
+# names the content: a *segment* (every link of a range, with its row) or a *selection* (entries that match a filter,
+# each with its link). One line for each row follows. The last line has the number of rows and the SHA-256 of all bytes
+# before it, so that a truncated file is detected.
 
 
 FORMAT = "audit-export/v2"
@@ -210,9 +210,9 @@ SEGMENT, SELECTION = "segment", "selection"
 class Exported:
     """Content of a verified export file.
 
-    ``first``, ``last``, ``previous`` and ``head`` (its end) are set for a segment only. ``rows`` counts rows
-    by kind, ``unlinked`` the rows that had no link when they were exported; ``digest`` is the SHA-256 of the
-    whole file.
+    Only a segment has ``first``, ``last``, ``previous`` and ``head`` (its end). ``rows`` is the number of rows by
+    kind, ``unlinked`` that of rows without a link at the time of the export, and ``digest`` the SHA-256 of the whole
+    file.
     """
 
     content: str
@@ -226,10 +226,10 @@ class Exported:
     head: Head = Head()
 
     def as_json(self) -> dict[str, Any]:
-        said = {"content": self.content, "rows": dict(self.rows), "unlinked": self.unlinked, "digest": self.digest}
+        document = {"content": self.content, "rows": dict(self.rows), "unlinked": self.unlinked, "digest": self.digest}
         if self.content == SEGMENT:
-            said |= {"first": self.first, "last": self.last, "head": self.head.hash}
-        return said | {"chain": self.chain.as_json()}
+            document |= {"first": self.first, "last": self.last, "head": self.head.hash}
+        return document | {"chain": self.chain.as_json()}
 
 
 class Broken(Exception):
@@ -277,7 +277,7 @@ def verify_lines(lines: Iterable[bytes]) -> Exported:
 
 
 class _Reader:
-    """Line-by-line verification of an export; its state is hashes, counters and the last verified link."""
+    """Verification of an export, line by line, with constant memory: hashes, counters and the last verified link."""
 
     def __init__(self) -> None:
         self.before, self.whole = hashlib.sha256(), hashlib.sha256()
@@ -285,26 +285,26 @@ class _Reader:
         self.unlinked, self.count, self.lines = 0, 0, 0
 
     def read(self, lines: Iterable[bytes]) -> Exported:
-        given = iter(lines)
-        header = self._header(next(given, b""))
+        iterator = iter(lines)
+        header = self._read_header(next(iterator, b""))
         end: Mapping[str, Any] | None = None
-        for line in given:
+        for line in iterator:
             if end is not None:
                 raise Broken(Problem("cut_off", "something follows the line that ends the export"))
             before = self.before.hexdigest()
-            document = self._line(line)
+            document = self._parse_line(line)
             if "end" in document:
                 end = document["end"]
                 if end["sha256"] != before or end["rows"] != self.count:
                     raise Broken(Problem("row_changed", "lines were changed, removed or added since the export"))
             else:
-                self._row(document)
+                self._read_row(document)
         if end is None:
             raise Broken(Problem("cut_off", "the export is cut off: the line that ends it is missing"))
-        return self._exported(header)
+        return self._result(header)
 
-    def _header(self, line: bytes) -> Mapping[str, Any]:
-        header = self._line(line)
+    def _read_header(self, line: bytes) -> Mapping[str, Any]:
+        header = self._parse_line(line)
         if header.get("format") != FORMAT or header.get("content") not in (SEGMENT, SELECTION):
             raise MetadataError("invalid", f"must begin with a line of {FORMAT}, not {header.get('format')!r}")
         self.chain = parse_head(header)
@@ -313,7 +313,7 @@ class _Reader:
         self.at = self.previous
         return header
 
-    def _line(self, line: bytes) -> Mapping[str, Any]:
+    def _parse_line(self, line: bytes) -> Mapping[str, Any]:
         self.lines += 1
         self.before.update(line)
         self.whole.update(line)
@@ -325,7 +325,7 @@ class _Reader:
             raise MetadataError("invalid", "each line must be a JSON object")
         return document
 
-    def _row(self, document: Mapping[str, Any]) -> None:
+    def _read_row(self, document: Mapping[str, Any]) -> None:
         self.count += 1
         content = document["row"]
         if document["link"] is None:
@@ -335,19 +335,21 @@ class _Reader:
             return
         link = Link(**document["link"])
         self.rows[link.kind] = self.rows.get(link.kind, 0) + 1
-        problem = (check_link(self.at, link) if self.is_segment else self._alone(link)) or _sealed(link, content)
+        problem = (
+            check_link(self.at, link) if self.is_segment else self._selection_link_problem(link)
+        ) or _row_problem(link, content)
         if problem is not None:
             raise Broken(problem)
         self.at = Head(link.sequence, link.hash)
 
-    def _alone(self, link: Link) -> Problem | None:
+    def _selection_link_problem(self, link: Link) -> Problem | None:
         """Return the problem of a selection's link: a wrong hash, or a sequence after the chain's head.
 
         The links of a selection are not consecutive, so each is checked without its neighbours.
         """
         at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
-        told = {name: value for name, value in vars(link).items() if name != "hash"}
-        if link_hash(**told) != link.hash:
+        content = {name: value for name, value in vars(link).items() if name != "hash"}
+        if link_hash(**content) != link.hash:
             return Problem(
                 "link_changed", f"link {link.sequence} was changed: its hash is not that of its content", **at
             )
@@ -355,18 +357,18 @@ class _Reader:
             return Problem("head_changed", f"link {link.sequence} is beyond the head that the file carries", **at)
         return None
 
-    def _exported(self, header: Mapping[str, Any]) -> Exported:
-        told = {"chain": self.chain, "rows": self.rows, "unlinked": self.unlinked, "digest": self.whole.hexdigest()}
+    def _result(self, header: Mapping[str, Any]) -> Exported:
+        common = {"chain": self.chain, "rows": self.rows, "unlinked": self.unlinked, "digest": self.whole.hexdigest()}
         if not self.is_segment:
-            return Exported(SELECTION, **told)
+            return Exported(SELECTION, **common)
         if self.at.sequence != header["last"] or self.at.hash != header["head"]:
             raise Broken(Problem("link_missing", f"the segment ends at link {self.at.sequence}, not {header['last']}"))
         return Exported(
-            SEGMENT, **told, first=header["first"], last=header["last"], previous=self.previous, head=self.at
+            SEGMENT, **common, first=header["first"], last=header["last"], previous=self.previous, head=self.at
         )
 
 
-def _sealed(link: Link, content: Mapping[str, Any]) -> Problem | None:
+def _row_problem(link: Link, content: Mapping[str, Any]) -> Problem | None:
     at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
     if sha256_hex(content) != link.digest or content["id"] != link.subject:
         return Problem("row_changed", f"{link.kind} {link.subject} is not what was sealed", **at)

@@ -10,7 +10,7 @@ from elevata.core.errors import MetadataError
 
 
 class AppendOnlyQuerySet(models.QuerySet):
-    """Query set that only reads and adds; updates and deletes are refused before any SQL."""
+    """Query set that refuses updates and deletes before any SQL."""
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         message = "is append-only: rows are never changed or removed"
@@ -23,8 +23,8 @@ class AppendOnlyQuerySet(models.QuerySet):
 class AppendOnly(models.Model):
     """Base of rows that are never changed. Triggers enforce it in SQL (``elevata.audit.append_only``).
 
-    With ``CHAIN``, its rows can be linked into the hash chain: ``content()`` returns the input of the digest for
-    canonical JSON, equal for a row just written and the same row read again.
+    A model with ``CHAIN`` is part of the hash chain. Its ``content()`` returns the value whose canonical JSON is
+    hashed; it is equal before a row is written and after it is read again.
     """
 
     CHAIN: ClassVar[ChainKind | None] = None
@@ -49,7 +49,7 @@ class ChangeLogEntry(AppendOnly):
 
     ``subject_key`` is the stable key, or the short name of an object without one; ``dataset_key`` is the dataset it
     belongs to (a history's base, a reference's child). ``changes`` is canonical JSON, ``{field: {"before",
-    "after"}}``; an omitted value was empty.
+    "after"}}``, without empty values.
     """
 
     CHAIN = ChainKind("change", removable=True)
@@ -86,7 +86,7 @@ class ChangeLogEntry(AppendOnly):
         indexes = [
             models.Index(fields=["dataset_key", "id"], name="change_of_dataset"),
             models.Index(fields=["subject_kind", "subject_key", "id"], name="change_of_subject"),
-            # A key alone is queried, too; every page of the log queries its actors.
+            # Some queries have a key only; every page of the log queries its actors.
             models.Index(fields=["subject_key", "id"], name="change_of_key"),
             models.Index(fields=["actor", "id"], name="change_of_actor"),
         ]
@@ -95,7 +95,7 @@ class ChangeLogEntry(AppendOnly):
         return f"{self.subject_kind} {self.subject_name} {self.action} by {self.actor}"
 
     def content(self) -> dict[str, Any]:
-        """Return the content that the chain's digest covers: every column, the row's own id included."""
+        """Return the content that the chain's digest covers: every column, with the id."""
         return {
             "id": self.pk,
             "at": self.at.isoformat(timespec="microseconds"),
@@ -138,7 +138,7 @@ class ChainLink(AppendOnly):
 
 
 class ChainHead(models.Model):
-    """End of the chain. One row, locked by the sealing process only."""
+    """End of the chain: one row, which the sealing process locks."""
 
     sequence = models.BigIntegerField(default=0)
     hash = models.CharField(max_length=64)
@@ -148,9 +148,9 @@ class ChainHead(models.Model):
 
 
 class ChainPending(models.Model):
-    """Rows of one transaction that are committed and not linked yet: ``subjects`` is [[id, digest], …].
+    """Pending record: rows of one transaction that are not linked yet. ``subjects`` is [[id, digest], …].
 
-    Signed by the process that wrote the rows. ``refused`` is the code of why it was not sealed.
+    The process that wrote the rows signs it. ``refused`` is the code of the problem for which it was not sealed.
     """
 
     kind = models.CharField(max_length=30)
@@ -169,9 +169,9 @@ class ChainPending(models.Model):
 class AuditSegment(AppendOnly):
     """Links whose change-log entries were exported to a file and removed from the database.
 
-    The links stay: ``first`` to ``last``, with ``head`` as the last one's hash. ``rows`` is the number of removed
-    entries, ``file`` and ``digest`` (SHA-256 over all its bytes) identify the export. Segments follow each other
-    without a gap from the chain's first link on, and each is itself a row of the chain.
+    The links ``first`` to ``last`` stay; ``head`` is the hash of the last one. ``rows`` is the number of removed
+    entries, ``file`` and ``digest`` (SHA-256 of all its bytes) identify the export. Segments are contiguous from the
+    chain's first link on, and each is itself a row of the chain.
     """
 
     CHAIN = ChainKind("segment")
@@ -219,13 +219,10 @@ class AuditSegment(AppendOnly):
         }
 
 
-# Abstract model of rows with an optimistic lock.
-
-
 class Versioned(models.Model):
-    """Base of rows that several users edit: ``version`` grows by one with every write (optimistic lock).
+    """Base of rows with an optimistic lock: every write increases ``version`` by one.
 
-    ``LOG_KIND`` is its kind in the change log, and ``LOG_KEY`` the field that identifies it there.
+    ``LOG_KIND`` is the kind of the rows in the change log, and ``LOG_KEY`` the field that identifies them there.
     """
 
     LOG_KIND: ClassVar[str] = ""

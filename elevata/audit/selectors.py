@@ -11,10 +11,8 @@ from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry, Versioned
 
-# Longer values are cut on pages; the log itself keeps them whole.
+# Longer values are shortened on pages.
 _LONGEST = 400
-
-
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
 
 
@@ -43,7 +41,7 @@ def fields_of(entry: ChangeLogEntry) -> tuple[FieldChange, ...]:
 
 
 def _flat(name: str, before: Any, after: Any) -> Iterable[FieldChange]:
-    """Return nested fields (a policy's severities) one by one, only where they differ."""
+    """Yield the differing fields; of nested fields (a policy's severities) the differing inner ones."""
     if isinstance(before, dict) or isinstance(after, dict):
         sides = [side if isinstance(side, dict) else {} for side in (before, after)]
         for key in sorted({*sides[0], *sides[1]}):
@@ -65,32 +63,32 @@ def _text(value: Any) -> str | None:
 
 
 def _item(value: Any) -> str:
-    """Return the text of a list item; a column created with its dataset by name and type."""
+    """Return the text of a list item; of a column created with its dataset the name and type."""
     if isinstance(value, dict) and "name" in value:
         return f"{value['name']} {value.get('type', '')}".strip()
     return str(value)
 
 
 def actors(found: QuerySet[ChangeLogEntry] | None = None) -> list[str]:
-    """Return the names of all actors in the log (or in these entries), for a filter's suggestions."""
+    """Return the names of all actors in the log, or in these entries, as a filter's suggestions."""
     rows = ChangeLogEntry.objects.all() if found is None else found
     return list(rows.order_by("actor").values_list("actor", flat=True).distinct())
 
 
 def kinds(found: QuerySet[ChangeLogEntry] | None = None) -> list[str]:
-    """Return all kinds of objects in the log, or in these entries."""
+    """Return the kinds of all objects in the log, or in these entries."""
     rows = ChangeLogEntry.objects.all() if found is None else found
     return list(rows.order_by("subject_kind").values_list("subject_kind", flat=True).distinct())
 
 
 def of_keys(keys: Collection[UUID | str]) -> Q:
-    """Return entries about these datasets, or about objects that belong to one of them."""
+    """Return the condition for entries about these datasets, or about objects that belong to one of them."""
     return Q(dataset_key__among=keys) | Q(subject_key__among=[str(key) for key in keys])
 
 
 @dataclass(frozen=True)
 class ShownEntry:
-    """Entry with its fields; ``dataset`` is the key to link to, None if the dataset is not described any more."""
+    """Entry with its fields; ``dataset`` is the key to link to, None for a removed dataset."""
 
     entry: ChangeLogEntry
     fields: tuple[FieldChange, ...]
@@ -108,14 +106,14 @@ def of_row(row: Versioned) -> QuerySet[ChangeLogEntry]:
 def since_version(row: Versioned, seen: int) -> list[ShownEntry]:
     """Return the entries of a row since its version ``seen``, newest first.
 
-    A write moves a row at least one version on, so there are no more entries than versions.
+    Each write increases the version, so there are no more entries than versions.
     """
     return [ShownEntry(entry, fields_of(entry)) for entry in of_row(row)[: max(row.version - seen, 0)]]
 
 
 def values_before(row: Versioned, seen: int) -> dict[str, Any]:
-    """Return the values that the log gives for fields changed since version ``seen``; None for an empty one."""
-    found: dict[str, Any] = {}
+    """Return the old values of the fields that changed since version ``seen``; None for an empty value."""
+    values: dict[str, Any] = {}
     for entry in of_row(row)[: max(row.version - seen, 0)]:
-        found |= {name: sides.get("before") for name, sides in json.loads(entry.changes).items()}
-    return found
+        values |= {name: sides.get("before") for name, sides in json.loads(entry.changes).items()}
+    return values

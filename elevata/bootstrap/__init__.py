@@ -1,5 +1,5 @@
-"""Set-up of a checkout: from an empty machine to a running project.
+"""Set-up of a checkout on an empty machine.
 
-These modules run on the system's Python before the virtual environment exists, so they use the standard library
-only and never import Django.
+These modules run with the system's Python before the virtual environment exists, so they import only the standard
+library, and never Django.
 """

@@ -1,4 +1,4 @@
-"""The ``setup`` command: its steps in order, with a lock on the checkout."""
+"""Command ``setup``: its steps in order, under a lock on the checkout."""
 
 import argparse
 import contextlib
@@ -12,7 +12,7 @@ from elevata.bootstrap import environment, frontend, jars, java, programs, proje
 from elevata.bootstrap.console import Problem, step
 from elevata.bootstrap.places import LOG, ROOT
 
-# In the order they depend on each other.
+# Steps in the order of their dependencies.
 STEPS: dict[str, Callable[[], str]] = {
     "python": environment.check_python,
     "venv": environment.virtual_environment,
@@ -27,17 +27,17 @@ TEST_STEPS: dict[str, Callable[[], str]] = {
     "test tools": environment.test_packages,
     "page checks": frontend.page_checks,
 }
-# The archive is worth its making where Spark starts again and again.
+# The class archive is useful only where Spark starts often.
 SERVER_STEPS: dict[str, Callable[[], str]] = {
     "servers": programs.test_servers,
     "classes": jars.class_archive,
 }
-# Fetched for the tests of object stores alone: the S3 client is larger than everything else together.
+# Only for the tests of object stores, because the S3 client is larger than all other downloads together.
 OBJECT_STORE_STEPS: dict[str, Callable[[], str]] = {"object store": jars.object_store}
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; return 0 when everything is set up, 1 after printing one line about the failure."""
+    """Run the command and return its exit code: 0, or 1 after a line about the failure."""
     options = _parser().parse_args(arguments)
     steps = {name: action for name, action in STEPS.items() if name not in options.without}
     if options.with_tests:
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         steps |= OBJECT_STORE_STEPS
     started = time.monotonic()
     try:
-        with _alone():
+        with _checkout_lock():
             LOG.unlink(missing_ok=True)
             for name, action in steps.items():
                 step(name, action)
@@ -79,10 +79,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Hold the checkout's lock, because concurrent set-ups would undo each other's work.
+def _checkout_lock() -> Iterator[None]:
+    """Hold the checkout's lock, because concurrent set-ups would overwrite each other's files.
 
-    The lock is on the folder itself, so no file is left behind.
+    The lock is on the folder itself, so that no lock file remains.
     """
     folder = os.open(ROOT, os.O_RDONLY)
     try:

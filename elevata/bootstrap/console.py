@@ -1,4 +1,4 @@
-"""Output of set-up: one line a step, one line for an error, the rest in a log file."""
+"""Output of set-up: one line for each step or error; the rest is in a log file."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from elevata.bootstrap.places import LOG, ROOT, relative
 
 
 class Problem(Exception):
-    """Error that the user has to solve: what happened, and what to do."""
+    """Error with its reason and advice for the user."""
 
     def __init__(self, what: str, todo: str):
         super().__init__(f"{what} - {todo}")
@@ -22,8 +22,8 @@ def step(name: str, action: Callable[[], str]) -> None:
     started = time.monotonic()
     if sys.stdout.isatty():
         print(f"  {name} ...", end="\r", flush=True)
-    done = action()
-    print(f"  {name:<12} {done:<58} {time.monotonic() - started:6.1f} s", flush=True)
+    result = action()
+    print(f"  {name:<12} {result:<58} {time.monotonic() - started:6.1f} s", flush=True)
 
 
 def run(
@@ -38,11 +38,11 @@ def run(
 
     ``failure`` is the message if the command fails. Standard input is empty, so the command cannot prompt.
     """
-    words = [str(word) for word in command]
+    arguments = [str(word) for word in command]
     LOG.parent.mkdir(exist_ok=True)
     try:
-        done = subprocess.run(
-            words,
+        result = subprocess.run(
+            arguments,
             cwd=cwd,
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
@@ -52,16 +52,16 @@ def run(
             errors="replace",
         )
     except OSError as error:
-        raise Problem(failure, todo or f"{words[0]} could not be started: {error.strerror}") from error
+        raise Problem(failure, todo or f"{arguments[0]} could not be started: {error.strerror}") from error
     with LOG.open("a") as log:
-        log.write(f"$ {' '.join(words)}\n{done.stdout}\n")
-    if done.returncode != 0:
-        raise Problem(f"{failure}: {_last_words(done.stdout)}", todo or f"all of it is in {relative(LOG)}")
-    return done.stdout
+        log.write(f"$ {' '.join(arguments)}\n{result.stdout}\n")
+    if result.returncode != 0:
+        raise Problem(f"{failure}: {_error_line(result.stdout)}", todo or f"all of it is in {relative(LOG)}")
+    return result.stdout
 
 
-def _last_words(output: str) -> str:
-    """Return the line of a failed command's output that most likely has the reason."""
+def _error_line(output: str) -> str:
+    """Return the line of a failed command's output that probably has the reason."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() and "complete log" not in line]
     return (errors or lines or ["it said nothing"])[-1][:300]

@@ -46,15 +46,15 @@ def _create() -> str:
 
 
 def _works() -> bool:
-    """Return whether an environment of this Python version exists whose pip runs."""
+    """Return True if there is an environment of this Python version with a working pip."""
     if not PYTHON.exists():
         return False
-    question = "import sys, pip; print(*sys.version_info[:2])"
+    code = "import sys, pip; print(*sys.version_info[:2])"
     try:
-        asked = subprocess.run([PYTHON, "-c", question], capture_output=True, text=True)
+        result = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True)
     except OSError:
         return False
-    return asked.returncode == 0 and asked.stdout.split() == [str(n) for n in sys.version_info[:2]]
+    return result.returncode == 0 and result.stdout.split() == [str(n) for n in sys.version_info[:2]]
 
 
 def packages() -> str:
@@ -68,7 +68,7 @@ def test_packages() -> str:
 
 
 def pip_install(*arguments: object, failure: str) -> None:
-    """Install into the virtual environment with the pip configuration of this machine."""
+    """Install packages into the virtual environment, with the pip configuration of this machine."""
     run([PYTHON, "-m", "pip", "install", "--quiet", *map(str, arguments)], failure=failure)
 
 

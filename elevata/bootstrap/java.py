@@ -1,7 +1,6 @@
 """Java for Spark: search and installation.
 
-``java_home()`` is for every process that starts Spark: it returns the Java that set-up selected, which need not be
-on PATH.
+Every process that starts Spark uses ``java_home()``, because the Java that set-up selected may not be on PATH.
 """
 
 import os
@@ -21,31 +20,31 @@ _INSTALLED = Path("/usr/lib/jvm")
 
 
 def java_home() -> str | None:
-    """Return JAVA_HOME for Spark's processes: the environment's own, else the one set-up selected."""
+    """Return JAVA_HOME for Spark's processes: that of the environment, else the one that set-up selected."""
     if os.environ.get("JAVA_HOME"):
         return os.environ["JAVA_HOME"]
     return JAVA_HOME_FILE.read_text().strip() if JAVA_HOME_FILE.is_file() else None
 
 
 def ensure_java() -> str:
-    """Select a Java that is new enough and store its location; install one if there is none."""
-    found = _find()
-    installed = ""
-    if found is None:
+    """Select a Java of at least the minimum version, or install one, and store its location."""
+    java = _find_java()
+    note = ""
+    if java is None:
         system.install(
             [PACKAGE],
             why=f"no Java {MINIMUM} or newer was found",
             otherwise=f"install a Java {MINIMUM} runtime and set JAVA_HOME",
         )
-        found, installed = _find(), f", installed {PACKAGE}"
-    if found is None:
+        java, note = _find_java(), f", installed {PACKAGE}"
+    if java is None:
         raise Problem(f"{PACKAGE} was installed but does not run", f"set JAVA_HOME to a Java {MINIMUM}")
-    home, version = found
+    home, version = java
     JAVA_HOME_FILE.write_text(f"{home}\n")
-    return f"{version} in {home}{installed}"
+    return f"{version} in {home}{note}"
 
 
-def _find() -> tuple[Path, int] | None:
+def _find_java() -> tuple[Path, int] | None:
     for home in _candidates():
         version = _version(home)
         if version is not None and version >= MINIMUM:
@@ -54,9 +53,9 @@ def _find() -> tuple[Path, int] | None:
 
 
 def _candidates() -> Iterator[Path]:
-    """Yield homes to try: the configured one, the one on PATH, then the installed ones, oldest first.
+    """Yield the homes to try: the configured one, the one on PATH, then the installed ones from the oldest on.
 
-    Oldest first because Spark supports the long-known releases longest.
+    The oldest is first, because Spark supports new Java releases late.
     """
     if os.environ.get("JAVA_HOME"):
         yield Path(os.environ["JAVA_HOME"])
@@ -68,13 +67,13 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(home: Path) -> int | None:
-    """Return the feature release of the Java there, None if it does not run."""
+    """Return the feature release of the Java in this home; None if it does not run."""
     try:
-        done = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True)
+        result = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True)
     except OSError:
         return None
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr)
-    if done.returncode != 0 or not match:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', result.stderr)
+    if result.returncode != 0 or not match:
         return None
     first, second = int(match[1]), int(match[2] or 0)
-    return second if first == 1 else first  # Java 8 still called itself 1.8
+    return second if first == 1 else first  # Java 8 has the version 1.8

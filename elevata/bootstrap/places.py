@@ -1,4 +1,4 @@
-"""Paths of set-up. All its files are inside the checkout and git-ignored."""
+"""Paths of set-up. All its files are in the checkout and ignored by git."""
 
 from pathlib import Path
 

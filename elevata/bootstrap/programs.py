@@ -15,7 +15,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chr
 
 
 def postgres_bin() -> Path | None:
-    """Return the folder with initdb and postgres: on PATH, else Debian's, newest version first."""
+    """Return the folder with initdb and postgres: the one on PATH, else Debian's newest."""
     on_path = shutil.which("initdb")
     if on_path and shutil.which("postgres"):
         return Path(on_path).parent
@@ -26,23 +26,23 @@ def postgres_bin() -> Path | None:
 
 def redis_server() -> Path | None:
     """Return the Redis server program."""
-    found = shutil.which("redis-server")
-    return Path(found) if found else None
+    program = shutil.which("redis-server")
+    return Path(program) if program else None
 
 
 def chromium() -> Path | None:
     """Return the browser: CHROMIUM_PATH if set, else one on PATH."""
-    named = os.environ.get("CHROMIUM_PATH")
-    if named:
-        return Path(named) if Path(named).exists() else None
-    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    return Path(found) if found else None
+    configured = os.environ.get("CHROMIUM_PATH")
+    if configured:
+        return Path(configured) if Path(configured).exists() else None
+    program = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    return Path(program) if program else None
 
 
 def missing() -> list[str]:
-    """Return names of the programs that are not installed."""
-    found = {"PostgreSQL": postgres_bin(), "Redis": redis_server(), "Chromium": chromium()}
-    return [name for name in PROGRAMS if found[name] is None]
+    """Return the names of the programs that are not installed."""
+    programs = {"PostgreSQL": postgres_bin(), "Redis": redis_server(), "Chromium": chromium()}
+    return [name for name in PROGRAMS if programs[name] is None]
 
 
 def test_servers() -> str:

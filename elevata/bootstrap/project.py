@@ -18,8 +18,8 @@ SQLITE = "control.sqlite3"
 def database() -> str:
     """Migrate the control database.
 
-    The stamp is in the data folder, beside its database. A database server is checked every time, because it may be
-    another one by now.
+    The stamp is in the data folder with the database. On a database server, migrations are checked every time, because
+    the server may be another one.
     """
     if os.environ.get("DATABASE_URL"):
         return _migrate()
@@ -43,8 +43,8 @@ def static_files() -> str:
     """Collect the static files for the web server."""
     files = sorted(path for path in (ROOT / "static").rglob("*") if path.is_file())
     files += sorted(path for path in ROOT.glob("*/static/**/*") if path.is_file())
-    seen = [(path.relative_to(ROOT), path.stat().st_mtime_ns, path.stat().st_size) for path in files]
-    return once("static", digest(*seen, RUNTIME, SETTINGS, STORAGE), _collect, results=[STATIC_ROOT])
+    versions = [(path.relative_to(ROOT), path.stat().st_mtime_ns, path.stat().st_size) for path in files]
+    return once("static", digest(*versions, RUNTIME, SETTINGS, STORAGE), _collect, results=[STATIC_ROOT])
 
 
 def _collect() -> str:

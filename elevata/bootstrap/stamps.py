@@ -1,7 +1,7 @@
-"""Stamps of completed steps: a step runs again only when its inputs changed.
+"""Stamps of completed steps: a step runs again only if its inputs changed.
 
-A stamp is the digest of a step's inputs, written after the step succeeded and removed before it starts again, so an
-interrupted step never counts as done.
+A stamp is the digest of a step's inputs. It is removed before the step and written after its success, so that an
+interrupted step runs again.
 """
 
 import hashlib
@@ -38,8 +38,8 @@ def once(
     if stamp.is_file() and stamp.read_text() == inputs and all(path.exists() for path in results):
         return "unchanged"
     stamp.unlink(missing_ok=True)
-    done = action()
+    result = action()
     folder.mkdir(parents=True, exist_ok=True)
     stamp.touch(mode=0o600)  # a data folder is private to its owner
     stamp.write_text(inputs)
-    return done
+    return result

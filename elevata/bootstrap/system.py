@@ -1,4 +1,4 @@
-"""Packages of the operating system: installed if possible, otherwise the command to run."""
+"""Packages of the operating system."""
 
 import os
 import shutil
@@ -9,22 +9,22 @@ _index_is_fresh = False
 
 
 def install(packages: list[str], *, why: str, otherwise: str) -> None:
-    """Install Debian packages as root; other users get the command to run.
+    """Install Debian packages. Raise Problem with the command to run for users other than root.
 
-    ``otherwise`` names the packages for a system without apt.
+    ``why`` is the reason in the message, and ``otherwise`` the advice for systems without apt.
     """
     global _index_is_fresh
     if not shutil.which("apt-get"):
         raise Problem(why, otherwise)
-    by_hand = f"apt-get install {' '.join(packages)}"
+    command = f"apt-get install {' '.join(packages)}"
     if os.geteuid() != 0:
-        raise Problem(why, f"type: sudo {by_hand}")
-    quietly = {"DEBIAN_FRONTEND": "noninteractive"}
+        raise Problem(why, f"type: sudo {command}")
+    environment = {"DEBIAN_FRONTEND": "noninteractive"}
     if not _index_is_fresh:
-        run(["apt-get", "update"], failure="the list of system packages could not be read", env=quietly)
+        run(["apt-get", "update"], failure="the list of system packages could not be read", env=environment)
         _index_is_fresh = True
     run(
         ["apt-get", "install", "--yes", "--no-install-recommends", *packages],
-        failure=f"{why}, and '{by_hand}' failed",
-        env=quietly,
+        failure=f"{why}, and '{command}' failed",
+        env=environment,
     )

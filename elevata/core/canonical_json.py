@@ -1,9 +1,10 @@
-"""Strict canonical JSON: equal values have equal bytes on every machine, so the bytes can be hashed.
+"""Strict canonical JSON: equal values have equal bytes on every machine, so that the bytes can be hashed.
 
-The text is UTF-8 with keys in order of their code points and no blanks between tokens. Strings are not normalised:
-two spellings of one letter are two values. Only types with exactly one canonical text are accepted: ``None``,
-``bool``, ``int``, ``str``, ``list``, ``tuple`` (written as a list) and ``dict`` with ``str`` keys. All others,
-subclasses of these included, are refused with their path. Callers convert decimals, times and floats to text.
+The text is UTF-8, with keys in the order of their code points and without white space between tokens. Strings are not
+normalised: two Unicode forms of a letter are different values. Only types with exactly one canonical text are
+accepted: ``None``, ``bool``, ``int``, ``str``, ``list``, ``tuple`` (written as a list) and ``dict`` with ``str`` keys.
+All other types, also subclasses of these, are refused with their path. Callers convert decimals, times and floats to
+text.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ def sha256_hex(value: object) -> str:
 
 
 def _is_canonical(value: object) -> bool:
-    """Return whether a value is canonical, without tracking paths: fast enough for states of thousands of datasets."""
+    """Return True if a value is canonical. It tracks no paths, so it is fast for states of thousands of datasets."""
     pending = [value]
     while pending:
-        each = pending.pop()
-        kind = type(each)
+        item = pending.pop()
+        kind = type(item)
         if kind in _LEAVES:
             continue
         if kind is dict:
-            if any(type(key) is not str for key in each):
+            if any(type(key) is not str for key in item):
                 return False
-            pending.extend(each.values())
+            pending.extend(item.values())
         elif kind is list or kind is tuple:
-            pending.extend(each)
+            pending.extend(item)
         else:
             return False
     return True
@@ -57,13 +58,13 @@ def _is_canonical(value: object) -> bool:
 def _raise_for(value: object, path: str) -> None:
     kind = type(value)
     if kind is dict:
-        for key, each in value.items():
+        for key, item in value.items():
             if type(key) is not str:
                 raise TypeError(f"{path}: the key {key!r} is {_name(type(key))}, keys must be str")
-            _raise_for(each, f"{path}.{key}")
+            _raise_for(item, f"{path}.{key}")
     elif kind is list or kind is tuple:
-        for index, each in enumerate(value):
-            _raise_for(each, f"{path}[{index}]")
+        for index, item in enumerate(value):
+            _raise_for(item, f"{path}[{index}]")
     elif kind not in _LEAVES:
         raise TypeError(f"{path}: {_name(kind)} has no canonical JSON; give it as str, int, bool, None, list or dict")
 

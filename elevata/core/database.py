@@ -1,4 +1,4 @@
-"""Retries on database outages, and custom lookups."""
+"""Retries during database outages, and a custom lookup."""
 
 import json
 import logging
@@ -19,21 +19,21 @@ log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 90.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-# A call that takes longer has waited for a lock of the database.
+# A longer call has waited for a lock of the database.
 _SLOW_SECONDS = 5.0
-# Later than every heartbeat.
-_NEVER = datetime.min.replace(tzinfo=UTC)
+# Earlier than every heartbeat.
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 T = TypeVar("T")
 
-# When this process last noticed an outage, by its monotonic clock.
+# Time of the last outage that this process noticed, by the monotonic clock.
 _outage_at = float("-inf")
 
 
 def retried(write: Callable[[], T], *, patience: float = PATIENCE_SECONDS) -> T:
-    """Call ``write``, again and again while the database is away, for ``patience`` seconds.
+    """Return the result of ``write``; repeat it while the database does not answer, for ``patience`` seconds.
 
-    ``write`` must be a whole transaction of its own that may be repeated.
+    ``write`` must be a transaction that can be repeated.
     """
     deadline = time.monotonic() + patience
     pause = _FIRST_PAUSE
@@ -56,12 +56,13 @@ def retried(write: Callable[[], T], *, patience: float = PATIENCE_SECONDS) -> T:
 
 
 def silent_before(limit: timedelta) -> datetime:
-    """Return the time before which a heartbeat is older than ``limit``.
+    """Return the time before which heartbeats are older than ``limit``.
 
-    For as long after an outage that this process noticed, no heartbeat is too old: none could be written.
+    For the same period after an outage that this process noticed, no heartbeat is too old, because none could be
+    written.
     """
     if time.monotonic() - _outage_at < limit.total_seconds():
-        return _NEVER
+        return _EARLIEST
     return timezone.now() - limit
 
 
@@ -70,20 +71,20 @@ def _note_outage() -> None:
     _outage_at = time.monotonic()
 
 
-# Lookups that Django does not have; the app registers them for every field.
+# Lookup that Django does not have; the app registers it for every field.
 
 
 class Among(Lookup):
-    """``key__among=keys``: as ``key__in=list(keys)``, with all the values in one parameter.
+    """Lookup ``key__among=keys``: like ``key__in=list(keys)``, with all values in one parameter.
 
-    A statement with a parameter for each of some thousand keys takes longer to write down than to answer, and
-    SQLite and PostgreSQL both have a bound on how many there may be.
+    A statement with some thousand parameters takes longer to build than to execute, and SQLite and PostgreSQL both
+    limit their number.
     """
 
     lookup_name = "among"
 
     def get_prep_lookup(self) -> list[Any]:
-        """Return the values without duplicates; a statement may be prepared more than once."""
+        """Return the values as a list without duplicates, because a statement may be prepared more than once."""
         return list(dict.fromkeys(self.rhs))
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:

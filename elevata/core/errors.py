@@ -1,8 +1,8 @@
-"""Expected errors: what happened, where, and what to do. Pages, API and commands handle one family of them."""
+"""Expected errors with a code, a message and a place. Pages, API and commands handle them alike."""
 
 from typing import ClassVar
 
-# HTTP statuses by code; other codes have the status of their class. After a 409 or 429, the same request may succeed.
+# HTTP statuses by code; other codes have the status of their class. After 409 and 429, the same request may succeed.
 _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_scope": 403} | {
     code: status
     for status, codes in {
@@ -29,7 +29,7 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_sco
 class ProductError(Exception):
     """Expected error with a message for users; nothing was written.
 
-    ``code`` is for programs and never changes. ``field`` names the invalid value, if any.
+    ``code`` is for programs and never changes. ``field`` is the name of the invalid field, if any.
     """
 
     STATUS: ClassVar[int] = 422
@@ -53,10 +53,10 @@ class ProductError(Exception):
 
 
 class MetadataError(ProductError):
-    """Refusal by the rules of metadata, accounts or notifications.
+    """Error of a violated rule of metadata, accounts or notifications.
 
-    ``where`` names the object (``rawcore.rc_air_airport.lid``), ``place`` the spot in a file
-    (``systems/air.yaml:12:5``: line and column).
+    ``where`` names the object (``rawcore.rc_air_airport.lid``), ``place`` the position in a file, with line and column
+    (``systems/air.yaml:12:5``).
     """
 
     def __init__(self, code: str, message: str, field: str = "", where: str = "", *, place: str = "") -> None:
@@ -68,7 +68,7 @@ class MetadataError(ProductError):
         self.place = place
 
     def about(self, where: str = "", place: str = "") -> "MetadataError":
-        """Return the same error with its subject; known parts are kept."""
+        """Set the object and the place, unless they are set, and return the error."""
         self.where = self.where or where
         self.place = self.place or place
         return self
@@ -88,7 +88,7 @@ class MetadataError(ProductError):
 
 
 class StaleVersion(MetadataError):
-    """Another user changed the row since it was read (optimistic lock)."""
+    """Error of the optimistic lock: another user changed the row since it was read."""
 
     def __init__(self, where: str, expected: int, found: int) -> None:
         super().__init__(
@@ -102,6 +102,6 @@ class StaleVersion(MetadataError):
 
 
 def as_sentence(text: str, name: str = "") -> str:
-    """Return the text as a sentence: capitalized, unless it starts with this name, and with a final mark."""
-    begins = text if name and text.startswith(f"{name} ") else text[:1].upper() + text[1:]
-    return begins + ("" if not text or text.endswith((".", "?", "!")) else ".")
+    """Return the text with a capital, unless it starts with ``name``, and a final full stop."""
+    sentence = text if name and text.startswith(f"{name} ") else text[:1].upper() + text[1:]
+    return sentence + ("" if not text or text.endswith((".", "?", "!")) else ".")

@@ -1,7 +1,7 @@
-"""Network addresses that may be called on behalf of a user who typed a name.
+"""Network addresses that the product may connect to for a user who entered a host name.
 
-All but global unicast addresses are refused: private, loopback, link-local (metadata services of clouds), shared,
-multicast, documentation, reserved, and IPv6 addresses that embed an IPv4 address.
+Only global unicast addresses are permitted. Refused are private, loopback, link-local (metadata services of clouds),
+shared, multicast, documentation and reserved addresses, and IPv6 addresses that embed an IPv4 address.
 """
 
 from collections.abc import Iterable
@@ -13,25 +13,25 @@ Network = IPv4Network | IPv6Network
 
 
 def networks(listed: Iterable[str]) -> tuple[Network, ...]:
-    """Return networks from a setting (``10.20.0.0/16``). Raise MetadataError ``bad_network`` for an invalid one."""
-    found = []
-    for text in (one.strip() for one in listed):
+    """Return the networks of a setting (``10.20.0.0/16``). Raise MetadataError ``bad_network`` for an invalid one."""
+    parsed = []
+    for text in (item.strip() for item in listed):
         if text:
             try:
-                found.append(ip_network(text))
+                parsed.append(ip_network(text))
             except ValueError as error:
                 raise MetadataError("bad_network", f"{text!r} is no network like 10.20.0.0/16: {error}") from None
-    return tuple(found)
+    return tuple(parsed)
 
 
 def is_listed(address: str, allowed: Iterable[Network]) -> bool:
-    """Return whether one of the networks contains the address, in the form in which it is used."""
+    """Return True if a network contains the address; an IPv4-mapped IPv6 address counts as its IPv4 address."""
     parsed = _unmapped(address)
     return any(parsed.version == network.version and parsed in network for network in allowed)
 
 
 def is_public(address: str) -> bool:
-    """Return True for a global unicast address that no special-purpose registry of IANA names."""
+    """Return True for a global unicast address that is in no special-purpose registry of IANA."""
     parsed = _unmapped(address)
     if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
         return False
@@ -49,7 +49,7 @@ def _unmapped(address: str) -> IPv4Address | IPv6Address:
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 # IANA's special-purpose address registries for IPv4 and IPv6, with multicast, and two addresses that clouds use
-# internally. Python's ``ipaddress`` is not used, because its registries are those of its release.
+# internally. Python's ``ipaddress`` is not used, because its registries are as old as its release.
 _SPECIAL = networks(
     (
         "0.0.0.0/8",  # this network

@@ -10,12 +10,12 @@ from typing import Any
 
 
 def process_name() -> str:
-    """Return the name of this process, unique among machines: ``host:pid``."""
+    """Return the name of this process, unique across machines: ``host:pid``."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def lives(pid: int) -> bool:
-    """Return whether a process of that number runs on this machine."""
+    """Return True if a process with this id runs on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -26,34 +26,34 @@ def lives(pid: int) -> bool:
 
 
 def is_gone(name: str) -> bool:
-    """Return whether a process of that name ran on this machine and has ended. False where that is unknown."""
+    """Return True if the process of this name ran on this machine and has ended; False for other machines."""
     host, _, pid = name.rpartition(":")
     return host == socket.gethostname() and pid.isdigit() and not lives(int(pid))
 
 
-# Context of log lines: fields added to every line logged inside a block, per thread. Pages, API, commands and workers
-# set it around their work; threads start with an empty one.
+# Log context: fields of every line that is logged inside a block, per thread. Pages, API, commands and workers set it
+# around their work; new threads start without fields.
 
 
-_said: ContextVar[dict[str, Any] | None] = ContextVar("log_context", default=None)
+_log_context: ContextVar[dict[str, Any] | None] = ContextVar("log_context", default=None)
 
 
 @contextmanager
 def about(**fields: Any) -> Iterator[None]:
-    """Add these fields to every line logged inside, beside those of outer blocks."""
-    before = _said.set(what_about() | fields)
+    """Add these fields, and those of outer blocks, to every line logged inside the block."""
+    before = _log_context.set(what_about() | fields)
     try:
         yield
     finally:
-        _said.reset(before)
+        _log_context.reset(before)
 
 
 def what_about() -> dict[str, Any]:
-    """Return the fields of a line logged here."""
-    return dict(_said.get() or {})
+    """Return the current fields of the log context."""
+    return dict(_log_context.get() or {})
 
 
-# Tuning of Python's garbage collector: cyclic garbage is collected less often.
+# Tuning of Python's garbage collector.
 
 
 _NEW, _YOUNG, _OLD = 50_000, 20, 50
@@ -62,14 +62,14 @@ _NEW, _YOUNG, _OLD = 50_000, 20, 50
 def collect_less() -> None:
     """Collect cyclic garbage less often, in a process that works on the whole metadata.
 
-    That is millions of objects without a cycle. With Python's own thresholds a third of a plan's time went into
-    collections, and an ordinary page occasionally waited half a second. Cycles are collected after 50,000 new
+    The metadata is millions of objects without cycles. With Python's default thresholds, collections took a third of
+    the time of a plan, and some pages waited half a second for one. With these, cycles are collected after 50,000 new
     objects.
     """
     gc.set_threshold(_NEW, _YOUNG, _OLD)
 
 
 def keep_what_is_loaded() -> None:
-    """Exclude loaded objects from collection, in a process that has started and will serve requests."""
+    """Exclude the existing objects from collection, when a process has started and before it serves requests."""
     gc.collect()
     gc.freeze()

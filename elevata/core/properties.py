@@ -10,7 +10,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True)
 class Property:
-    """One property, and the number of the line on which it begins."""
+    """Property with the number of its first line."""
 
     name: str
     value: str
@@ -18,14 +18,14 @@ class Property:
 
 
 class BadProperties(Exception):
-    """Error raised for an escape that is no character; it names the line."""
+    """Error of an invalid escape sequence; its message has the line number."""
 
 
 def parse_properties(text: str) -> list[Property]:
-    """Return the properties of a text, in its order; values without white space around them, as Spark reads them.
+    """Return the properties of a text in order. Their values have no white space around them, as in Spark.
 
-    A name ends at the first space, ``=`` or ``:`` that no backslash precedes. A line that ends with a backslash
-    goes on with the next one. Lines that begin with ``#`` or ``!`` are comments. Raise BadProperties.
+    A name ends at the first space, ``=`` or ``:`` without a backslash before it. A line that ends with a backslash
+    continues on the next line. Lines that begin with ``#`` or ``!`` are comments. Raise BadProperties.
     """
     properties = []
     for number, line in _logical_lines(text):
@@ -33,24 +33,24 @@ def parse_properties(text: str) -> list[Property]:
         rest = line[end:].lstrip(_SPACE)
         if rest[:1] in ("=", ":"):
             rest = rest[1:]
-        properties.append(Property(_unescaped(line[:end], number), _unescaped(rest, number).strip(), number))
+        properties.append(Property(_unescape(line[:end], number), _unescape(rest, number).strip(), number))
     return properties
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
-    goes_on = False
+    continues = False
     for number, natural in enumerate(_LINE_END.split(text), start=1):
         line = natural.lstrip(_SPACE)
-        if not goes_on and (not line or line[0] in "#!"):
+        if not continues and (not line or line[0] in "#!"):
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
-        continued, line = backslashes % 2 == 1, line[:-1] if backslashes % 2 else line
-        if goes_on:
+        is_open, line = backslashes % 2 == 1, line[:-1] if backslashes % 2 else line
+        if continues:
             lines[-1] = (lines[-1][0], lines[-1][1] + line)
         else:
             lines.append((number, line))
-        goes_on = continued
+        continues = is_open
     return lines
 
 
@@ -63,7 +63,7 @@ def _name_end(line: str) -> int:
     return len(line)
 
 
-def _unescaped(text: str, line: int) -> str:
+def _unescape(text: str, line: int) -> str:
     def character(match: re.Match[str]) -> str:
         code, other = match.groups()
         if code is not None:

@@ -27,10 +27,10 @@ class BadField(MetadataError):
 
 @dataclass(frozen=True)
 class Node:
-    """Value in a file: in YAML a scalar, a list of nodes or a dict of names to nodes; in JSON a plain value.
+    """Value in a file: in YAML a scalar, a list of nodes or a dict of names and nodes; in JSON a plain value.
 
-    ``where`` is its line and column in YAML, ``text`` a scalar as written, ``key_where`` the position of the field's
-    name. ``path`` is its position in JSON, where children become nodes on demand.
+    In YAML, ``where`` is its line and column, ``text`` a scalar as written, and ``key_where`` the position of the
+    field's name. In JSON, ``path`` is its position, and nodes of children are created on demand.
     """
 
     value: Any
@@ -81,7 +81,7 @@ class Record:
         return {name: self.values[name] for name in names}
 
     def place_of(self, name: str) -> str:
-        """Return the position of a field; of a nested one (``options.quote``) the nearest known position."""
+        """Return the position of a field; of a nested field (``options.quote``) the nearest known one."""
         while name:
             if name in self.places:
                 return self.places[name]
@@ -109,25 +109,25 @@ def read_record(node: Node, spec: Spec, name: str = "") -> Record:
     if not isinstance(node.value, dict):
         raise node.problem("wrong_type", f"must be {_object(node)}, not {called(node)}", name)
     record = Record({}, node.where)
-    for given, child in node.children().items():
-        if given not in spec:
-            raise child.problem("unknown_field", f"is not known here; known are {', '.join(spec)}", given)
+    for field_name, child in node.children().items():
+        if field_name not in spec:
+            raise child.problem("unknown_field", f"is not known here; known are {', '.join(spec)}", field_name)
         if child.where:
-            record.places[given] = child.where
+            record.places[field_name] = child.where
             if isinstance(child.value, dict):
-                record.places |= {f"{given}.{inner}": item.where for inner, item in child.value.items()}
-        record.values[given] = spec[given].read(child, given)
-    for expected, described in spec.items():
-        if expected not in record.values:
-            if described.required:
-                raise node.problem("missing_field", "is missing", expected)
-            copied = {tuple: list, dict: dict}.get(type(described.default))
-            record.values[expected] = copied(described.default) if copied else described.default
+                record.places |= {f"{field_name}.{inner}": item.where for inner, item in child.value.items()}
+        record.values[field_name] = spec[field_name].read(child, field_name)
+    for missing_name, definition in spec.items():
+        if missing_name not in record.values:
+            if definition.required:
+                raise node.problem("missing_field", "is missing", missing_name)
+            copy_default = {tuple: list, dict: dict}.get(type(definition.default))
+            record.values[missing_name] = copy_default(definition.default) if copy_default else definition.default
     return record
 
 
 def called(node: Node) -> str:
-    """Return the kind of a value in words, with its text if that is known."""
+    """Return the kind of a value in words, with its text if known."""
     kinds = {dict: _object(node), list: "a list", str: f"text ({node.value!r:.60})", bool: "true or false"}
     if node.value is None:
         return "null" if node.path is not None else "nothing (leave the field out instead)"
@@ -158,7 +158,7 @@ def flag(node: Node, name: str) -> bool:
 
 
 def number(node: Node, name: str) -> int:
-    # 010 and 1_000 are numbers to YAML, but not the ones users mean.
+    # YAML reads 010 and 1_000 as numbers, but as others than their users expect.
     if not isinstance(node.value, int) or not re.fullmatch(r"0|[1-9][0-9]{0,8}", node.text):
         raise node.problem("wrong_type", f"must be a whole number, not {called(node)}", name)
     return node.value
@@ -205,7 +205,7 @@ def anything(node: Node, name: str) -> Any:
 
 
 def fields(node: Node, name: str) -> dict[str, Any]:
-    """Return a mapping with any field names; its consumer checks them."""
+    """Return an object with any field names; its consumer checks them."""
     if not isinstance(node.value, dict):
         raise node.problem("wrong_type", f"must be {_object(node)}, not {called(node)}", name)
     return node.plain()

@@ -1,15 +1,15 @@
-"""Strict JSON reader: a text has the same meaning in every program, or is refused."""
+"""Strict JSON reader that refuses texts which programs read differently."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
-# Far more than any value needs; readers of JSON have limits of their own beyond.
+# Much more than any value needs; some JSON readers refuse longer numbers.
 MOST_DIGITS = 1000
 
 
 class BadJson(ValueError):
-    """Error of a text that is not strict JSON. ``line`` and ``column`` are 0 where the place is not known."""
+    """Error of a text that is not strict JSON. ``line`` and ``column`` are 0 if unknown."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -20,8 +20,8 @@ class BadJson(ValueError):
 def loads(text: str, *, parse_int: Callable[[str], Any] = int, parse_float: Callable[[str], Any] = float) -> Any:
     """Return the value of a JSON text. Raise BadJson.
 
-    No object has a name twice, no number is NaN or infinite, no integer has more than ``MOST_DIGITS`` digits, and
-    nesting has an end.
+    Refused are repeated names in an object, NaN and infinity, integers of more than ``MOST_DIGITS`` digits, and too
+    deep nesting.
     """
     try:
         return decoder(parse_int=parse_int, parse_float=parse_float).decode(text)

@@ -24,14 +24,14 @@ def status_choices(known: Collection[str]) -> list[tuple[str, str]]:
 class Job(models.Model):
     """One unit of work for a worker.
 
-    A model of another app extends it with what its own kind needs, one to one (multi-table inheritance).
-    ``kind`` selects the handler (``elevata.jobs.registry``). ``attempt`` counts how often a worker claimed it: the
-    fencing number of its writes. ``environment_name`` is the environment whose workers may claim it. ``exclusive``,
-    if set, is unique among jobs that are not finished. ``requester`` is the name of who asked, where that is no
-    user. ``queued_at`` is when it was last queued; while ``not_before`` lies ahead, nobody may claim it.
+    Models of other apps extend it by multi-table inheritance with the fields of their kind. ``kind`` selects the
+    handler (``elevata.jobs.registry``). ``attempt`` is the number of claims, and the fencing number of their writes.
+    Only workers of the environment ``environment_name`` may claim it, and only from ``not_before`` on. ``exclusive``,
+    if set, is unique among jobs that are not finished. ``requester`` is the name of a requester that is no user.
+    ``queued_at`` is the time when it was last queued.
 
-    Change ``status``, ``attempt`` and ``exclusive`` by ``elevata.jobs.services`` and attempts only: an update through
-    a model that extends this one is no compare-and-set.
+    Change ``status``, ``attempt`` and ``exclusive`` only by ``elevata.jobs.services``: an update through a model that
+    extends this one is no compare-and-set.
     """
 
     class Status(models.TextChoices):
@@ -45,7 +45,7 @@ class Job(models.Model):
         LOST = states.LOST, "Lost"
         ABANDONED = states.ABANDONED, "Abandoned"
 
-    # The kind of a model that has only one, or its usual one.
+    # Default of ``kind``, for models that extend this one.
     KIND: ClassVar[str] = ""
     FINISHED = states.FINISHED
     RESTARTABLE = states.RESTARTABLE
@@ -97,19 +97,19 @@ class Job(models.Model):
 
     @property
     def is_finished(self) -> bool:
-        """Return True if no worker holds the job and none will without a new attempt."""
+        """Return True if the job is neither queued nor running."""
         return self.status in self.FINISHED
 
     @property
     def seconds(self) -> float | None:
         if self.started_at is None or self.finished_at is None:
             return None
-        # A clock that was set back must not make it negative.
+        # Never negative, also if the clock was set back.
         return max(0.0, (self.finished_at - self.started_at).total_seconds())
 
 
 class Worker(models.Model):
-    """A worker process. It is alive while its heartbeat is fresh."""
+    """Worker process; alive while its last heartbeat is recent."""
 
     name = models.CharField(max_length=200, unique=True)
     started_at = models.DateTimeField()

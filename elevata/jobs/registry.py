@@ -15,8 +15,8 @@ from elevata.core.database import silent_before
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
 
-# Lanes of a worker: jobs of the first go one after another, each with Spark; those of the second, too, beside them and
-# without Spark; those of the third all at once.
+# Lanes of a worker, which run in parallel. Jobs of the first run one after another, with Spark; jobs of the second one
+# after another, without Spark; jobs of the third all at the same time.
 WORK, MESSAGES, ASIDE = "work", "messages", "aside"
 
 
@@ -28,10 +28,10 @@ def _nothing(*_: Any) -> None:
 class Handler:
     """Handler of some kinds of jobs.
 
-    ``perform(job_pk, worker=…, runner=…, stopping=…)`` runs one job from claim to end, and returns None if it could
-    not be claimed. Lower ``priority`` goes first within a lane. ``lost_as`` is the status of a job whose worker
-    died and ``lost_hint`` the advice in its error. Callbacks run in the transaction of the change: ``lost(job,
-    error)``, ``wake_failed(job, reason)``, ``woken(job)``.
+    ``perform(job_pk, worker=…, runner=…, stopping=…)`` claims and runs one job, and returns None if it could not be
+    claimed. In a lane, the lowest ``priority`` runs first. ``lost_as`` is the status of a job whose worker died, and
+    ``lost_hint`` the hint in its error. These callbacks run in the transaction of the change: ``lost(job, error)``,
+    ``wake_failed(job, reason)``, ``woken(job)``.
     """
 
     kinds: tuple[str, ...]
@@ -53,7 +53,7 @@ def _handlers() -> dict[str, Handler]:
 
 
 def handler_of(kind: str) -> Handler:
-    """Return the handler of a kind. Raise KeyError if no setting names one."""
+    """Return the handler of a kind. Raise KeyError if ``JOB_HANDLERS`` has none."""
     return _handlers()[kind]
 
 
@@ -76,7 +76,7 @@ def claimable() -> QuerySet[Job]:
 
 
 def next_work(but: Collection[int] = (), *, lane: str = WORK) -> Job | None:
-    """Return the next job of a lane that may be claimed: by priority, then the oldest."""
+    """Return the job of a lane to claim next: by priority, then the oldest."""
     queued = claimable().exclude(pk__in=but)
     for _, kinds in kinds_in(lane):
         job = queued.filter(kind__in=kinds).order_by("requested_at", "pk").first()
@@ -86,13 +86,13 @@ def next_work(but: Collection[int] = (), *, lane: str = WORK) -> Job | None:
 
 
 def queued_for(age: timedelta) -> QuerySet[Job]:
-    """Return jobs that may be claimed and were requested longer ago than ``age``, the oldest first."""
+    """Return claimable jobs that were requested longer ago than ``age``, the oldest first."""
     now = timezone.now()
-    # A request dated in the future was made before the clock was set back, so it is not fresh.
-    fresh = Q(requested_at__range=(now - age, now))
-    return claimable().filter(~fresh).order_by("requested_at", "pk")
+    # A request dated in the future was made before the clock was set back, so it is not recent.
+    recent = Q(requested_at__range=(now - age, now))
+    return claimable().filter(~recent).order_by("requested_at", "pk")
 
 
 def live_workers(*, silent_after: timedelta = states.WORKER_SILENT_AFTER) -> QuerySet[Worker]:
-    """Return workers whose heartbeat is fresh."""
+    """Return the workers whose last heartbeat is recent."""
     return Worker.objects.filter(heartbeat_at__gte=silent_before(silent_after))

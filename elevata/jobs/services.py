@@ -23,17 +23,17 @@ from elevata.jobs.registry import ASIDE, claimable, handler_of, queued_for
 
 log = logging.getLogger(__name__)
 
-# Writes of one attempt of a job. Each checks that the attempt is current: a worker whose job was marked as lost may
-# still be running, but with an old attempt number its writes match no row.
+# Each write of an attempt checks that the attempt is current: a worker whose job was marked as lost may still be
+# running, but its attempt number is old, so its writes match no row.
 
 
 class Fenced(Exception):
-    """Error raised when an attempt no longer holds its job: it was lost, claimed again, or lost a lease."""
+    """Error raised when an attempt is not current: its job was lost or claimed again, or its lease was lost."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One worker's hold on one job."""
+    """Attempt of a worker at a job."""
 
     job_pk: int
     number: int
@@ -43,7 +43,7 @@ class Attempt:
         return Job.objects.filter(pk=self.job_pk, attempt=self.number, status__in=states.HELD)
 
     def must_hold(self) -> None:
-        """Lock the job's row until the transaction ends. Raise Fenced if the attempt does not hold it."""
+        """Lock the job's row until the transaction ends. Raise Fenced if the attempt is not current."""
         if not self.held().select_for_update().exists():
             raise Fenced
 
@@ -59,12 +59,12 @@ class Attempt:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Record heartbeats in a thread of its own while the block runs, until the attempt does not hold the job."""
-        over = threading.Event()
+        """Record heartbeats in a thread while the block runs, and stop once the attempt is not current."""
+        stop = threading.Event()
 
         def beat() -> None:
             try:
-                while not over.wait(states.HEARTBEAT_SECONDS):
+                while not stop.wait(states.HEARTBEAT_SECONDS):
                     retried(self.write)
             except Fenced:
                 log.warning("job %s was given up during attempt %s", self.job_pk, self.number)
@@ -76,7 +76,7 @@ class Attempt:
         try:
             yield
         finally:
-            over.set()
+            stop.set()
             thread.join()
 
     def enter(self, phase: str) -> None:
@@ -86,7 +86,7 @@ class Attempt:
     def end(self, *, wanted: str, error: Mapping | None = None) -> str | None:
         """End the job as ``wanted``, or as canceled if that was requested; return the status. Call in a transaction.
 
-        Return None if the attempt no longer holds the job.
+        Return None if the attempt is not current.
         """
         job = self.held().select_for_update().first()
         if job is None:
@@ -94,7 +94,7 @@ class Attempt:
         status, now = states.ends_as(status=job.status, wanted=wanted), timezone.now()
         self.held().update(
             status=status,
-            # A cancelled job keeps the error with the name of who cancelled it.
+            # The error of a cancelled job names the user who cancelled it.
             error=job.error if status == states.CANCELED else error,
             finished_at=now,
             heartbeat_at=now,
@@ -108,12 +108,12 @@ WAITING_FOR_SPARK = "waiting for Spark"
 
 
 def claim(*, job_pk: int, worker: str, keep_start: bool = False) -> Attempt | None:
-    """Claim a queued job of this installation's environment; return None if it is not queued any more, or not due.
+    """Claim a queued job of this installation's environment; return None if it is not queued, or not due.
 
-    With ``keep_start`` an attempt after the first leaves ``started_at`` as it is.
+    With ``keep_start``, ``started_at`` stays the start of the first attempt.
     """
     now = timezone.now()
-    # No join: PostgreSQL then checks the status again once it has waited for the row.
+    # Without a join, PostgreSQL checks the status again after it has waited for the row's lock.
     claimed = (
         claimable()
         .filter(pk=job_pk)
@@ -132,9 +132,9 @@ def claim(*, job_pk: int, worker: str, keep_start: bool = False) -> Attempt | No
 
 
 def queue_again(*, job_pk: int, repeat: bool = False, **fields: Any) -> bool:
-    """Queue a job for a new attempt; return False if its state does not allow that. ``fields`` are written, too.
+    """Queue a job for a new attempt, and write ``fields``; return False if its state does not allow that.
 
-    With ``repeat`` a job that succeeded may be queued as well: its work is done once more.
+    With ``repeat``, a job that succeeded may be queued again, too.
     """
     allowed = states.may_become(states.QUEUED) + ((states.SUCCEEDED,) if repeat else ())
     restartable = Job.objects.filter(pk=job_pk, status__in=allowed)
@@ -153,13 +153,13 @@ def queue_again(*, job_pk: int, repeat: bool = False, **fields: Any) -> bool:
 
 
 def request_cancel(*, job_pk: int, error: Mapping[str, Any]) -> str | None:
-    """Cancel a queued job at once, or ask the worker of a running one to stop; ``error`` says who asked.
+    """Cancel a queued job, or ask the worker of a running one to stop; ``error`` names the user.
 
-    Return the new status, None if the job was neither. Call in a transaction.
+    Return the new status; None if the job is neither queued nor running. Call in a transaction.
     """
     jobs, now = Job.objects.filter(pk=job_pk), timezone.now()
-    at_once = {"status": states.CANCELED, "finished_at": now, "error": error, "exclusive": None}
-    if jobs.filter(status=states.QUEUED).update(**at_once):
+    canceled = {"status": states.CANCELED, "finished_at": now, "error": error, "exclusive": None}
+    if jobs.filter(status=states.QUEUED).update(**canceled):
         return states.CANCELED
     if jobs.filter(status=states.RUNNING).update(status=states.CANCELING, error=error):
         return states.CANCELING
@@ -167,26 +167,26 @@ def request_cancel(*, job_pk: int, error: Mapping[str, Any]) -> str | None:
 
 
 def abandon(*, job_pk: int, reason: str) -> bool:
-    """End a job for good that will not be attempted again; return False if its state does not allow that."""
-    ended = Job.objects.filter(pk=job_pk, status__in=states.may_become(states.ABANDONED))
-    return bool(ended.update(status=states.ABANDONED, reason=reason, finished_at=timezone.now()))
+    """Abandon a job, so that it gets no further attempt; return False if its state does not allow that."""
+    jobs = Job.objects.filter(pk=job_pk, status__in=states.may_become(states.ABANDONED))
+    return bool(jobs.update(status=states.ABANDONED, reason=reason, finished_at=timezone.now()))
 
 
 def withdraw(jobs: QuerySet[Job], *, error: Mapping[str, Any]) -> int:
-    """Fail queued and running jobs whose result is not wanted any more; return how many."""
-    unfinished = jobs.filter(status__in=(states.QUEUED, states.RUNNING))
-    return unfinished.update(status=states.FAILED, finished_at=timezone.now(), error=error, exclusive=None)
+    """Fail queued and running jobs whose result is not needed any more; return their number."""
+    open_jobs = jobs.filter(status__in=(states.QUEUED, states.RUNNING))
+    return open_jobs.update(status=states.FAILED, finished_at=timezone.now(), error=error, exclusive=None)
 
 
 def wait(*, job_pk: int, phase: str) -> bool:
-    """Set the reason why a queued job waits; return False if it is set already, or the job is not queued."""
+    """Set the reason why a queued job waits; return False if it has this one already, or is not queued."""
     phase = phase[:200]
     return bool(Job.objects.filter(pk=job_pk, status=states.QUEUED).exclude(phase=phase).update(phase=phase))
 
 
 @transaction.atomic
 def note_wake_failed(*, job_pk: int, reason: str) -> None:
-    """Record that no worker could be woken for a queued job, until one is or claims it."""
+    """Record that the wake-up for a queued job could not be sent."""
     if wait(job_pk=job_pk, phase=states.BROKER_AWAY):
         job = Job.objects.get(pk=job_pk)
         handler_of(job.kind).wake_failed(job, reason)
@@ -194,17 +194,17 @@ def note_wake_failed(*, job_pk: int, reason: str) -> None:
 
 @transaction.atomic
 def note_woken() -> None:
-    """Clear the broker's failure from all queued jobs: it takes messages again."""
-    waited = Job.objects.filter(status=states.QUEUED, phase=states.BROKER_AWAY)
-    for job in waited:
-        if waited.filter(pk=job.pk).update(phase=""):
+    """Clear the recorded wake-up failures of all queued jobs, because the broker answers again."""
+    waiting = Job.objects.filter(status=states.QUEUED, phase=states.BROKER_AWAY)
+    for job in waiting:
+        if waiting.filter(pk=job.pk).update(phase=""):
             handler_of(job.kind).woken(job)
 
 
 def mark_lost(
     *, kinds: Iterable[str] | None = None, job_pk: int | None = None, older_than: timedelta = states.LOST_AFTER
 ) -> list[Job]:
-    """Mark jobs as lost whose worker has been silent for too long, or has ended for certain; return them."""
+    """Mark jobs as lost whose last heartbeat is too old, or whose worker process has ended; return them."""
     held = Job.objects.filter(status__in=states.HELD, heartbeat_at__isnull=False).order_by("pk")
     if kinds is not None:
         held = held.filter(kind__in=tuple(kinds))
@@ -225,9 +225,9 @@ def _worker_lost(job: Job) -> dict[str, str]:
 
 @transaction.atomic
 def give_up(*, job: Job, error: dict[str, Any], **seen: Any) -> bool:
-    """Mark a job as lost: the writes of its attempt match no row any more.
+    """Mark a job as lost, so that later writes of its attempt match no row.
 
-    ``seen`` are fields that must be unchanged. Returns False if the job is not running, or has changed.
+    Only if the fields ``seen`` are unchanged. Return False if they changed, or the job is not running.
     """
     handler = handler_of(job.kind)
     held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=states.HELD, **seen)
@@ -237,22 +237,22 @@ def give_up(*, job: Job, error: dict[str, Any], **seen: Any) -> bool:
     return bool(lost)
 
 
-# Wake-ups of workers: a message with a job's id. It may get lost; the row decides, and the sweep sends it again.
+# Wake-ups are messages with a job's id. The state is in the row: if a message is lost, the sweep sends it again.
 
 
 WAKE_JOB = "loader.tasks.perform"
-# Older messages wake no worker: by then the sweep has sent another one.
+# Messages expire after this time: by then the sweep has sent another one.
 EXPIRES_SECONDS = 120
 
 
 def wake(job_pk: int) -> str:
-    """Wake a worker for a job; return why the message could not be sent, or an empty string."""
+    """Send the wake-up for a job; return the reason if it could not be sent, or an empty string."""
     return _send(WAKE_JOB, job_pk)
 
 
 def _send(task: str, row_id: int) -> str:
-    # If the broker fails, the row exists and the sweep sends again, so no failure may reach the caller, who has
-    # already committed.
+    # The caller has already committed the row, and the sweep sends the message again, so a broker failure must not
+    # raise an error.
     try:
         with current_app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0.1, timeout=5)
@@ -265,11 +265,11 @@ def _send(task: str, row_id: int) -> str:
 
 def _reason(error: Exception) -> str:
     """Return the first line of the broker's error, without its URL, which may hold a password."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return said.replace(settings.CELERY_BROKER_URL, "broker")
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return line.replace(settings.CELERY_BROKER_URL, "broker")
 
 
-# Submission of a job: a row, and a wake-up once the transaction around it commits.
+# Submitting a job adds its row; the wake-up is sent after the commit.
 
 
 J = TypeVar("J", bound=Job)
@@ -277,9 +277,9 @@ J = TypeVar("J", bound=Job)
 
 @dataclass
 class Submitted(Generic[J]):
-    """Result of submitting a job. ``wakeup_sent`` is None until the transaction around it commits.
+    """Result of submitting a job. ``wakeup_sent`` is None until the transaction commits.
 
-    ``requested`` is False if nothing changed: a job that is active or succeeded stays as it is.
+    ``requested`` is False if nothing changed, because the job is active or has succeeded.
     """
 
     job: J
@@ -288,29 +288,29 @@ class Submitted(Generic[J]):
     reason: str = ""
 
     def send_wakeup(self) -> None:
-        """Wake a worker now; store the reason in the job's row if that fails."""
+        """Send the wake-up now; if that fails, store the reason in the job's row."""
         self.reason = wake(self.job.pk)
         self.wakeup_sent = not self.reason
         if self.reason:
             retried(lambda: note_wake_failed(job_pk=self.job.pk, reason=self.reason))
 
     def wake_after_commit(self) -> None:
-        """Wake a worker when the transaction commits, if the submission changed anything."""
+        """Send the wake-up after the commit, if the submission changed anything."""
         if self.requested:
             transaction.on_commit(self.send_wakeup)
 
     @property
     def notice(self) -> str:
-        """Return a message for the user if the wake-up could not be sent; else an empty text."""
+        """Return a message for the user if the wake-up could not be sent; else an empty string."""
         if self.wakeup_sent is not False:
             return ""
         return f"queued; the broker does not answer: {self.reason}; the scheduler sends it again"
 
 
-# Sweep of the queue: lost wake-ups are sent again, jobs of dead workers are marked as lost.
+# The sweep sends lost wake-ups again, and marks jobs of dead workers as lost.
 
 
-# Younger jobs have a wake-up on its way.
+# The wake-ups of younger jobs may still arrive.
 RESENT_AFTER = timedelta(seconds=15)
 _WORKER_KEPT_FOR = timedelta(hours=1)
 
@@ -324,12 +324,12 @@ class Swept:
 
 
 def sweep_jobs(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
-    """Sweep once; any number of sweeps at once do no harm, since rows change by compare-and-set only."""
+    """Sweep once. Sweeps may run at the same time, because rows change by compare-and-set only."""
     lost = mark_lost()
     woken = []
     for job in _to_wake(list(queued_for(resent_after))):
         if wake(job.pk):
-            break  # the broker is away; the next sweep tries again
+            break  # the broker does not answer; the next sweep tries again
         woken.append(job)
     if woken:
         note_woken()
@@ -338,6 +338,6 @@ def sweep_jobs(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
 
 
 def _to_wake(jobs: list[Job]) -> list[Job]:
-    """Return the jobs that need a message of their own: the oldest of a lane, and every one that runs beside others."""
+    """Return the jobs to send a wake-up for: the oldest job of each lane, and every job of the lane ``ASIDE``."""
     oldest = {handler_of(job.kind).lane: job for job in reversed(jobs)}
     return [job for job in jobs if handler_of(job.kind).lane == ASIDE or job is oldest[handler_of(job.kind).lane]]

@@ -25,17 +25,18 @@ STEPS: Mapping[str, frozenset[str]] = {
     ABANDONED: frozenset(),
 }
 
-# States in which a worker holds the job.
+# States of a job that a worker has claimed.
 HELD = frozenset({RUNNING, CANCELING})
 # States in which submitting the same job again changes nothing.
 ACTIVE = HELD | {QUEUED}
 FINISHED = frozenset(STEPS) - ACTIVE
 # States from which a new attempt may be queued.
 RESTARTABLE = frozenset({FAILED, BLOCKED, CANCELED, LOST})
-# No transition leads on from these.
+# Final states.
 ENDED = frozenset({SUCCEEDED, ABANDONED})
 
-# Interval of heartbeats and the silence after which they count as stopped: of jobs and leases, then of workers.
+# Interval of heartbeats, and the age of the last one after which they count as stopped: of jobs and leases, then of
+# workers.
 HEARTBEAT_SECONDS = 2.0
 LOST_AFTER = timedelta(seconds=30)
 WORKER_BEAT_SECONDS = 5.0
@@ -45,26 +46,27 @@ BROKER_AWAY = "waiting: the broker does not answer"
 
 
 def may_become(target: str, steps: Mapping[str, frozenset[str]] = STEPS) -> tuple[str, ...]:
-    """Return the states from which ``target`` may be reached in one step, sorted."""
+    """Return the states from which one transition leads to ``target``, sorted."""
     return tuple(sorted(state for state, following in steps.items() if target in following))
 
 
 def ends_as(*, status: str, wanted: str) -> str:
-    """Return the end of a job whose work ended as ``wanted``: canceled if that was requested, unless it succeeded."""
+    """Return the final status of a job whose work ended as ``wanted``.
+
+    That is canceled if a cancel was requested, unless the work succeeded.
+    """
     return CANCELED if status == CANCELING and wanted != SUCCEEDED else wanted
 
 
-# Reason for which queued or running work waits, with its start, of any kind.
-#
-# Pure: it works on the given facts and returns at most one ``Wait``.
+# Reasons why queued or running work waits.
 
 
-# The broker is away; no worker is alive; no worker took the work up; another holder has the lease.
+# The broker does not answer; no worker is alive; no worker has claimed the work; another job holds the lease.
 BROKER, NO_WORKER, NOT_TAKEN_UP, LEASE = "broker", "no_worker", "not_taken_up", "lease"
-# Time after which a late heartbeat means that the work is lost.
+# The worker's heartbeat is late; it is so late that the work counts as lost.
 QUIET, GONE = "quiet", "gone"
 
-# A free worker takes up a message at once, and missed work with the next sweep.
+# A free worker claims work when its message arrives, or else after the next sweep.
 TAKEN_UP_WITHIN = timedelta(seconds=30)
 # Heartbeats come every two seconds.
 QUIET_AFTER = timedelta(seconds=10)
@@ -73,7 +75,7 @@ _WAITING = "waiting: "
 
 @dataclass(frozen=True)
 class Wait:
-    """Reason of a wait (``code``), and its start."""
+    """Wait of a job: its reason (``code``) and start."""
 
     code: str
     since: datetime
@@ -82,15 +84,15 @@ class Wait:
 def wait_of(
     *, status: str, queued_at: datetime, heartbeat_at: datetime | None, phase: str, workers: int, now: datetime
 ) -> Wait | None:
-    """Return the wait of some work; None if it proceeds or is over. ``workers`` is the number of live workers."""
+    """Return the wait of a job; None if it proceeds or is finished. ``workers`` is the number of live workers."""
     if status == QUEUED:
-        return _queued(queued_at, phase, workers, now)
+        return _wait_in_queue(queued_at, phase, workers, now)
     if status in HELD:
-        return _held(heartbeat_at or queued_at, heartbeat_at is not None, workers, now)
+        return _wait_of_worker(heartbeat_at or queued_at, heartbeat_at is not None, workers, now)
     return None
 
 
-def _queued(since: datetime, phase: str, workers: int, now: datetime) -> Wait | None:
+def _wait_in_queue(since: datetime, phase: str, workers: int, now: datetime) -> Wait | None:
     if phase == BROKER_AWAY:
         return Wait(BROKER, since)
     if not workers:
@@ -100,12 +102,12 @@ def _queued(since: datetime, phase: str, workers: int, now: datetime) -> Wait | 
     return Wait(NOT_TAKEN_UP, since) if now - since >= TAKEN_UP_WITHIN else None
 
 
-def _held(heard_at: datetime, beats: bool, workers: int, now: datetime) -> Wait | None:
-    """Return the wait of work that a worker holds.
+def _wait_of_worker(last_beat: datetime, beats: bool, workers: int, now: datetime) -> Wait | None:
+    """Return the wait of a claimed job.
 
-    ``beats``: its holder has sent a heartbeat at least once; if not, only the number of live workers counts.
+    ``beats``: its worker has sent at least one heartbeat; if not, only the number of live workers counts.
     """
-    silent = now - heard_at
-    if beats and silent > LOST_AFTER:
-        return Wait(GONE, heard_at)
-    return Wait(QUIET, heard_at) if (beats and silent > QUIET_AFTER) or not workers else None
+    age = now - last_beat
+    if beats and age > LOST_AFTER:
+        return Wait(GONE, last_beat)
+    return Wait(QUIET, last_beat) if (beats and age > QUIET_AFTER) or not workers else None

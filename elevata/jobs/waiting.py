@@ -1,4 +1,4 @@
-"""Waiting of a command for a job that a worker performs."""
+"""Waiting in a command for a job that a worker performs."""
 
 import threading
 import time
@@ -11,29 +11,29 @@ from elevata.jobs.models import Job
 from elevata.jobs.registry import live_workers
 from elevata.jobs.services import withdraw
 
-# The work is done in another process, which reports it in the database only.
+# The worker, another process, reports progress in the database only, so it is polled.
 POLL_SECONDS = 0.25
 
 J = TypeVar("J", bound=Job)
 
 
 class NoWorker(ProductError):
-    """Error raised if no worker is alive for the work, which was withdrawn."""
+    """Error raised if no worker is alive; the job was withdrawn."""
 
     code = "no_worker"
     message = "no worker is running: start one with 'make serve', or use --local"
 
 
 def follow_job(job: J) -> J:
-    """Wait until a job is finished. It is withdrawn on Ctrl-C, or if no worker is alive for it: raise NoWorker."""
+    """Wait until a job is finished. Withdraw it on Ctrl-C, or if no worker is alive; then raise NoWorker."""
     pause = threading.Event()
-    seen = time.monotonic()
+    last_alive = time.monotonic()
     try:
         while not job.is_finished:
             workers = live_workers()
             if retried((workers.filter(name=job.claimed_by) if job.claimed_by else workers).exists):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
+                last_alive = time.monotonic()
+            elif time.monotonic() - last_alive > states.WORKER_SILENT_AFTER.total_seconds():
                 raise NoWorker
             pause.wait(POLL_SECONDS)
             retried(job.refresh_from_db)

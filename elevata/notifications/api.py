@@ -1,4 +1,4 @@
-"""Notices, webhooks and deliveries by the API."""
+"""API of notices, webhooks and deliveries."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ class WebhookChange(ChangeSerializer):
 
 
 class AnyUser(BasePermission):
-    """Any signed-in user, for their own rows."""
+    """Permission of all signed-in users, for their own rows."""
 
     needs = frozenset()
 

@@ -1,6 +1,6 @@
-"""Webhook and e-mail deliveries: jobs that send an event, are retried after growing waits, and can be sent again.
+"""Webhook and e-mail deliveries: jobs that send an event, with retries after growing waits.
 
-A delivery whose worker died while sending is sent again: a receiver may get an event twice, with the same id, but
+If the worker dies while sending, the delivery is sent again: a receiver may get an event twice, with the same id, but
 never misses one.
 """
 
@@ -41,9 +41,9 @@ _ID, _TIMESTAMP, _SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signat
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one attempt: ``code`` is the response's status, None without one; ``error`` the failure reason.
+    """Result of one attempt: ``code`` is the status of the response, if any, ``error`` the reason of a failure.
 
-    ``is_final``: another attempt would fail, too.
+    ``is_final``: further attempts would fail, too.
     """
 
     code: int | None = None
@@ -69,23 +69,23 @@ def perform_delivery(*, delivery_pk: int, worker: str) -> Delivery | None:
 
 @transaction.atomic
 def end_attempt(attempt: Attempt, outcome: Outcome) -> bool:
-    """Store the result of an attempt, and queue the next one if needed; return False if it is not current."""
+    """Store the result of an attempt, and queue the next one if needed; return False if the attempt is not current."""
     error = {"code": "NOT_DELIVERED", "message": outcome.error[:_ERROR], "hint": "send it again"}
     wanted = states.FAILED if outcome.error else states.SUCCEEDED
     if attempt.end(wanted=wanted, error=error if outcome.error else None) is None:
         return False
-    _record(Delivery.objects.get(pk=attempt.job_pk), outcome)
+    _record_outcome(Delivery.objects.get(pk=attempt.job_pk), outcome)
     return True
 
 
-def _record(delivery: Delivery, outcome: Outcome) -> None:
-    """Record the outcome of the attempt that has just ended, and queue a failed delivery again while tries are left."""
+def _record_outcome(delivery: Delivery, outcome: Outcome) -> None:
+    """Record the outcome of the latest attempt, and queue a failed delivery again while it has tries left."""
     DeliveryAttempt.objects.create(
         delivery=delivery,
         number=delivery.attempt,
         code=outcome.code,
         milliseconds=outcome.milliseconds,
-        # PostgreSQL holds no text with a NUL in it.
+        # PostgreSQL stores no text with NUL.
         answer=outcome.answer.replace("\x00", "\ufffd")[:_ANSWER],
         error=outcome.error[:_ERROR],
     )
@@ -95,12 +95,12 @@ def _record(delivery: Delivery, outcome: Outcome) -> None:
 
 
 def _end_lost(job: Job, error: dict[str, Any]) -> None:
-    _record(Delivery.objects.get(pk=job.pk), Outcome(error=error["message"]))
+    _record_outcome(Delivery.objects.get(pk=job.pk), Outcome(error=error["message"]))
 
 
 @transaction.atomic
 def replay(*, delivery: Delivery, reason: str = "") -> Delivery:
-    """Send a succeeded or failed delivery again, with the same event, id and body, and log it.
+    """Send a finished delivery again, with the same event, id and body, and record that in the change log.
 
     Raises MetadataError ``still_going`` while it is in progress, ``webhook_off`` if its webhook is inactive.
     """
@@ -124,16 +124,16 @@ def replay(*, delivery: Delivery, reason: str = "") -> Delivery:
 
 
 def send(delivery: Delivery) -> Outcome:
-    """Make one attempt and return its result. An unexpected error is a result, too, and is retried."""
+    """Make one attempt and return its result. An unexpected error is a failure and is retried."""
     try:
-        return _mail(delivery) if delivery.webhook is None else _call(delivery)
+        return _send_mail(delivery) if delivery.webhook is None else _send_request(delivery)
     except Exception as failure:
         log.exception("delivery %s failed", delivery.pk)
         return Outcome(error=f"unexpected: {type(failure).__name__}")
 
 
 def told(event: Event) -> Told:
-    """Return the event as webhooks receive it."""
+    """Return the event for a webhook's request."""
     return Told(
         event_id=str(event.event_id),
         kind=event.kind,
@@ -147,44 +147,44 @@ def told(event: Event) -> Told:
 
 
 def page_of(event: Event) -> str:
-    """Return the address of the event's page; only its path if the installation's address is not configured."""
+    """Return the URL of the event's page; only the path if ``PUBLIC_URL`` is not set."""
     return urljoin(f"{settings.PUBLIC_URL}/", event.link.lstrip("/")) if settings.PUBLIC_URL else event.link
 
 
-def _call(delivery: Delivery) -> Outcome:
+def _send_request(delivery: Delivery) -> Outcome:
     webhook, event = delivery.webhook, delivery.event
     if not webhook.active and event.kind != Kind.WEBHOOK_TEST:
         return Outcome(error="the webhook is inactive", is_final=True)
     body, at = told(event).body(), int(time.time())
     try:
         secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
-        signed = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
-    except (NoSecret, MetadataError) as problem:
-        return Outcome(error=f"not sent, for it cannot be signed: {problem}")
+        header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
+    except (NoSecret, MetadataError) as failure:
+        return Outcome(error=f"not sent, for it cannot be signed: {failure}")
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "elevata",
         _ID: str(event.event_id),
         _TIMESTAMP: str(at),
-        _SIGNATURE: signed,
+        _SIGNATURE: header,
     }
     try:
-        answer = post(webhook.url, body, headers, allowed=networks(settings.WEBHOOK_ALLOW))
-    except CannotCall as problem:
-        return Outcome(error=str(problem), is_final=problem.is_final)
-    except MetadataError as problem:
-        return Outcome(error=f"not sent, for ELEVATA_WEBHOOK_ALLOW cannot be read: {problem}")
-    error = "" if 200 <= answer.code < 300 else _refused(answer.code)
-    return Outcome(answer.code, answer.milliseconds, answer.text, error, is_final=answer.code == _GONE)
+        response = post(webhook.url, body, headers, allowed=networks(settings.WEBHOOK_ALLOW))
+    except CannotCall as failure:
+        return Outcome(error=str(failure), is_final=failure.is_final)
+    except MetadataError as failure:
+        return Outcome(error=f"not sent, for ELEVATA_WEBHOOK_ALLOW cannot be read: {failure}")
+    error = "" if 200 <= response.code < 300 else _status_error(response.code)
+    return Outcome(response.code, response.milliseconds, response.text, error, is_final=response.code == _GONE)
 
 
-def _refused(code: int) -> str:
+def _status_error(code: int) -> str:
     if 300 <= code < 400:
         return f"answered {code}: redirects are not followed, give the webhook the address itself"
     return f"answered {code}"
 
 
-def _mail(delivery: Delivery) -> Outcome:
+def _send_mail(delivery: Delivery) -> Outcome:
     user, event = delivery.user, delivery.event
     if not settings.EMAIL_ENABLED:
         return Outcome(error="this installation sends no mail (ELEVATA_EMAIL_URL)", is_final=True)

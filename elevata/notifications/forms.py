@@ -12,7 +12,7 @@ _EVENTS = [(str(kind), WORDS[kind]) for kind in CHOICES]
 
 
 class EventBoxes(forms.CheckboxSelectMultiple):
-    """Checkboxes in the product's style, all described by the help text of the field."""
+    """Checkboxes in the product's style, with the field's help text as description."""
 
     def create_option(self, name: str, *args: Any, **options: Any) -> dict[str, Any]:
         option = super().create_option(name, *args, **options)
@@ -22,7 +22,7 @@ class EventBoxes(forms.CheckboxSelectMultiple):
 
 
 class EventsField(forms.MultipleChoiceField):
-    """Kinds of events as checkboxes; the template draws them."""
+    """Field of event kinds, as checkboxes that the template renders."""
 
     widget = EventBoxes
 
@@ -31,7 +31,7 @@ class EventsField(forms.MultipleChoiceField):
 
 
 class WebhookFields(MetadataForm):
-    """Fields of a webhook: its address, its events and its signing secrets."""
+    """Fields of a webhook: name, address, events and signing secrets."""
 
     name = forms.CharField(max_length=100, help_text="Display name.")
     url = forms.CharField(
@@ -78,12 +78,12 @@ class WebhookForm(WebhookFields, EditForm):
     seen = ("name", "url", "events", "secret", "former_secret", "active")
 
     def events_seen(self) -> Any:
-        """Return the hidden initial value of the events; the template draws the checkboxes itself."""
+        """Return the hidden initial value of the events, because the template renders the checkboxes itself."""
         return self["events"].as_hidden(only_initial=True)
 
 
 class NoticeChoiceForm(MetadataForm):
-    """Notification settings of a user: events in the list and by e-mail."""
+    """Form of a user's notification settings: events in the list and by e-mail."""
 
     listed = EventsField(
         label="In the list",
@@ -107,6 +107,6 @@ class NoticeChoiceForm(MetadataForm):
 
 
 class ReadForm(forms.Form):
-    """The notice to mark as read; all, if none is given."""
+    """Form with the notice to mark as read; without one, all are marked."""
 
     notice = forms.IntegerField(required=False, help_text="The number of the notice; leave it out to mark all.")

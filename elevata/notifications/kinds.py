@@ -1,4 +1,4 @@
-"""Event kinds for users and webhooks, and the checks of a webhook's settings."""
+"""Event kinds, and checks of a webhook's settings."""
 
 import re
 from collections.abc import Collection
@@ -39,10 +39,10 @@ WORDS: dict[Kind, str] = {
 }
 # Kinds that users and webhooks select from; a test event goes to its own webhook only.
 CHOICES: tuple[Kind, ...] = tuple(kind for kind in Kind if kind is not Kind.WEBHOOK_TEST)
-# Always in the list, whatever a user selects: changes of accounts and of change policies.
+# Kinds that are always in a user's list, whatever the user selects.
 ALWAYS_LISTED = frozenset({Kind.ACCOUNT_CHANGED, Kind.POLICY_PROPOSED, Kind.POLICY_DECIDED})
 
-# Only variables made for this can be named: any other would sign with the product's own secrets.
+# Only variables with this prefix are accepted, because others may have the product's own secrets.
 SECRET_PREFIX = "ELEVATA_WEBHOOK_SECRET_"
 _SECRET = re.compile(rf"{SECRET_PREFIX}[A-Z0-9_]{{1,80}}", re.ASCII)
 _FILE_SUFFIX = "_FILE"
@@ -52,34 +52,36 @@ URL_LENGTH = 1000
 def check_url(url: str) -> None:
     """Raise MetadataError ``bad_url`` for a text that is not a webhook URL.
 
-    The address it resolves to is checked when a request is sent.
+    The host's address is checked when a request is sent.
     """
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname
     except ValueError:
-        raise _bad("is no URL") from None
+        raise _bad_url("is no URL") from None
     if parts.scheme not in ("https", "http") or not host:
-        raise _bad("must be like https://hooks.example.org/elevata")
+        raise _bad_url("must be like https://hooks.example.org/elevata")
     if len(url) > URL_LENGTH:
-        raise _bad(f"is longer than {URL_LENGTH} characters")
+        raise _bad_url(f"is longer than {URL_LENGTH} characters")
     if parts.username is not None or parts.password is not None:
-        raise _bad("holds a user or password, which would be stored and shown; requests are proven by their signature")
+        raise _bad_url(
+            "holds a user or password, which would be stored and shown; requests are proven by their signature"
+        )
     if port == 0 or parts.fragment:
-        raise _bad("must have a port above 0, and nothing behind a #")
+        raise _bad_url("must have a port above 0, and nothing behind a #")
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise _bad("may hold printable ASCII only; write other characters as %…")
+        raise _bad_url("may hold printable ASCII only; write other characters as %…")
 
 
 def shown_url(url: str) -> str:
     """Return the URL without its path and parameters, which often contain a secret."""
     parts = urlsplit(url)
-    more = "/…" if parts.path.strip("/") or parts.query else ""
-    return f"{parts.scheme}://{parts.netloc}{more}"
+    rest = "/…" if parts.path.strip("/") or parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}{rest}"
 
 
 def check_secret_name(name: str, field: str) -> None:
-    """Refuse a name that is not an ``ELEVATA_WEBHOOK_SECRET_…`` variable for a webhook's secret."""
+    """Raise MetadataError ``bad_secret`` unless the name is of a variable ``ELEVATA_WEBHOOK_SECRET_…``."""
     if not _SECRET.fullmatch(name) or name.endswith(_FILE_SUFFIX):
         raise MetadataError(
             "bad_secret",
@@ -92,7 +94,7 @@ def check_secret_name(name: str, field: str) -> None:
 def check_kinds(kinds: Collection[str], field: str = "events", *, needed: bool = False) -> list[str]:
     """Return these event kinds without duplicates, in the order of ``CHOICES``.
 
-    Raises MetadataError ``unknown_event``, or ``invalid`` if ``needed`` and there is none.
+    Raises MetadataError ``unknown_event``, or ``invalid`` if there is none and ``needed`` is True.
     """
     unknown = sorted(set(kinds) - set(CHOICES))
     if unknown:
@@ -102,5 +104,5 @@ def check_kinds(kinds: Collection[str], field: str = "events", *, needed: bool =
     return [str(kind) for kind in CHOICES if kind in kinds]
 
 
-def _bad(message: str) -> MetadataError:
+def _bad_url(message: str) -> MetadataError:
     return MetadataError("bad_url", message, "url")

@@ -13,9 +13,9 @@ from elevata.notifications.kinds import Kind
 
 
 class Event(models.Model):
-    """Event for users and programs, written in the transaction that it reports.
+    """Event for users and programs, created in the transaction that it reports.
 
-    ``link`` is the path of its page, ``facts`` are additional values for programs.
+    ``link`` is the path of its page; ``facts`` are additional values for programs.
     """
 
     event_id = models.UUIDField(unique=True, default=uuid4, editable=False)
@@ -37,7 +37,7 @@ class Event(models.Model):
 
 
 class Notice(models.Model):
-    """Event in a user's list."""
+    """Notice: an event in a user's list."""
 
     event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="notices")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -56,7 +56,7 @@ class Notice(models.Model):
 
 
 class NoticeChoice(models.Model):
-    """Notification settings of a user; without a row: every event is listed, none is sent by e-mail."""
+    """Notification settings of a user; without a row, all events are listed and none is sent by e-mail."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     listed = models.JSONField(default=list)
@@ -67,10 +67,10 @@ class NoticeChoice(models.Model):
 
 
 class Webhook(Versioned):
-    """Address that events are sent to. ``secret`` names the variable with the signing secret.
+    """Address to which events are sent. ``secret`` names the variable with the signing secret.
 
-    ``former_secret`` names the former one, which deliveries are signed with, too, until the receiver has the new
-    one.
+    ``former_secret`` names the variable with the former secret, with which deliveries are signed as well until the
+    receiver has the new one.
     """
 
     key = models.UUIDField(unique=True, default=uuid4, editable=False)
@@ -89,9 +89,9 @@ class Webhook(Versioned):
 
 
 class Delivery(Job):
-    """Delivery of one event to one webhook, or to one user by e-mail: a job.
+    """Job that delivers one event to one webhook, or to one user by e-mail.
 
-    It fails for good after ``tries`` attempts; until then it is queued again after a growing wait.
+    After a failed attempt it is queued again with a growing wait, up to ``tries`` attempts.
     """
 
     class Kind(models.TextChoices):
@@ -126,7 +126,7 @@ class Delivery(Job):
 
 
 class DeliveryAttempt(models.Model):
-    """Result of one attempt: the answer's status and beginning, or the error."""
+    """Result of one attempt: status and beginning of the response, or the error."""
 
     delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="tried")
     number = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""Safe calls of addresses that users typed."""
+"""Safe HTTP requests to addresses that users entered."""
 
 import http.client
 import queue
@@ -12,29 +12,29 @@ from urllib.parse import urlsplit
 
 from elevata.core.networks import Network, is_listed, is_public
 
-# Name resolution within a time limit. The system's resolver has no limit of its own and cannot be interrupted, so
-# each name is resolved in a thread that may be abandoned. The number of concurrent lookups is limited, and further
-# ones are refused at once.
+# Names are resolved within a time limit. The system's resolver has no time limit and cannot be interrupted, so each
+# name is resolved in a thread that may be abandoned. The number of concurrent lookups is limited; further ones are
+# refused.
 
 
 RESOLVE_SECONDS = 5.0
-_MOST = 8
-_places = threading.BoundedSemaphore(_MOST)
+_MAX_LOOKUPS = 8
+_slots = threading.BoundedSemaphore(_MAX_LOOKUPS)
 
 
 class NotResolved(OSError):
-    """Error raised if there is no address for a name, for now."""
+    """Error of a name without an address, at present."""
 
 
 def resolved(host: str, port: int, *, seconds: float = RESOLVE_SECONDS) -> list[str]:
-    """Return the addresses of a host, each once. Raise NotResolved if the name is unknown or the time is up."""
-    if not _places.acquire(blocking=False):
-        raise NotResolved(f"{_MOST} other names are still being looked up: the resolver does not answer")
+    """Return the distinct addresses of a host. Raise NotResolved for an unknown name or after the time limit."""
+    if not _slots.acquire(blocking=False):
+        raise NotResolved(f"{_MAX_LOOKUPS} other names are still being looked up: the resolver does not answer")
     answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
     try:
         threading.Thread(target=_look_up, args=(host, port, answers), name="resolve", daemon=True).start()
     except RuntimeError:
-        _places.release()
+        _slots.release()
         raise
     try:
         answer = answers.get(timeout=seconds)
@@ -46,40 +46,39 @@ def resolved(host: str, port: int, *, seconds: float = RESOLVE_SECONDS) -> list[
 
 
 def _look_up(host: str, port: int, answers: "queue.SimpleQueue[list[str] | Exception]") -> None:
-    """Resolve a name, and release its slot when the resolver has answered, however late."""
+    """Resolve a name; release its slot when the resolver has answered, also after the time limit."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        answers.put(list(dict.fromkeys(str(one[4][0]) for one in found)))
+        results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        answers.put(list(dict.fromkeys(str(result[4][0]) for result in results)))
     except Exception as error:  # the caller waits for any result
         answers.put(error)
     finally:
-        _places.release()
+        _slots.release()
 
 
-# Calls of addresses that users typed: resolved once, checked, and connected to exactly the checked address. Redirects
-# are not followed, proxies of the environment are not used, and the name is not resolved a second time. TLS is
-# verified against the typed name. A call ends at its time limit, however slowly the other side responds, and so does
-# the lookup of its address.
+# A host name is resolved once; its addresses are checked, and the connection is made to a checked address. Redirects
+# are not followed, and proxies of the environment are not used. TLS is verified against the host name. The lookup and
+# the request end at their time limits, also if the other side responds slowly.
 
 
 CONNECT_SECONDS = 5.0
 WHOLE_SECONDS = 15.0
-# Bytes of an answer that are read.
+# Maximum number of bytes that are read of a response.
 ANSWER_BYTES = 2000
 _TOO_LONG = "{} took longer than {:.0f} seconds"
 
 
 class CannotCall(Exception):
-    """Error of a call without an answer. ``is_final``: a retry would fail in the same way."""
+    """Error of a request without a response. ``is_final``: a retry would fail in the same way."""
 
-    def __init__(self, said: str, *, is_final: bool = False) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
+        super().__init__(message)
         self.is_final = is_final
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Status code and text of an answer, with its time in milliseconds."""
+    """Response: status code, beginning of the text, and duration in milliseconds."""
 
     code: int
     text: str
@@ -87,23 +86,22 @@ class Answer:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, allowed: Collection[Network] = ()) -> Answer:
-    """Send a body to a URL. Raise CannotCall with the reason if it could not be sent or was not answered.
+    """Send a POST request and return the response. Raise CannotCall with the reason if there is none.
 
-    ``allowed`` are networks that may be reached although they are not public; only there plain http is
-    permitted, too.
+    ``allowed`` are networks that are permitted although they are not public; plain http is permitted only there.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
     addresses = judged(host, port, allowed=allowed, plain=parts.scheme == "http")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     began = time.monotonic()
-    connection = _connected(host, port, addresses, tls=parts.scheme == "https")
-    watch = threading.Timer(WHOLE_SECONDS, _cut, [connection])
-    watch.daemon = True
-    watch.start()
+    connection = _connect(host, port, addresses, tls=parts.scheme == "https")
+    timer = threading.Timer(WHOLE_SECONDS, _shut_down, [connection])
+    timer.daemon = True
+    timer.start()
     try:
         if connection.tls is not None:
-            # The handshake comes after wrapping, so the timer always closes the socket in use.
+            # The handshake follows the wrapping, so that the timer always closes the socket in use.
             connection.sock = connection.tls.wrap_socket(
                 connection.sock, server_hostname=host, do_handshake_on_connect=False
             )
@@ -111,31 +109,31 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, allowed: Collecti
         connection.request("POST", target, body, {"Connection": "close", **headers})
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES).decode("utf-8", "replace")
-        # Headers that the timer cut off look complete.
-        if _since(began) >= WHOLE_SECONDS * 1000:
+        # Headers of a response that the timer interrupted look complete.
+        if _milliseconds_since(began) >= WHOLE_SECONDS * 1000:
             raise CannotCall(_TOO_LONG.format(host, WHOLE_SECONDS))
-        return Answer(response.status, text, _since(began))
+        return Answer(response.status, text, _milliseconds_since(began))
     except ssl.SSLCertVerificationError as error:
         raise CannotCall(f"{host} could not prove who it is: {error.verify_message}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() - began >= WHOLE_SECONDS:
             raise CannotCall(_TOO_LONG.format(host, WHOLE_SECONDS)) from None
-        raise CannotCall(f"{host} did not answer: {_named(error)}") from None
+        raise CannotCall(f"{host} did not answer: {_describe_error(error)}") from None
     finally:
-        watch.cancel()
+        timer.cancel()
         connection.close()
 
 
 def judged(host: str, port: int, *, allowed: Collection[Network] = (), plain: bool = False) -> list[str]:
-    """Return the addresses of a host, if all may be called. Raise CannotCall naming the refused one.
+    """Return the addresses of a host, if all are permitted. Raise CannotCall for a refused one.
 
-    A name that has internal as well as public addresses is refused altogether. The error names the setting that
-    allows an address.
+    A name with internal and public addresses is therefore refused. The message names the setting that permits an
+    address.
     """
     try:
         addresses = resolved(host, port)
     except NotResolved as error:
-        raise CannotCall(f"the name {host} is not known: {_named(error)}") from None
+        raise CannotCall(f"the name {host} is not known: {_describe_error(error)}") from None
     for address in addresses:
         if is_listed(address, allowed):
             continue
@@ -153,47 +151,47 @@ def judged(host: str, port: int, *, allowed: Collection[Network] = (), plain: bo
     return addresses
 
 
-class _Pinned(http.client.HTTPConnection):
-    """Connection over a socket that is already open; it never connects by itself."""
+class _OpenConnection(http.client.HTTPConnection):
+    """HTTP connection over an open socket; it never connects by itself."""
 
-    def __init__(self, host: str, port: int, opened: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, host: str, port: int, open_socket: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(host, port)
-        # As for TLS, the default port is left out of the Host header.
+        # The default port is omitted from the Host header, with TLS, too.
         self.default_port = 443 if tls is not None else 80
-        self.sock, self.tls = opened, tls
+        self.sock, self.tls = open_socket, tls
 
     def connect(self) -> None:
         raise http.client.NotConnected
 
 
-def _connected(host: str, port: int, addresses: list[str], *, tls: bool) -> _Pinned:
+def _connect(host: str, port: int, addresses: list[str], *, tls: bool) -> _OpenConnection:
     context = ssl.create_default_context() if tls else None
-    problem: Exception | None = None
+    last_error: Exception | None = None
     for address in addresses:
         try:
-            opened = socket.create_connection((address, port), timeout=CONNECT_SECONDS)
+            open_socket = socket.create_connection((address, port), timeout=CONNECT_SECONDS)
         except OSError as error:
-            problem = error
+            last_error = error
             continue
-        opened.settimeout(WHOLE_SECONDS)
-        return _Pinned(host, port, opened, context)
-    raise CannotCall(f"{host} cannot be reached: {_named(problem)}")
+        open_socket.settimeout(WHOLE_SECONDS)
+        return _OpenConnection(host, port, open_socket, context)
+    raise CannotCall(f"{host} cannot be reached: {_describe_error(last_error)}")
 
 
-def _cut(connection: _Pinned) -> None:
-    """Shut the socket down, which ends the wait for it: its time is up."""
-    opened = connection.sock
-    if opened is not None:
+def _shut_down(connection: _OpenConnection) -> None:
+    """Shut the socket down after the time limit, which ends the wait for it."""
+    open_socket = connection.sock
+    if open_socket is not None:
         try:
-            opened.shutdown(socket.SHUT_RDWR)
+            open_socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             return  # it is closed already
 
 
-def _since(began: float) -> int:
+def _milliseconds_since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-def _named(error: Exception | None) -> str:
-    said = (str(error).strip().splitlines() or [""])[0]
-    return said[:200] or type(error).__name__
+def _describe_error(error: Exception | None) -> str:
+    text = (str(error).strip().splitlines() or [""])[0]
+    return text[:200] or type(error).__name__

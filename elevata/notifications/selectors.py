@@ -1,4 +1,4 @@
-"""Lists of notices, webhooks and webhook deliveries for pages and the API: selectors and filters."""
+"""Notices, webhooks and deliveries for pages and the API, with filters."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def unread_count(user: Any) -> int:
 
 
 def webhooks() -> QuerySet[Webhook]:
-    """Return all webhooks by name, each with its number of waiting and failed deliveries."""
+    """Return all webhooks by name, with their numbers of waiting and failed deliveries."""
     waiting = Q(deliveries__status__in=states.ACTIVE)
     failed = Q(deliveries__status=Delivery.Status.FAILED)
     return Webhook.objects.annotate(

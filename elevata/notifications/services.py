@@ -1,7 +1,7 @@
 """Notices, webhooks and their deliveries.
 
-A rollback discards them; a commit guarantees them, even if the process dies right after: deliveries are jobs, which
-a worker performs (``elevata.notifications.deliveries``).
+Notices and deliveries are rows of the transaction that reports an event: a rollback removes them, and after a commit
+they are sent even if the process dies, because deliveries are jobs (``elevata.notifications.deliveries``).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -55,14 +55,14 @@ def tell(
     environment: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> Event:
-    """Create an event, with notices for these users and deliveries for every subscribed webhook.
+    """Create an event, with notices for these users, and deliveries to them and to subscribed webhooks.
 
-    Must be called in the transaction that does the work. Users who are inactive, have no role, or opted out
-    of the event, are left out.
+    Must be called in the transaction of the work that it reports. Users who are inactive or have no role, and users
+    who opted out of the event, get none.
     """
     if not transaction.get_connection().in_atomic_block:
-        raise RuntimeError("an event is told in the transaction of the work it tells of")
-    told = Event.objects.create(
+        raise RuntimeError("an event must be created in the transaction of the work that it reports")
+    created = Event.objects.create(
         kind=event,
         environment=environment,
         subject_kind=subject_kind,
@@ -72,20 +72,22 @@ def tell(
         link=link,
         facts=dict(facts or {}),
     )
-    concerned = {user.pk: user for user in users if user is not None and may_be_told(user, event)}
-    choices = {row.user_id: row for row in NoticeChoice.objects.filter(user__in=concerned)}
+    recipients = {user.pk: user for user in users if user is not None and may_be_told(user, event)}
+    choices = {row.user_id: row for row in NoticeChoice.objects.filter(user__in=recipients)}
     always = event in ALWAYS_LISTED
-    listed = [pk for pk in concerned if always or pk not in choices or event in choices[pk].listed]
-    Notice.objects.bulk_create(Notice(event=told, user_id=pk) for pk in sorted(listed))
-    emailed = [pk for pk in concerned if pk in choices and event in choices[pk].emailed and concerned[pk].email]
-    _deliver(told, webhooks=_wanting(event), users=sorted(emailed) if settings.EMAIL_ENABLED else ())
-    return told
+    listed = [pk for pk in recipients if always or pk not in choices or event in choices[pk].listed]
+    Notice.objects.bulk_create(Notice(event=created, user_id=pk) for pk in sorted(listed))
+    emailed = [pk for pk in recipients if pk in choices and event in choices[pk].emailed and recipients[pk].email]
+    _create_deliveries(
+        created, webhooks=_subscribed_webhooks(event), users=sorted(emailed) if settings.EMAIL_ENABLED else ()
+    )
+    return created
 
 
 def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapping[str, Any] | None = None) -> None:
-    """Notify the account's user, or a service account's owner, and all administrators except the actor.
+    """Notify the account's user, or a service account's owner, and all administrators, except the actor.
 
-    ``done`` completes a sentence that begins with the actor. The user of a ``new`` account is not notified.
+    ``done`` is the rest of a sentence that begins with the actor. The user of a ``new`` account is not notified.
     """
     actor, name = current_actor(), user.get_username()
     account = ServiceAccount.objects.filter(user=user).select_related("owner").first()
@@ -97,47 +99,53 @@ def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapp
         subject_name=name,
         title=f"{actor.described} {done}",
         link=f"{reverse('change_list')}?{urlencode({'q': name})}",
-        users=[told for told in users if told.pk != actor.user_id and not (new and told.pk == user.pk)],
+        users=[
+            recipient for recipient in users if recipient.pk != actor.user_id and not (new and recipient.pk == user.pk)
+        ],
         facts={"by": actor.name, **(facts or {})},
     )
 
 
 def may_be_told(user: Any, event: str) -> bool:
-    """Return True if a user may get an event; a user without a role gets those of their own account only."""
+    """Return True if a user may get an event; users without a role get only those about their own account."""
     own = user.is_active and event == Kind.ACCOUNT_CHANGED
     return own or may_somewhere(user, Permission.READ_METADATA)
 
 
 def deliver_to(event: Event, webhook: Webhook) -> Delivery:
-    """Create the delivery of an event to one webhook, in the open transaction."""
-    return _deliver(event, webhooks=[webhook])[0]
+    """Create the delivery of an event to one webhook; must be called in a transaction."""
+    return _create_deliveries(event, webhooks=[webhook])[0]
 
 
-def _wanting(event: Kind) -> list[Webhook]:
-    return [one for one in Webhook.objects.filter(active=True) if event in one.events]
+def _subscribed_webhooks(event: Kind) -> list[Webhook]:
+    return [webhook for webhook in Webhook.objects.filter(active=True) if event in webhook.events]
 
 
-def _deliver(event: Event, *, webhooks: Collection[Webhook] = (), users: Collection[int] = ()) -> list[Delivery]:
+def _create_deliveries(
+    event: Event, *, webhooks: Collection[Webhook] = (), users: Collection[int] = ()
+) -> list[Delivery]:
     now = timezone.now()
     rows = [Delivery(event=event, webhook=webhook, tries=TRIES, not_before=now) for webhook in webhooks]
     rows += [Delivery(kind=Delivery.Kind.EMAIL, event=event, user_id=pk, tries=TRIES, not_before=now) for pk in users]
     for row in rows:
         row.save()
     if rows:
-        # They go one after another, so one wake-up is enough; without a broker the sweep sends it later.
+        # Deliveries run one after another, so one wake-up is enough; if it is lost, the sweep sends it again.
         transaction.on_commit(partial(wake, rows[0].pk), robust=True)
     return rows
 
 
 def mark_read(*, user: Any, notice: Notice | None = None) -> int:
-    """Mark one of a user's notices as read, or all; return the number that were unread."""
+    """Mark a notice of a user, or all of them, as read; return the number of notices that were unread."""
     unread = Notice.objects.filter(user=user, read_at__isnull=True)
     if notice is not None:
         unread = unread.filter(pk=notice.pk)
     count = unread.update(read_at=timezone.now())
     if count:
-        who = user.get_username()
-        key, name = (who, f"all of {who}") if notice is None else (str(notice.pk), f"{notice.pk} of {who}")
+        username = user.get_username()
+        key, name = (
+            (username, f"all of {username}") if notice is None else (str(notice.pk), f"{notice.pk} of {username}")
+        )
         record_why(action="read", subject_kind="notice", subject_key=key, subject_name=name)
     return count
 
@@ -145,13 +153,13 @@ def mark_read(*, user: Any, notice: Notice | None = None) -> int:
 def choose_events(
     *, user: Any, listed: Collection[str], emailed: Collection[str], address: str | None = None
 ) -> NoticeChoice:
-    """Store which events a user wants in their list and by e-mail and, if given, the e-mail address.
+    """Store a user's choice of events for the list and for e-mail and, if given, the e-mail address.
 
-    Raises MetadataError ``unknown_event`` or ``bad_address``. The log records that the address changed, but
-    not the address.
+    The change log has the change of the address, but not the address. Raises MetadataError ``unknown_event`` or
+    ``bad_address``.
     """
-    wanted = check_kinds({*listed, *ALWAYS_LISTED}, "listed")
-    values = {"listed": wanted, "emailed": check_kinds(emailed, "emailed")}
+    all_listed = check_kinds({*listed, *ALWAYS_LISTED}, "listed")
+    values = {"listed": all_listed, "emailed": check_kinds(emailed, "emailed")}
     with writing():
         if address is not None and address != user.email:
             _set_address(user, address)
@@ -167,33 +175,33 @@ def _set_address(user: Any, address: str) -> None:
     user.email = address
     user.save(update_fields=["email"])
     name = user.get_username()
-    said = {"e-mail": "changed" if address else "removed"}
-    record_change(action="changed", subject_kind="user", subject_key=name, subject_name=name, after=said)
+    changes = {"e-mail": "changed" if address else "removed"}
+    record_change(action="changed", subject_kind="user", subject_key=name, subject_name=name, after=changes)
 
 
 def choices_of(user: Any) -> NoticeChoice:
-    """Return a user's notification settings; by default, every event is listed and none is e-mailed."""
-    known = NoticeChoice.objects.filter(user=user).first()
-    return known or NoticeChoice(user=user, listed=[str(kind) for kind in CHOICES], emailed=[])
+    """Return a user's notification settings; by default all events are listed, and none is sent by e-mail."""
+    stored = NoticeChoice.objects.filter(user=user).first()
+    return stored or NoticeChoice(user=user, listed=[str(kind) for kind in CHOICES], emailed=[])
 
 
 def active_users(names: Iterable[str]) -> list[Any]:
-    """Return the active users with these names; unknown and inactive names are left out."""
+    """Return the active users with these names."""
     return list(get_user_model().objects.filter(username__in=set(names), is_active=True))
 
 
 def forget_old_events() -> int:
-    """Delete events older than 90 days with their notices and deliveries, except those still to be sent."""
+    """Delete events older than 90 days, with their notices and deliveries, unless a delivery is unfinished."""
     old = Event.objects.filter(at__lt=timezone.now() - KEPT_FOR)
     waiting = Delivery.objects.filter(status__in=states.ACTIVE)
-    gone, _ = old.exclude(pk__in=waiting.values("event")).delete()
-    return gone
+    count, _ = old.exclude(pk__in=waiting.values("event")).delete()
+    return count
 
 
-# Webhooks, which administrators manage. The change log never contains a whole URL.
+# Webhooks are managed by administrators. The change log never has a whole URL.
 
 
-# Events leave the installation as a whole: a role for one place does not count.
+# A webhook gets events of all places, so its permission is needed everywhere.
 MANAGE = Permission.MANAGE_WEBHOOKS
 FIELDS = ("name", "url", "events", "secret", "former_secret", "active")
 
@@ -206,7 +214,7 @@ def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
     with writing():
         must_manage()
         webhook = Webhook()
-        assign(webhook, _plain({"name": name, "url": url, **described}), FIELDS)
+        assign(webhook, _stripped({"name": name, "url": url, **described}), FIELDS)
         _check(webhook)
         webhook.save()
         _log("created", webhook, after=told(webhook))
@@ -214,15 +222,15 @@ def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
 
 
 def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -> Webhook:
-    """Change fields of a webhook; StaleVersion if it was changed meanwhile.
+    """Change fields of a webhook. Raise StaleVersion if another user changed it meanwhile.
 
-    Queued deliveries go to the new URL.
+    Queued deliveries are sent to the new URL.
     """
     with writing():
         must_manage()
         row = claim(webhook, expected_version)
         before = told(row)
-        if not assign(row, _plain(changes), FIELDS):
+        if not assign(row, _stripped(changes), FIELDS):
             return row
         _check(row)
         row.version += 1
@@ -242,7 +250,7 @@ def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
 
 
 def test_webhook(*, webhook: Webhook) -> Delivery:
-    """Send a test event to this webhook only, active or not."""
+    """Send a test event to this webhook only, also if it is inactive."""
     with writing():
         must_manage()
         event = tell(
@@ -278,7 +286,7 @@ def told(webhook: Webhook) -> dict[str, Any]:
     }
 
 
-def _plain(described: dict[str, Any]) -> dict[str, Any]:
+def _stripped(described: dict[str, Any]) -> dict[str, Any]:
     return {name: value.strip() if isinstance(value, str) else value for name, value in described.items()}
 
 

@@ -53,7 +53,7 @@ LATEST = 20
 
 
 class NoticeList(ListPage):
-    """The user's own notices, newest first."""
+    """List of the user's own notices, newest first."""
 
     filterset = NoticeFilter
     template_name = "notifications/notice_list.html"
@@ -73,7 +73,7 @@ class NoticeList(ListPage):
 
 @require_safe
 def notice_bell(request: HttpRequest) -> HttpResponse:
-    """Show the number of unread notices; requested after the page has loaded, so that no page waits for it."""
+    """Show the number of unread notices; loaded after the page, so that no page waits for it."""
     unread = unread_count(request.user)
     context = {"unread": unread, "shown": f"{MAX_SHOWN}+" if unread > MAX_SHOWN else unread}
     return render(request, "parts/notice_bell.html", context)
@@ -81,10 +81,10 @@ def notice_bell(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def notice_go(request: HttpRequest, pk: int) -> HttpResponse:
-    """Mark a notice as read and redirect to the page that it is about."""
+    """Mark a notice as read and redirect to the page of its event."""
     notice = get_object_or_404(notices_of(request.user), pk=pk)
     mark_read(user=request.user, notice=notice)
-    # The product writes these links itself; a link to another host would still not be followed.
+    # The links come from the product; a link to another host is not followed nevertheless.
     is_inside = url_has_allowed_host_and_scheme(notice.event.link, allowed_hosts=None)
     return redirect(notice.event.link if is_inside else "notice_list")
 
@@ -102,7 +102,7 @@ def notices_read(request: HttpRequest) -> HttpResponse:
 
 
 class NoticeSettings(FormPage):
-    """Events that the user wants in their list and by e-mail."""
+    """Page of the user's notification settings."""
 
     permissions = ()
     form_class = NoticeChoiceForm
@@ -134,7 +134,7 @@ class ForManagers(Page):
 
 
 class WebhookList(ForManagers, TemplatePage):
-    """All webhooks, with their queued and failed deliveries."""
+    """List of webhooks, with their numbers of queued and failed deliveries."""
 
     template_name = "notifications/webhook_list.html"
 
@@ -149,7 +149,7 @@ class WebhookPage(ForManagers, RowPage):
 
 
 class WebhookDetail(WebhookPage, DetailPage):
-    """One webhook: its events, its latest deliveries and changes."""
+    """Page of a webhook: events, latest deliveries and changes."""
 
     template_name = "notifications/webhook_page.html"
 
@@ -162,7 +162,7 @@ class WebhookDetail(WebhookPage, DetailPage):
 
 
 class WebhookCreate(ForManagers, CreatePage):
-    """Create a webhook."""
+    """Page to create a webhook."""
 
     form_class, service, page = NewWebhookForm, staticmethod(create_webhook), "webhook_page"
     template_name = "notifications/webhook_form.html"
@@ -170,7 +170,7 @@ class WebhookCreate(ForManagers, CreatePage):
 
 
 class WebhookEdit(WebhookPage, EditPage):
-    """Change a webhook."""
+    """Page to change a webhook."""
 
     form_class, service = WebhookForm, staticmethod(update_webhook)
     template_name = "notifications/webhook_form.html"
@@ -178,7 +178,7 @@ class WebhookEdit(WebhookPage, EditPage):
 
 
 class WebhookDelete(WebhookPage, DeletePage):
-    """Delete a webhook with its deliveries."""
+    """Page to delete a webhook with its deliveries."""
 
     service, list_page = staticmethod(delete_webhook), "webhook_list"
     template_name = "notifications/webhook_delete.html"
@@ -189,14 +189,14 @@ class WebhookDelete(WebhookPage, DeletePage):
 
 
 class WebhookTest(WebhookPage, ButtonPage):
-    """Send a test event to the webhook."""
+    """Button that sends a test event to the webhook."""
 
     def act(self) -> str:
         return reverse("delivery_page", args=[test_webhook(webhook=self.row).pk])
 
 
 class DeliveryList(ForManagers, ListPage):
-    """All deliveries, newest first."""
+    """List of all deliveries, newest first."""
 
     filterset = DeliveryFilter
     template_name = "notifications/delivery_list.html"
@@ -218,7 +218,7 @@ class DeliveryPage(ForManagers, RowPage):
 
 
 class DeliveryDetail(DeliveryPage, DetailPage):
-    """One delivery with its attempts; an unfinished one is refreshed by its page."""
+    """Page of a delivery with its attempts; it refreshes itself until the delivery is finished."""
 
     template_name = "notifications/delivery_page.html"
 
@@ -232,7 +232,7 @@ class DeliveryDetail(DeliveryPage, DetailPage):
 
 
 class DeliveryReplay(DeliveryPage, ButtonPage):
-    """Send a finished delivery again."""
+    """Button that sends a finished delivery again."""
 
     def act(self) -> None:
         replay(delivery=self.row)

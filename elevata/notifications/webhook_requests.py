@@ -1,7 +1,7 @@
-"""Webhook requests: body, signature and times of the next tries.
+"""Webhook requests: body, signature and waits between tries.
 
-A request follows the Standard Webhooks convention. It is signed over id, time and body with every active
-secret, so that a secret can be replaced without losing a webhook delivery.
+Requests follow the Standard Webhooks convention. Id, time and body are signed with every active secret, so that a
+secret can be replaced without losing a webhook delivery.
 """
 
 import base64
@@ -15,7 +15,7 @@ from datetime import timedelta
 from elevata.core.canonical_json import canonical_json
 from elevata.core.errors import MetadataError
 
-# Tries of a delivery: the last one is given up some 13 hours after the first.
+# Number of tries of a delivery; the last one is about 13 hours after the first.
 TRIES = 8
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=6)
 
@@ -24,9 +24,9 @@ _BASE64 = "whsec_"
 
 @dataclass(frozen=True)
 class Told:
-    """Event as sent to a webhook.
+    """Event in a webhook's request.
 
-    ``time`` is ISO 8601; ``page`` is a URL, or a path if no public address is set.
+    ``time`` is ISO 8601; ``page`` is a URL, or a path if ``PUBLIC_URL`` is not set.
     """
 
     event_id: str
@@ -39,7 +39,7 @@ class Told:
     facts: Mapping[str, object]
 
     def body(self) -> bytes:
-        """Return the canonical JSON, so that every attempt sends the same bytes."""
+        """Return the event as canonical JSON, so that every attempt sends the same bytes."""
         return canonical_json(
             {
                 "id": self.event_id,
@@ -55,9 +55,9 @@ class Told:
 
 
 def signature(*, event_id: str, timestamp: int, body: bytes, secrets: Iterable[str]) -> str:
-    """Return the header ``webhook-signature``: ``v1,`` and the HMAC-SHA-256 in base64, for each secret."""
-    signed = f"{event_id}.{timestamp}.".encode() + body
-    digests = (hmac.new(_key(secret), signed, hashlib.sha256).digest() for secret in secrets)
+    """Return the header ``webhook-signature``: for each secret, ``v1,`` and the HMAC-SHA-256 in base64."""
+    content = f"{event_id}.{timestamp}.".encode() + body
+    digests = (hmac.new(_key(secret), content, hashlib.sha256).digest() for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
@@ -72,6 +72,6 @@ def _key(secret: str) -> bytes:
 
 
 def wait_after(attempt: int, spread: float) -> timedelta:
-    """Return the wait after failed attempt number ``attempt`` (from 1); ``spread``, 0 to 1, adds jitter."""
-    whole = min(_FIRST_WAIT * 4 ** min(attempt - 1, 20), _LONGEST_WAIT)
-    return whole * (0.75 + 0.5 * spread)
+    """Return the wait after the failed attempt ``attempt`` (from 1); ``spread``, from 0 to 1, is the jitter."""
+    wait = min(_FIRST_WAIT * 4 ** min(attempt - 1, 20), _LONGEST_WAIT)
+    return wait * (0.75 + 0.5 * spread)

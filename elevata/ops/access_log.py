@@ -14,10 +14,10 @@ log = logging.getLogger("elevata.ops.access_log")
 
 
 class AccessMiddleware:
-    """Middleware that names the request in all its log lines and writes one line with its result.
+    """Middleware that names the request in its log lines and writes one line with its result.
 
-    The line has the route and the path, and never the query: search terms, and values that programs send by
-    mistake, must not be logged.
+    The line has the route and the path, but not the query: search terms, and values that programs send by mistake,
+    must not be logged.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -30,10 +30,10 @@ class AccessMiddleware:
             seconds = time.perf_counter() - started
             count_request(request, response.status_code, seconds)
             if log.isEnabledFor(logging.INFO):
-                self._say(request, response, seconds)
+                self._log(request, response, seconds)
         return response
 
-    def _say(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    def _log(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
         milliseconds = round(seconds * 1000, 1)
         fields = {
             "method": request.method,
@@ -41,16 +41,16 @@ class AccessMiddleware:
             "route": route_of(request),
             "status": response.status_code,
             "milliseconds": milliseconds,
-            "person_id": _person(request),
+            "person_id": _user_id(request),
         }
-        said = ("%s %s %s in %s ms", request.method, request.path, response.status_code, milliseconds)
-        log.info(*said, extra={name: value for name, value in fields.items() if value is not None})
+        message = ("%s %s %s in %s ms", request.method, request.path, response.status_code, milliseconds)
+        log.info(*message, extra={name: value for name, value in fields.items() if value is not None})
 
 
-def _person(request: HttpRequest) -> int | None:
-    """Return the user's id, if the request loaded it: a log line queries no database."""
-    # A session's user is cached here after its first use; a token's user replaces the lazy one.
-    known = getattr(request, "_cached_user", None)
-    if known is None and not isinstance(user := getattr(request, "user", None), SimpleLazyObject):
-        known = user
-    return getattr(known, "pk", None)
+def _user_id(request: HttpRequest) -> int | None:
+    """Return the user's id if the request has loaded it, because a log line must not query the database."""
+    # Django caches a session's user in this attribute at its first use; a token's user replaces the lazy object.
+    loaded = getattr(request, "_cached_user", None)
+    if loaded is None and not isinstance(user := getattr(request, "user", None), SimpleLazyObject):
+        loaded = user
+    return getattr(loaded, "pk", None)

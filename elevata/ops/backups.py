@@ -1,8 +1,8 @@
 """Online backup of the control database, and restore.
 
-A copy is one file with a manifest beside it (``<file>.json``): its time, its SHA-256, and the head of the audit
-chain, so ``verify_audit --against`` takes the manifest. SQLite is copied by its own online backup, PostgreSQL by
-``pg_dump``, whose version must not be older than the server's.
+A copy is one file and its manifest (``<file>.json``) with its time, its SHA-256, and the head of the audit chain;
+``verify_audit --against`` accepts the manifest. SQLite is copied by its online backup, PostgreSQL by ``pg_dump``, whose
+version must not be older than the server's.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from elevata.jobs.registry import live_workers
 
 FORMAT = "control-backup/v1"
 _EMPTY = Head()
-_SAID = 400
-_ASIDE = "before_restore"
+_OUTPUT_LENGTH = 400
+_FORMER_SCHEMA = "before_restore"
 _SSL = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
 
 
 @dataclass(frozen=True)
 class Backup:
-    """Copy with its manifest. ``head`` is the chain's at that time, at most: the copy has it, or a later one."""
+    """Copy of the control database, with its manifest. The copy has all links of the chain up to ``head``, or more."""
 
     path: Path
     vendor: str
@@ -61,18 +61,18 @@ class Backup:
 
 def back_up(path: Path) -> Backup:
     """Copy the control database to a new file. MetadataError: ``exists``, ``unwritable``, ``no_client``, ``failed``."""
-    if path.exists() or _note_of(path).exists():
+    if path.exists() or _manifest_path(path).exists():
         raise MetadataError("exists", "is there already; give another name", place=str(path))
     chain.seal()
     head, made_at = chain.head(), timezone.now().isoformat(timespec="seconds")
     pending = path.with_name(f".{path.name}.pending")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Only its owner may read it, from its first byte on: it holds hashes of passwords and tokens.
+        # The file is private from the start, because it has hashes of passwords and tokens.
         os.close(os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        _copy_sqlite(pending) if connection.vendor == "sqlite" else _dump(pending)
+        _copy_sqlite(pending) if connection.vendor == "sqlite" else _dump_postgresql(pending)
         backup = Backup(path, connection.vendor, made_at, _digest(pending), head)
-        _note_of(path).write_text(json.dumps(backup.as_json(), indent=2) + "\n", encoding="utf-8")
+        _manifest_path(path).write_text(json.dumps(backup.as_json(), indent=2) + "\n", encoding="utf-8")
         pending.rename(path)
     except OSError as error:
         raise MetadataError("unwritable", f"cannot be written: {error.strerror}", place=str(path)) from None
@@ -84,22 +84,22 @@ def back_up(path: Path) -> Backup:
 def restore(path: Path, *, force: bool = False) -> Backup:
     """Replace the control database by a copy, and migrate it.
 
-    All writes since the copy are lost. The processes must be stopped; ``force`` continues although a worker seems
-    to be alive, or the copy's manifest is missing. Tables are migrated to this release, which recreates the
-    triggers. A signed statement beside the recorded heads, and an entry in the change log, name the restored copy:
-    without it the chain would count as cut.
+    All writes since the copy are lost. All processes must be stopped; with ``force`` the restore continues although a
+    worker seems to be alive, or the copy's manifest is missing. Tables are migrated to this release, which recreates
+    the triggers. The restore is recorded with the recorded heads and in the change log: without that record,
+    verification would report missing links.
 
     Raises MetadataError: ``unreadable``, ``invalid``, ``backup_changed`` for a copy that differs from its manifest,
     ``worker_alive``, ``other_database``, ``no_client``, ``failed``.
     """
-    backup = _read(path, force)
+    backup = _read_manifest(path, force)
     if backup.vendor != connection.vendor:
         message = f"is of {backup.vendor}; the control database is {connection.vendor} (DATABASE_URL)"
         raise MetadataError("other_database", message, place=str(path))
-    if not force and _somebody_is_there():
+    if not force and _worker_is_alive():
         raise MetadataError("worker_alive", "a worker is alive: stop all processes of the product first")
-    before = _head_until_now()
-    _put_sqlite(path) if connection.vendor == "sqlite" else _load(path)
+    before = _current_head()
+    _restore_sqlite(path) if connection.vendor == "sqlite" else _restore_postgresql(path)
     connection.close()
     _refuse_newer(path)
     call_command("migrate", interactive=False, verbosity=0)
@@ -109,7 +109,7 @@ def restore(path: Path, *, force: bool = False) -> Backup:
 
 
 def state_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> recorded_heads.Restore:
-    """Record that the chain as it is now is the right one, outside the database and in the change log.
+    """Record that the chain in its current state is the right one, outside the database and in the change log.
 
     ``before`` is the head of the database that was replaced, ``source`` the SHA-256 of the copy.
     """
@@ -127,39 +127,39 @@ def state_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> re
     return restore
 
 
-def _head_until_now() -> Head:
+def _current_head() -> Head:
     try:
         return chain.head()
-    except DatabaseError:  # there is no database yet
+    except DatabaseError:  # the database does not exist yet
         return _EMPTY
 
 
 # --- manifests ----------------------------------------------------------------------------------
 
 
-def _note_of(path: Path) -> Path:
+def _manifest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def _read(path: Path, force: bool) -> Backup:
+def _read_manifest(path: Path, force: bool) -> Backup:
     try:
         digest = _digest(path)
         try:
-            note = json.loads(_note_of(path).read_text(encoding="utf-8"))
+            manifest = json.loads(_manifest_path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             if not force:
-                message = f"has no note beside it ({_note_of(path).name}); --force restores it all the same"
+                message = f"has no note beside it ({_manifest_path(path).name}); --force restores it all the same"
                 raise MetadataError("invalid", message, place=str(path)) from None
             return Backup(path, connection.vendor, "", digest, Head())
     except OSError as error:
         raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=str(path)) from None
     except ValueError:
         raise MetadataError("invalid", "its note is no JSON document", place=str(path)) from None
-    if not isinstance(note, Mapping) or note.get("format") != FORMAT:
+    if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
         raise MetadataError("invalid", f"its note is not {FORMAT}", place=str(path))
-    if note.get("sha256") != digest:
+    if manifest.get("sha256") != digest:
         raise MetadataError("backup_changed", "is not what was backed up: its SHA-256 differs", place=str(path))
-    return Backup(path, str(note.get("vendor")), str(note.get("made_at")), digest, parse_head(note))
+    return Backup(path, str(manifest.get("vendor")), str(manifest.get("made_at")), digest, parse_head(manifest))
 
 
 def _digest(path: Path) -> str:
@@ -167,20 +167,20 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _somebody_is_there() -> bool:
+def _worker_is_alive() -> bool:
     try:
         return live_workers().exists()
-    except DatabaseError:  # there is no database yet: the restore creates it
+    except DatabaseError:  # the database does not exist yet: the restore creates it
         return False
 
 
 def _refuse_newer(path: Path) -> None:
-    """Refuse a copy of a newer release, whose migrations are unknown to this one."""
+    """Refuse a copy of a newer release, which has migrations that this release does not know."""
     loader = MigrationExecutor(connection).loader
     unknown = sorted(set(loader.applied_migrations) - set(loader.disk_migrations))
-    ours = [f"{app}.{name}" for app, name in unknown if app in {"metadata", "architecture", "loader"}]
-    if ours:
-        message = f"comes from a newer release, which knows {ours[-1]}: restore it with that one"
+    names = [f"{app}.{name}" for app, name in unknown if app in {"metadata", "architecture", "loader"}]
+    if names:
+        message = f"comes from a newer release, which knows {names[-1]}: restore it with that one"
         raise MetadataError("newer_release", message, place=str(path))
 
 
@@ -188,14 +188,14 @@ def _refuse_newer(path: Path) -> None:
 
 
 def _copy_sqlite(path: Path) -> None:
-    """Copy the whole database, also during writes: SQLite then restarts its copy."""
+    """Copy the whole database. Writes may continue: SQLite restarts the copy after each."""
     connection.ensure_connection()
     with closing(sqlite3.connect(path)) as copy:
         connection.connection.backup(copy)
 
 
-def _put_sqlite(path: Path) -> None:
-    """Write the pages into the database's own file in one transaction: readers see old or new."""
+def _restore_sqlite(path: Path) -> None:
+    """Replace the content of the database's file in one transaction."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as copy:
             if copy.execute("PRAGMA integrity_check").fetchone() != ("ok",):
@@ -209,46 +209,50 @@ def _put_sqlite(path: Path) -> None:
 # --- PostgreSQL --------------------------------------------------------------------------------
 
 
-def _dump(path: Path) -> None:
-    _call("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"])
+def _dump_postgresql(path: Path) -> None:
+    _run_client("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"])
 
 
-def _load(path: Path) -> None:
-    """Load into an empty schema, without tables of a newer release. The former schema is kept until then."""
-    _call("pg_restore", ["--list", str(path)])
-    words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-    _say(f"ALTER SCHEMA public RENAME TO {_ASIDE}", "CREATE SCHEMA public")
+def _restore_postgresql(path: Path) -> None:
+    """Load the copy into an empty schema, so that no other tables remain; drop the former schema afterwards."""
+    _run_client("pg_restore", ["--list", str(path)])
+    options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+    _execute(f"ALTER SCHEMA public RENAME TO {_FORMER_SCHEMA}", "CREATE SCHEMA public")
     try:
-        _call("pg_restore", [*words, f"--dbname={settings.DATABASES['default']['NAME']}", str(path)])
+        _run_client("pg_restore", [*options, f"--dbname={settings.DATABASES['default']['NAME']}", str(path)])
     except MetadataError:
-        _say("DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_ASIDE} RENAME TO public")
+        _execute("DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_FORMER_SCHEMA} RENAME TO public")
         raise
-    _say(f"DROP SCHEMA {_ASIDE} CASCADE")
+    _execute(f"DROP SCHEMA {_FORMER_SCHEMA} CASCADE")
 
 
-def _say(*statements: str) -> None:
+def _execute(*statements: str) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
     connection.close()
 
 
-def _call(program: str, words: list[str]) -> None:
-    """Run one of PostgreSQL's programs; the address is passed in variables, which lists of processes do not show."""
-    found = shutil.which(program)
-    if found is None:
+def _run_client(program: str, arguments: list[str]) -> None:
+    """Run one of PostgreSQL's programs; the address is passed in variables, because process lists show arguments."""
+    executable = shutil.which(program)
+    if executable is None:
         raise MetadataError("no_client", f"{program} is not installed here: install PostgreSQL's client programs")
-    done = subprocess.run(
-        [found, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, **_place()}
+    result = subprocess.run(
+        [executable, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **_client_environment()},
     )
-    if done.returncode != 0:
-        said = " ".join(done.stderr.split())[-_SAID:]
-        raise MetadataError("failed", f"{program} ended with {done.returncode}: {said}")
+    if result.returncode != 0:
+        output = " ".join(result.stderr.split())[-_OUTPUT_LENGTH:]
+        raise MetadataError("failed", f"{program} ended with {result.returncode}: {output}")
 
 
-def _place() -> dict[str, str]:
+def _client_environment() -> dict[str, str]:
     database = settings.DATABASES["default"]
-    named = {"PGDATABASE": "NAME", "PGUSER": "USER", "PGPASSWORD": "PASSWORD", "PGHOST": "HOST", "PGPORT": "PORT"}
+    keys = {"PGDATABASE": "NAME", "PGUSER": "USER", "PGPASSWORD": "PASSWORD", "PGHOST": "HOST", "PGPORT": "PORT"}
     options = {f"PG{name.upper()}": value for name, value in database.get("OPTIONS", {}).items() if name in _SSL}
-    given = {name: str(database.get(key) or "") for name, key in named.items()}
-    return {name: value for name, value in (given | options).items() if value}
+    connection_values = {name: str(database.get(key) or "") for name, key in keys.items()}
+    return {name: value for name, value in (connection_values | options).items() if value}

@@ -1,7 +1,8 @@
-"""Embedded broker, and the scheduler's times.
+"""Embedded broker, and the interval of the scheduler.
 
-kombu writes a message under its final name, so a concurrent worker reads an empty one, and its consumer ends. It
-also assumes that its folders exist: without them a worker ends, and sent messages are lost.
+kombu's filesystem transport has two faults that this one mends. It writes a message under its final name, so another
+process may read an incomplete message, and its consumer ends. It also assumes that its folders exist: without them a
+worker ends, and sent messages are lost.
 """
 
 import os
@@ -18,10 +19,10 @@ from kombu.utils.json import dumps
 
 
 class Channel(filesystem.Channel):
-    """Channel that recreates its folders when they were removed."""
+    """Channel that writes messages atomically and recreates its folders."""
 
     def get_table(self, exchange: str) -> list[filesystem.exchange_queue_t]:
-        """Return the queues bound to an exchange, from the folder or from this process."""
+        """Return the queues bound to an exchange, from the folder or else from this process's memory."""
         bound = self.state.exchanges.get(exchange, {}).get("table", [])
         return super().get_table(exchange) or [filesystem.exchange_queue_t(*binding) for binding in bound]
 
@@ -66,13 +67,13 @@ def use_whole_messages() -> None:
     TRANSPORT_ALIASES["filesystem"] = f"{__name__}:Transport"
 
 
-# Times at which the scheduler runs.
+# Intervals of the scheduler.
 
 
 class SteadySchedule(schedule):
-    """Interval that continues when the clock is set back; Celery's waits until its last run is in the past again."""
+    """Interval that continues if the clock is set back; Celery's stops until the clock passes its last run again."""
 
     def is_due(self, last_run_at: datetime) -> tuple[bool, float]:
-        """Return whether to run now, and the seconds until the next check."""
+        """Return True if the task is due, and the seconds until the next check."""
         now = self.maybe_make_aware(self.now())
         return super().is_due(min(self.maybe_make_aware(last_run_at), now))

@@ -17,7 +17,7 @@ from loader.services.runner.spark_settings import defines, refused_settings
 
 @register(Tags.security, deploy=True)
 def secret_key_is_given(**_: Any) -> list[CheckMessage]:
-    """Warn without a secret key beside a database server: each of several hosts would create its own."""
+    """Warn if a database server is used without a given secret key: each host would create its own."""
     if settings.SECRET_KEY_IS_GIVEN or not _with_server():
         return []
     message = "The secret key was made in the data folder: another host of this installation would make another one."
@@ -26,7 +26,7 @@ def secret_key_is_given(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def audit_key_is_given(**_: Any) -> list[CheckMessage]:
-    """Warn without an audit key beside a database server: each of several hosts would sign with its own."""
+    """Warn if a database server is used without a given audit key: each host would sign with its own."""
     if settings.AUDIT_KEY_IS_GIVEN or not _with_server():
         return []
     message = "The audit key was made in the data folder: another host of this installation would make another one."
@@ -36,42 +36,42 @@ def audit_key_is_given(**_: Any) -> list[CheckMessage]:
 
 @register(deploy=True)
 def stores_fit_together(**_: Any) -> list[CheckMessage]:
-    """Warn about a database or broker in a folder beside the other one on a server: a folder serves one host only."""
+    """Warn if one of database and broker is in a folder and the other on a server: a folder serves one host only."""
     files = settings.CELERY_BROKER_URL.startswith("filesystem://")
-    found: list[CheckMessage] = []
+    messages: list[CheckMessage] = []
     if not _with_server() and not files:
         message = (
             "The control database is a file, but the broker is a server: workers elsewhere can't see the database."
         )
-        found.append(Warning(message, hint="Set DATABASE_URL to a PostgreSQL server.", id="elevata.W002"))
+        messages.append(Warning(message, hint="Set DATABASE_URL to a PostgreSQL server.", id="elevata.W002"))
     if _with_server() and files:
         message = "The broker is a folder, but the control database is a server: workers elsewhere hear no wake-up."
-        found.append(Warning(message, hint="Set CELERY_BROKER_URL to a Redis server.", id="elevata.W003"))
-    return found
+        messages.append(Warning(message, hint="Set CELERY_BROKER_URL to a Redis server.", id="elevata.W003"))
+    return messages
 
 
 @register(Tags.security)
 def metrics_networks_are_networks(**_: Any) -> list[CheckMessage]:
-    """Refuse invalid networks at start, not at the first request for metrics."""
-    found: list[CheckMessage] = []
+    """Report invalid networks at the start instead of at the first request for metrics."""
+    messages: list[CheckMessage] = []
     for text in settings.METRICS_ALLOW:
         try:
             network = ip_network(text, strict=False)
         except ValueError:
             message = f"ELEVATA_METRICS_ALLOW names {text!r}, which is no network."
-            found.append(
+            messages.append(
                 Error(message, hint="Give networks like 10.0.0.0/8, with commas between them.", id="elevata.E001")
             )
             continue
         if network.prefixlen == 0:
             message = f"ELEVATA_METRICS_ALLOW names {text}: everybody may read the metrics."
-            found.append(Warning(message, hint="Name the networks of your collectors only.", id="elevata.W004"))
-    return found
+            messages.append(Warning(message, hint="Name the networks of your collectors only.", id="elevata.W004"))
+    return messages
 
 
 @register()
 def spark_settings_are_accepted(**_: Any) -> list[CheckMessage]:
-    """Refused with file and line before a worker's first load finds it."""
+    """Report refused Spark settings with file and line, before the first load of a worker."""
     try:
         refused = refused_settings()
     except Refusal as refusal:
@@ -82,7 +82,7 @@ def spark_settings_are_accepted(**_: Any) -> list[CheckMessage]:
 
 @register()
 def catalog_is_defined(**_: Any) -> list[CheckMessage]:
-    """Warn of a catalog that the settings do not define; loads go on without it."""
+    """Warn about a catalog that the Spark settings do not define; loads run without it."""
     name = spark_catalog(settings.CATALOG)
     if not name or defines(f"spark.sql.catalog.{name}"):
         return []
@@ -93,16 +93,16 @@ def catalog_is_defined(**_: Any) -> list[CheckMessage]:
 
 @register()
 def packages_were_fetched(**_: Any) -> list[CheckMessage]:
-    """Packages are fetched at set-up; a runner starts without the network."""
-    fetched = Path(settings.SPARK_JARS, jars.COORDINATES)
-    if not fetched.is_file():  # a folder of jars that set-up did not make
+    """Warn about packages that set-up has not downloaded; a runner starts without the network."""
+    coordinates = Path(settings.SPARK_JARS, jars.COORDINATES)
+    if not coordinates.is_file():  # a folder of jars that set-up did not make
         return []
     try:
-        missing = sorted(set(jars.packages(os.environ)) - set(fetched.read_text().split()))
+        missing = sorted(set(jars.packages(os.environ)) - set(coordinates.read_text().split()))
     except Problem as problem:
         return [Error(str(problem), id="elevata.E003")]
-    said = f"Packages that Spark is to have were not fetched: {', '.join(missing)}."
-    return [Warning(said, hint="Run make setup with the same variables.", id="elevata.W006")] if missing else []
+    message = f"Packages that Spark is to have were not fetched: {', '.join(missing)}."
+    return [Warning(message, hint="Run make setup with the same variables.", id="elevata.W006")] if missing else []
 
 
 def _with_server() -> bool:

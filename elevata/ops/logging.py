@@ -1,8 +1,7 @@
 """Formats of log lines: plain text, or one JSON object each (``ELEVATA_LOG_FORMAT=json``).
 
-Both name the request, run or execution, and neither contains a secret: all secrets of the environment are removed
-before a line leaves the process, tracebacks included. Independent of Django, because gunicorn uses it before Django
-is loaded.
+Lines of both formats name the request, run or execution. All secrets of the environment are removed from lines and
+tracebacks before they are written. The module does not import Django, because gunicorn uses it before Django is loaded.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from pythonjsonlogger.json import JsonFormatter
 from elevata.core.processes import what_about
 
 PUT_OUT = "[secret]"
-# Attributes of a record that become fields of the line; further ones come from ``extra``.
+# Attributes of a record that become fields of the line, besides those of ``extra``.
 _FIELDS = ["name", "message"]
-# Django adds whole requests, whose text has the query in it.
-_LEFT_OUT = [*RESERVED_ATTRS, "request", "server_time"]
+# Django adds whole requests, whose text contains the query.
+_OMITTED = [*RESERVED_ATTRS, "request", "server_time"]
 _NAMED_SECRET = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PEPPER|PRIVATE|CREDENTIAL|API_KEY|ACCESS_KEY|AUDIT_KEY")
 # References of source systems and webhooks, whose values are secrets.
 _REFERENCES = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_")
 _NO_SECRETS = frozenset({"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS", "ELEVATA_WEBHOOK_ALLOW"})
 _SHORTEST = 6
-# Of a secret of several lines each is put out by itself, too: lines are not always logged together.
+# Each line of a secret of several lines is removed on its own as well, because it may be logged alone.
 _SHORTEST_LINE = 12
 _LONGEST_FILE = 10_000
 _PATTERNS = (
-    # The password in an address, a personal token, and credentials in a header.
+    # Passwords in addresses, personal tokens, and credentials in headers.
     (re.compile(r"(://[^/\s:@\"']*:)[^@\s/\"']+(?=@)"), rf"\1{PUT_OUT}"),
     (re.compile(r"\belv_[A-Za-z0-9]{8,}"), f"elv_{PUT_OUT}"),
     (re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:token|bearer|basic)\s+)[^\s\"',}]+"), rf"\1{PUT_OUT}"),
@@ -45,16 +44,16 @@ _PATTERNS = (
 
 
 def scrubbed(text: str) -> str:
-    """Return the text without all known secrets and everything that looks like one."""
-    for value in _known(_fingerprint()):
+    """Return the text without known secrets, and without text that looks like a secret."""
+    for value in _known_secrets(_fingerprint()):
         text = text.replace(value, PUT_OUT)
-    for pattern, instead in _PATTERNS:
-        text = pattern.sub(instead, text)
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
     return text
 
 
 def _fingerprint() -> tuple[tuple[str, str], ...]:
-    """Return the environment variables that may hold a secret; secrets are read again when these change."""
+    """Return the environment variables that may contain a secret; secrets are read again when these change."""
     return tuple(sorted(item for item in os.environ.items() if _may_hold_secret(*item)))
 
 
@@ -65,39 +64,39 @@ def _may_hold_secret(name: str, value: str) -> bool:
 
 
 @cache
-def _known(held: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    """Return every spelling of every secret, the longest first: one may be part of another."""
-    found: set[str] = set()
-    for name, value in held:
-        found.update(_values(name, value))
-    found.update(line.strip() for value in tuple(found) for line in _lines(value))
-    spelled = {spelling for value in found if len(value) >= _SHORTEST for spelling in _spellings(value)}
+def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Return every spelling of every secret, the longest first, because one may be part of another."""
+    values: set[str] = set()
+    for name, value in variables:
+        values.update(_secret_values(name, value))
+    values.update(line.strip() for value in tuple(values) for line in _long_lines(value))
+    spelled = {spelling for value in values if len(value) >= _SHORTEST for spelling in _spellings(value)}
     return tuple(sorted(spelled, key=len, reverse=True))
 
 
-def _values(name: str, value: str) -> Iterable[str]:
+def _secret_values(name: str, value: str) -> Iterable[str]:
     if name.endswith("_FILE"):
         try:
             with Path(value).open(encoding="utf-8") as file:
-                yield from _each(name, file.read(_LONGEST_FILE).strip())
+                yield from _listed_keys(name, file.read(_LONGEST_FILE).strip())
         except (OSError, UnicodeDecodeError):
             pass
         return
     if "://" in value:
-        yield from _password_in(value)
+        yield from _passwords(value)
     if _NAMED_SECRET.search(name) or name.startswith(_REFERENCES):
-        yield from _each(name, value)
+        yield from _listed_keys(name, value)
 
 
-def _each(name: str, value: str) -> Iterable[str]:
-    """Return the value, and each of several keys that it lists."""
+def _listed_keys(name: str, value: str) -> Iterable[str]:
+    """Yield the value, and each key of a list of keys."""
     yield value
     if name.startswith("ELEVATA_AUDIT_KEYS"):
         yield from value.replace(",", " ").split()
 
 
-def _password_in(address: str) -> Iterable[str]:
-    """Return the password in an address, as written and decoded."""
+def _passwords(address: str) -> Iterable[str]:
+    """Yield the password in an address, as written and decoded."""
     try:
         password = urlsplit(address).password
     except ValueError:
@@ -107,13 +106,13 @@ def _password_in(address: str) -> Iterable[str]:
         yield unquote(password)
 
 
-def _lines(value: str) -> Iterable[str]:
+def _long_lines(value: str) -> Iterable[str]:
     lines = value.splitlines()
     return (line for line in lines if len(line.strip()) >= _SHORTEST_LINE) if len(lines) > 1 else ()
 
 
 def _spellings(value: str) -> Iterable[str]:
-    """Return the value, and its forms within JSON and within Python's own texts."""
+    """Yield the value, and its forms in JSON and in Python's ``repr``."""
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
@@ -121,9 +120,9 @@ def _spellings(value: str) -> Iterable[str]:
 
 
 class OneLine(logging.Filter):
-    """Filter that removes the traceback of a refused request: the refusal has its reason.
+    """Filter that removes the traceback of refused requests, whose message has the reason.
 
-    Unexpected errors (500) keep theirs. A line end in an address does not begin another line.
+    Unexpected errors (500) keep their traceback.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -148,7 +147,7 @@ class JsonLines(JsonFormatter):
     """JSON lines: time (UTC), level, logger, message, context, and the caller's fields."""
 
     def __init__(self) -> None:
-        super().__init__(_FIELDS, rename_fields={"name": "logger"}, reserved_attrs=_LEFT_OUT, json_ensure_ascii=False)
+        super().__init__(_FIELDS, rename_fields={"name": "logger"}, reserved_attrs=_OMITTED, json_ensure_ascii=False)
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: Mapping[str, Any]) -> None:
         at = datetime.fromtimestamp(record.created, UTC)
@@ -158,23 +157,23 @@ class JsonLines(JsonFormatter):
         super().add_fields(log_data, record, dict(message_dict))
 
     def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
-        # Before it is JSON: there a text may be written in more than one way.
-        return _clean(log_data)
+        # Secrets are removed before the encoding, because JSON can write a text in more than one way.
+        return _without_secrets(log_data)
 
 
-def _clean(value: Any) -> Any:
-    """Return the value without secrets, in types that JSON has."""
+def _without_secrets(value: Any) -> Any:
+    """Return the value without secrets, in types of JSON."""
     if isinstance(value, str):
         return scrubbed(value)
     if isinstance(value, Mapping):
-        return {str(name): _clean(each) for name, each in value.items()}
+        return {str(name): _without_secrets(item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_clean(each) for each in value]
+        return [_without_secrets(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float) else scrubbed(str(value))
 
 
 def logging_settings(style: str, level: str) -> dict[str, Any]:
-    """Return Django's LOGGING, and gunicorn's: everything to standard error, in one form."""
+    """Return the logging settings of Django and gunicorn: all lines go to standard error, in one format."""
     formatter = "elevata.ops.logging.JsonLines" if style == "json" else "elevata.ops.logging.PlainLines"
     return {
         "version": 1,
@@ -184,11 +183,11 @@ def logging_settings(style: str, level: str) -> dict[str, Any]:
         "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["refused"]}},
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
-            # Django's own handlers would repeat each line in another form.
+            # Django's own handlers would write each line a second time, in another format.
             "django": {"handlers": [], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
             "gunicorn.error": {"handlers": [], "propagate": True, "level": level},
-            # The product has a line of its own for each request; this one would have the query in it.
+            # The product writes its own line for each request; gunicorn's would contain the query.
             "gunicorn.access": {"handlers": [], "propagate": False, "level": "CRITICAL"},
         },
     }

@@ -33,9 +33,9 @@ from elevata.jobs.registry import live_workers
 from elevata.ops import metrics
 from elevata.web import middleware
 
-# Health of the control database, the broker, a worker and the warehouse. Each check runs in a thread of its own with
-# a time limit, so that one that hangs blocks no other; it is not started a second time meanwhile. Results are cached
-# for a moment, because the page is public.
+# Health of the control database, the broker, the workers and the warehouse. Each check runs in its own thread with a
+# time limit, so that a check that hangs does not block the others; it is not started again while it runs. Results are
+# cached for ``KEPT_SECONDS``, because the page is public.
 
 
 log = logging.getLogger(__name__)
@@ -46,12 +46,12 @@ KEPT_SECONDS = 2.0
 
 
 class NotReady(Exception):
-    """Error raised when a component cannot be used; for the log, not for the caller."""
+    """Error of a component that cannot be used; its message is logged and not returned."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Result for one component: whether it answers, and after how many seconds."""
+    """Result of the check of one component: its status, and the seconds that the check took."""
 
     name: str
     status: str
@@ -86,7 +86,7 @@ def _worker() -> None:
 
 
 def _warehouse() -> None:
-    """Check the folder of the tables; a location that only Spark reaches is the runner's to check."""
+    """Check that the warehouse's folder is readable; of a location that only Spark can read, that a runner exists."""
     place = settings.WAREHOUSE
     if urlsplit(place).scheme not in ("", "file"):
         if not live_workers().filter(runner_pid__isnull=False).exists():
@@ -112,74 +112,74 @@ PROBES: dict[str, Callable[[], None]] = {
 
 _guard = threading.Lock()
 _asking: dict[str, Future[Finding]] = {}
-_found: dict[str, Finding] = {}
+_results: dict[str, Finding] = {}
 _process = 0
 
 
 def findings(names: Collection[str] | None = None, *, limit: float = LIMIT_SECONDS) -> list[Finding]:
-    """Return the results of these components (all, if none is named), within ``limit`` seconds in all."""
+    """Return the results of these components, by default of all, after at most ``limit`` seconds."""
     deadline = time.monotonic() + limit
-    asked = {name: _ask(name) for name in PROBES if names is None or name in names}
-    found = []
-    for name, asking in asked.items():
+    checks = {name: _start_check(name) for name in PROBES if names is None or name in names}
+    results = []
+    for name, check in checks.items():
         try:
-            found.append(asking.result(timeout=max(0.0, deadline - time.monotonic())))
+            results.append(check.result(timeout=max(0.0, deadline - time.monotonic())))
         except TimeoutError:
             log.warning("%s does not answer within %s s", name, limit)
-            found.append(Finding(name, DOWN, limit, time.monotonic()))
-    return found
+            results.append(Finding(name, DOWN, limit, time.monotonic()))
+    return results
 
 
-def _ask(name: str) -> Future[Finding]:
-    """Return the running check, the cached result, or start a check."""
+def _start_check(name: str) -> Future[Finding]:
+    """Return the running check or the cached result, or else start a check."""
     global _process
     with _guard:
         if _process != os.getpid():
-            # A forked process has none of its parent's threads.
+            # The parent's threads do not run in a forked process.
             _process = os.getpid()
             _asking.clear()
-        under_way = _asking.get(name)
-        if under_way is not None and not under_way.done():
-            return under_way
-        fresh = _found.get(name)
-        if fresh is not None and time.monotonic() - fresh.asked_at < KEPT_SECONDS:
-            kept: Future[Finding] = Future()
-            kept.set_result(fresh)
-            return kept
-        _asking[name] = asking = Future()
-        # A daemon thread: a check that hangs must not keep the process from ending.
-        threading.Thread(target=_answer, args=(name, asking), name=f"readiness-{name}", daemon=True).start()
-        return asking
+        running = _asking.get(name)
+        if running is not None and not running.done():
+            return running
+        result = _results.get(name)
+        if result is not None and time.monotonic() - result.asked_at < KEPT_SECONDS:
+            cached: Future[Finding] = Future()
+            cached.set_result(result)
+            return cached
+        _asking[name] = check = Future()
+        # It is a daemon thread, so that the process can end while a check hangs.
+        threading.Thread(target=_run_check, args=(name, check), name=f"readiness-{name}", daemon=True).start()
+        return check
 
 
-def _answer(name: str, asking: Future[Finding]) -> None:
+def _run_check(name: str, check: Future[Finding]) -> None:
     started = time.monotonic()
     try:
         PROBES[name]()
         status = UP
-    except Exception as problem:  # any failure means that it does not answer
-        log.warning("%s is not ready: %s", name, problem)
+    except Exception as error:  # any error means that the component is down
+        log.warning("%s is not ready: %s", name, error)
         status = DOWN
     finally:
         connections.close_all()
     now = time.monotonic()
-    _found[name] = Finding(name, status, now - started, now)
-    asking.set_result(_found[name])
+    _results[name] = Finding(name, status, now - started, now)
+    check.set_result(_results[name])
 
 
 def forget() -> None:
     """Clear the cached results."""
     with _guard:
-        _found.clear()
+        _results.clear()
 
 
 def as_json(found: Collection[Finding]) -> dict[str, Any]:
-    """Return the public results: without host names and reasons."""
-    ready = all(one.status == UP for one in found)
+    """Return the results as public JSON, without host names and reasons."""
+    ready = all(finding.status == UP for finding in found)
     return {
         "status": "ready" if ready else "not_ready",
         "at": timezone.now().isoformat(timespec="seconds"),
-        "checks": {one.name: one.as_json() for one in found},
+        "checks": {finding.name: finding.as_json() for finding in found},
     }
 
 
@@ -192,45 +192,45 @@ READ_METADATA = Permission.READ_METADATA
 def readyz(request: HttpRequest) -> HttpResponse:
     """Return 200 if database, broker, worker and warehouse answer, else 503.
 
-    ``?only=database&only=broker`` checks these alone; an unknown name is refused with 400.
+    ``?only=database&only=broker`` checks only these; an unknown name is refused with 400.
     """
     only = request.GET.getlist("only")
     unknown = sorted(set(only) - set(PROBES))
     if unknown:
         return JsonResponse({"status": "unknown", "known": sorted(PROBES)}, status=400)
-    found = findings(only or None)
-    result = as_json(found)
-    answer = JsonResponse(result, status=200 if result["status"] == "ready" else 503)
-    if answer.status_code == 503:
-        answer.headers["Retry-After"] = "5"
-    return answer
+    results = findings(only or None)
+    body = as_json(results)
+    response = JsonResponse(body, status=200 if body["status"] == "ready" else 503)
+    if response.status_code == 503:
+        response.headers["Retry-After"] = "5"
+    return response
 
 
 @never_cache
 @login_not_required
 @require_safe
 def metrics_page(request: HttpRequest) -> HttpResponse:
-    """Return all metrics for Prometheus: for users with a role, their tokens, and listed addresses."""
-    if not _may_see(request):
+    """Return all metrics for Prometheus to users with a role, their tokens, and listed addresses."""
+    if not _may_read_metrics(request):
         message = "Metrics are for users with a role, their tokens, and addresses in ELEVATA_METRICS_ALLOW."
         return middleware.answer(request, status=403, title="Not allowed", detail=message, code="permission_denied")
     return HttpResponse(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
 
-def _may_see(request: HttpRequest) -> bool:
-    # The address first: a permitted address needs no database.
-    return _is_allowed(address_of(request)) or _by_token(request) or may_somewhere(request.user, READ_METADATA)
+def _may_read_metrics(request: HttpRequest) -> bool:
+    # The address is checked first, because that needs no database.
+    return _is_allowed(address_of(request)) or _has_token(request) or may_somewhere(request.user, READ_METADATA)
 
 
 def _is_allowed(address: str | None) -> bool:
-    networks = [ip_network(one, strict=False) for one in settings.METRICS_ALLOW]
+    networks = [ip_network(text, strict=False) for text in settings.METRICS_ALLOW]
     return address is not None and any(ip_address(address) in network for network in networks)
 
 
-def _by_token(request: HttpRequest) -> bool:
-    """Return whether the request has a personal token of a user with a role, of any scope."""
+def _has_token(request: HttpRequest) -> bool:
+    """Return True if the request has a personal token, of any scope, of a user with a role."""
     try:
-        found = PersonalTokenAuthentication().authenticate(Request(request))
-        return found is not None and may_somewhere(found[0], READ_METADATA)
+        user_and_token = PersonalTokenAuthentication().authenticate(Request(request))
+        return user_and_token is not None and may_somewhere(user_and_token[0], READ_METADATA)
     except APIException:
         return False

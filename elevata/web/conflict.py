@@ -1,8 +1,8 @@
 """Conflict page: two users edited the same row.
 
-For any ``EditForm``. The response is 409: a page, or for htmx the fragment alone. The second user keeps the saved
-values, saves their own over them (with the version they now know), or continues editing: then the request contains
-``again`` and the view shows the form without saving.
+The response to any ``EditForm`` is 409: a page, or for htmx the fragment. The second user accepts the saved values,
+overwrites them, or continues editing. In the last case the request contains ``again``, and the view shows the form
+without saving.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ STATUS = 409
 
 @dataclass(frozen=True)
 class FieldSides:
-    """One field as text: its initial value, the saved value and the user's own value.
+    """Values of one field as text: initial, saved, and the user's own.
 
-    ``touched``: the user changed it. ``moved``: another user did.
+    ``touched`` is True if the user changed the field, ``moved`` if another user did.
     """
 
     label: str
@@ -41,7 +41,7 @@ class FieldSides:
 
 
 def goes_on(request: HttpRequest) -> bool:
-    """Return whether the user continues editing after a conflict: nothing is saved yet."""
+    """Return True if the user continues editing after a conflict, so that nothing is saved yet."""
     return AGAIN in request.POST
 
 
@@ -57,15 +57,15 @@ def conflict(
 ) -> HttpResponse:
     """Return the response to StaleVersion.
 
-    ``form`` is the sent form, valid; ``now`` the same form with the current values of ``row``. ``back`` is the
-    address for a user who keeps the saved values; ``action`` receives the form again (default: the requested
-    address); ``verb`` labels the button that saves.
+    ``form`` is the valid form that was sent, ``now`` the same form with the current values of ``row``. ``back`` is the
+    address for a user who accepts the saved values, ``action`` the address that receives the form again (by default the
+    requested one), and ``verb`` the label of the button that overwrites.
     """
     context = {
         "row": row,
         "fields": [field for field in sides(form, now) if field.touched or field.moved],
         "changes": since_version(row, form.over),
-        "resend": list(_resent(form, now)),
+        "resend": list(_fields_to_resend(form, now)),
         "may_go_on": bool(form.seen),
         "action": action or request.path,
         "back": back,
@@ -107,17 +107,17 @@ def _label(field: forms.Field, value: Any) -> str:
 
 
 def _initial(form: EditForm, name: str) -> Any:
-    """Return the field's initial value, as the browser sent it back."""
+    """Return the field's initial value from the sent form."""
     bound = form[name]
-    sent = form._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
+    value = form._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
     try:
-        return bound.field.to_python(sent)
+        return bound.field.to_python(value)
     except forms.ValidationError:
-        return sent
+        return value
 
 
-def _resent(form: EditForm, now: EditForm) -> Iterator[tuple[str, str]]:
-    """Yield the fields to post again: the user's value where they changed it, else the saved value."""
+def _fields_to_resend(form: EditForm, now: EditForm) -> Iterator[tuple[str, str]]:
+    """Yield the fields to send again: the user's value of changed fields, else the saved value."""
     mine = {name: value for name, value in form.cleaned_data.items() if name != "version"}
     typed = {name: value for name, value in mine.items() if name not in form.seen or name in form.changed_data}
     for name, values in now.as_posted(typed).lists():

@@ -1,7 +1,7 @@
-"""Forms of pages, and forms over stored rows.
+"""Forms of pages, and forms of stored rows.
 
-A form over a row sends each field with its initial value, so that only changed fields go to the service and
-concurrent changes of other fields are kept.
+The form of a row sends each field with its initial value. Only changed fields go to the service, so that concurrent
+changes of other fields are not overwritten.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,9 +25,9 @@ _CLASSES: tuple[tuple[type[forms.Widget], str], ...] = (
 
 
 class MetadataForm(forms.Form):
-    """A form with the product's classes on its widgets.
+    """Form with the product's CSS classes on its widgets.
 
-    ``elsewhere`` maps fields, or codes of errors, of the services to the fields of the form that show them.
+    ``elsewhere`` maps field names or error codes of services to the fields of the form that show the errors.
     """
 
     elsewhere: Mapping[str, str] = {}
@@ -37,8 +37,8 @@ class MetadataForm(forms.Form):
         super().__init__(*args, **options)
         for field in self.fields.values():
             if not field.widget.is_hidden:
-                look = next(look for kind, look in _CLASSES if isinstance(field.widget, kind))
-                field.widget.attrs["class"] = f"{look} {field.widget.attrs.get('class', '')}".strip()
+                css_class = next(css_class for kind, css_class in _CLASSES if isinstance(field.widget, kind))
+                field.widget.attrs["class"] = f"{css_class} {field.widget.attrs.get('class', '')}".strip()
                 if field.required:
                     field.widget.attrs["aria-required"] = "true"
 
@@ -47,7 +47,7 @@ class MetadataForm(forms.Form):
         return dict(self.cleaned_data)
 
     def add_problem(self, problem: ProductError) -> None:
-        """Add a service's error to its field; errors without a field of this form go to the top."""
+        """Add a service's error to its field, or to the form if it has no such field."""
         name = problem.field.partition(".")[0]
         place = self.elsewhere.get(problem.field) or self.elsewhere.get(problem.code, name)
         if place in self.fields:
@@ -56,9 +56,9 @@ class MetadataForm(forms.Form):
             self.add_error(None, error_text(problem, problem.one_line()))
 
     def attempt(self, save: Callable[[], T]) -> T | None:
-        """Return the result of ``save``; None if the form or the service refused it: the errors are then in the form.
+        """Return the result of ``save``; None if the form or the service refused the data. The form has the errors.
 
-        StaleVersion passes: the view answers it with the conflict page (``elevata.web.conflict``).
+        StaleVersion is raised, because the view returns the conflict page for it (``elevata.web.conflict``).
         """
         result = None
         if self.is_valid():
@@ -66,24 +66,24 @@ class MetadataForm(forms.Form):
                 result = save()
             except StaleVersion:
                 raise
-            except ProductError as problem:
-                self.add_problem(problem)
+            except ProductError as error:
+                self.add_problem(error)
         first = next((name for name in self.fields if name in self.errors), None)
         if first is not None:
             self.fields[first].widget.attrs["autofocus"] = True
         return result
 
 
-def error_text(problem: ProductError, text: str) -> str:
-    """Return an error as sentences; the hint of a refusal is one of its own."""
-    if isinstance(problem, MetadataError):
+def error_text(error: ProductError, text: str) -> str:
+    """Return an error as sentences; of a refusal, message and hint."""
+    if isinstance(error, MetadataError):
         return as_sentence(text)
-    parts = (problem.message, getattr(problem, "hint", ""))
+    parts = (error.message, getattr(error, "hint", ""))
     return " ".join(as_sentence(part) for part in parts if part)
 
 
 class EditForm(MetadataForm):
-    """A form over a stored row. ``seen`` names the fields whose values come from the row."""
+    """Form of a stored row. ``seen`` names the fields whose values come from the row."""
 
     seen: Iterable[str] = ()
 
@@ -112,9 +112,9 @@ class EditForm(MetadataForm):
         return self.cleaned_data["version"]
 
     def as_posted(self, typed: Mapping[str, Any], seen: Mapping[str, Any] | None = None) -> QueryDict:
-        """Return the data that a browser sends for a row's form, with these fields replaced.
+        """Return the data that a browser sends for the form, with the values ``typed``.
 
-        ``seen`` holds the initial values of fields that differ from the row's current values.
+        ``seen`` has the initial values that differ from the row's current values.
         """
         initial = {**self.initial, **(seen or {})}
         posted = QueryDict(mutable=True)
@@ -138,7 +138,7 @@ def sent(field: forms.Field, value: Any) -> list[str]:
 
 
 class TextField(forms.CharField):
-    """Text of several lines; line ends that a browser sends as CR LF are stored as LF."""
+    """Text of several lines, stored with LF line ends; browsers send CR LF."""
 
     widget = forms.Textarea
 
@@ -153,7 +153,7 @@ class TextField(forms.CharField):
 
 
 class TagsField(forms.CharField):
-    """Comma-separated words as a list without duplicates."""
+    """Field of comma-separated words, whose value is a list without duplicates."""
 
     def to_python(self, value: Any) -> list[str]:
         words = value if isinstance(value, list) else (value or "").replace("\n", ",").split(",")

@@ -1,6 +1,6 @@
-"""Graphs of datasets, as ``static/js/graph/graph.js`` draws them and lists describe them.
+"""Graphs of datasets, which ``static/js/graph/graph.js`` draws.
 
-Pure: callers make the nodes and edges, and ``templates/parts/graph.html`` renders them.
+Callers create the nodes and edges, and ``templates/parts/graph.html`` renders the graph and a list of them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ KINDS = {INPUT: "rows flow", HISTORY: "versions are kept", REFERENCE: "refers to
 
 @dataclass(frozen=True)
 class Node:
-    """A dataset. ``layer`` sets its colour and place, ``state`` a second colour with ``said`` as its label.
+    """Node of a dataset. ``layer`` sets its colour and column, ``state`` a second colour, with the label ``said``.
 
-    ``here``: the subject of the page. ``marked``: highlighted (a critical path). ``muted``: retired.
+    ``here`` is True for the subject of the page, ``marked`` for a highlighted node (critical path), ``muted`` for a
+    retired dataset.
     """
 
     id: str
@@ -48,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """An edge of a kind of ``KINDS``; ``label`` is its tooltip."""
+    """Edge of a kind in ``KINDS``; ``label`` is its tooltip."""
 
     start: str
     end: str
@@ -59,7 +60,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes and edges. Raise ValueError for duplicate ids, and for edges to unknown nodes."""
+    """Graph of nodes and edges. Raises ValueError for duplicate ids and for edges to unknown nodes."""
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -68,15 +69,15 @@ class Graph:
         ids = {node.id for node in self.nodes}
         if len(ids) != len(self.nodes):
             raise ValueError("two nodes have the same id")
-        lost = next((edge for edge in self.edges if not {edge.start, edge.end} <= ids), None)
-        if lost is not None:
-            raise ValueError(f"there is no node for the edge from {lost.start} to {lost.end}")
+        dangling = next((edge for edge in self.edges if not {edge.start, edge.end} <= ids), None)
+        if dangling is not None:
+            raise ValueError(f"there is no node for the edge from {dangling.start} to {dangling.end}")
 
     @cached_property
     def ranks(self) -> dict[str, int]:
-        """Return the column of each node, from 0: that of its layer, or further right if it reads its own layer.
+        """Return the column of each node, from 0: the layer's, or one further right if it reads its own layer.
 
-        Empty where a layer is not known: then the columns follow from the edges alone.
+        Return an empty dict if a layer is unknown; the columns then depend on the edges only.
         """
         if any(node.layer not in LAYERS for node in self.nodes):
             return {}
@@ -95,7 +96,7 @@ class Graph:
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
-        """Return the heading above each column of the drawing; empty where several layers share it."""
+        """Return the heading of each column; empty for a column of several layers."""
         layers: dict[int, set[str]] = {}
         for node in self.nodes:
             if self.ranks:
@@ -104,19 +105,19 @@ class Graph:
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Return the layers of the graph, from left to right, for the key."""
+        """Return the layers of the graph, from left to right, for the legend."""
         used = {node.layer for node in self.nodes}
         return tuple(layer for layer in LAYERS if layer in used)
 
     @property
     def kinds(self) -> tuple[tuple[str, str], ...]:
-        """Return the kinds of edges of the graph with their labels, for the key."""
+        """Return the kinds of edges of the graph with their labels, for the legend."""
         used = {edge.kind for edge in self.edges}
         return tuple((kind, label) for kind, label in KINDS.items() if kind in used)
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
-        """Return the states of the graph with their labels, in order of appearance, for the key."""
+        """Return the states of the graph with their labels, in order of appearance, for the legend."""
         return tuple(dict.fromkeys((node.state, node.said) for node in self.nodes if node.state and node.said))
 
     @property
@@ -124,10 +125,10 @@ class Graph:
         return any(item.marked for item in (*self.nodes, *self.edges))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the input of ``static/js/graph``; empty parts are left out."""
+        """Return the input of ``static/js/graph``, without empty parts."""
         ranked = [_plain(node) | ({"rank": self.ranks[node.id]} if self.ranks else {}) for node in self.nodes]
-        drawn: dict[str, Any] = {"nodes": ranked, "edges": [_plain(edge) for edge in self.edges]}
-        return drawn | ({"heads": list(self.heads)} if any(self.heads) else {})
+        document: dict[str, Any] = {"nodes": ranked, "edges": [_plain(edge) for edge in self.edges]}
+        return document | ({"heads": list(self.heads)} if any(self.heads) else {})
 
 
 def _plain(item: Node | Edge) -> dict[str, Any]:

@@ -11,14 +11,14 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django_filters import FilterSet
 
-# Pages of long lists: the rows of a page are selected by their keys, and only those rows are read.
+# Of long lists, the keys of a page are queried first, and then only these rows.
 
 
 class KeyedPages(Paginator):
-    """Pages of the rows ``found``, each read from ``every``, which has the annotations that a row is shown with.
+    """Paginator of the rows ``found``, which reads each page from ``every``, the query with the annotations.
 
-    So annotations are computed for the page's rows only; with OFFSET, databases compute them for skipped rows,
-    too. With ``once``, all keys are read by one query, which saves the count of a slow search.
+    Annotations are therefore computed for the page's rows only; with OFFSET, databases compute them for skipped rows,
+    too. With ``once``, one query reads all keys, which avoids the count of a slow search.
     """
 
     def __init__(self, found: QuerySet, per_page: int, *, every: QuerySet, once: bool = False) -> None:
@@ -29,7 +29,7 @@ class KeyedPages(Paginator):
     def page(self, number: int | str) -> Page:
         page = super().page(number)
         rows: dict[Any, Any] = {row.pk: row for row in self._every.filter(pk__in=list(page.object_list)).order_by()}
-        # Rows deleted between the two queries are left out.
+        # Rows that were deleted between the two queries are omitted.
         page.object_list = [rows[pk] for pk in page.object_list if pk in rows]
         return page
 
@@ -38,7 +38,7 @@ PER_PAGE = 50
 
 
 def one_page(request: HttpRequest, rows: QuerySet | Sequence[Any], per_page: int = PER_PAGE) -> Page:
-    """Return the page that the address selects, or the nearest that exists."""
+    """Return the page that the address selects, or the nearest existing one."""
     return Paginator(rows, per_page).get_page(request.GET.get("page"))
 
 
@@ -53,19 +53,19 @@ def filtered(
     return chosen, one_page(request, chosen.qs, per_page)
 
 
-# Filters shared by lists of pages and the API.
+# Filters of lists on pages and in the API.
 
 
 _YES_NO = (("true", "Yes"), ("false", "No"))
 
 
 def is_there(model: type[Model], field: str) -> Callable[[Any], bool]:
-    """Return a test whether any row has the value: the API refuses filters by unknown names (``known``)."""
+    """Return a function that is True for values that a row has; the API refuses other values (``known``)."""
     return lambda value: model._default_manager.filter(**{field: value}).exists()
 
 
 class YesNoFilter(filters.ChoiceFilter):
-    """A boolean as a select with an empty choice."""
+    """Filter of a boolean, as a select with an empty choice."""
 
     def __init__(self, **kwargs):
         super().__init__(choices=_YES_NO, **kwargs)
@@ -75,7 +75,7 @@ class YesNoFilter(filters.ChoiceFilter):
 
 
 class StableOrdering(filters.OrderingFilter):
-    """An ordering that is total: ties, and lists without an order, are ordered by the model's order and the key."""
+    """Total order: ties are ordered by the primary key; without a value, the model's order applies."""
 
     def filter(self, qs: QuerySet, value) -> QuerySet:
         fields = [param for param in value or () if param]

@@ -4,9 +4,10 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class ModuleStaticFilesStorage(CompressedManifestStaticFilesStorage):
-    """Hashed and compressed static files; the imports of ES modules name the hashed files.
+    """Storage of hashed and compressed static files, with hashed file names in the imports of ES modules.
 
-    Only in ``static/js``: scripts of packages mention imports in comments, of files that they do not ship.
+    Imports are replaced in ``static/js`` only, because scripts of packages have imports in comments, of files that the
+    packages do not include.
     """
 
     support_js_module_import_aggregation = True

@@ -1,6 +1,6 @@
 """Generic views: list, detail, create, edit, delete and action pages.
 
-An app declares rows, form, services, template and permissions; everything between request and response is here.
+An app declares rows, form, services, template and permissions; these views handle request and response.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ UNCHANGED = "Nothing was changed."
 
 
 class Page(View):
-    """A page or a part of one.
+    """Page, or fragment of a page.
 
-    ``permissions``: any of these is enough; () means that every user with a role may send the form, None that the
-    page only shows something. ``place`` is where they are needed (anywhere, if it is None), ``methods`` for which
-    HTTP methods (all, if it is empty). ``refusal`` replaces the default message of the 403 page. htmx gets the
-    ``part_template``, if there is one.
+    A user needs one of ``permissions``; with (), every user with a role may send the form; None is for pages that only
+    show something. ``place`` is the place of the permissions (None: anywhere), and ``methods`` are the HTTP methods
+    that need them (empty: all). ``refusal`` replaces the message of the 403 page. ``part_template``, if set, is
+    rendered for htmx.
     """
 
     http_method_names = ["get", "head", "post"]
@@ -72,26 +72,26 @@ class Page(View):
         )
 
     def context(self) -> dict[str, Any]:
-        """Return the context that every template of the page gets."""
+        """Return the context of all templates of the page."""
         return {}
 
     def render(self, template: str = "", *, status: int = 200, **context: Any) -> HttpResponse:
-        usual = self.part_template if self.part_template and self.request.htmx else self.template_name
-        return render(self.request, template or usual, self.context() | context, status=status)
+        default = self.part_template if self.part_template and self.request.htmx else self.template_name
+        return render(self.request, template or default, self.context() | context, status=status)
 
 
 class TemplatePage(Page):
-    """A page that shows its context."""
+    """Page that renders its template with its context."""
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return self.render()
 
 
 class RowPage(Page):
-    """Base of pages about one row, which the argument ``by`` of the address names.
+    """Base of pages about one row; the argument ``by`` of the address identifies it.
 
-    Templates know the row as ``name``, services as ``keyword`` (by default the same). ``page`` is the route of its
-    own page.
+    The row is ``name`` in templates, and ``keyword`` (by default the same) in calls of services. ``page`` is the route
+    of the row's own page.
     """
 
     model: ClassVar[Any] = None
@@ -101,7 +101,7 @@ class RowPage(Page):
     page: ClassVar[str] = ""
 
     def rows(self) -> QuerySet | Manager:
-        """Return the rows that the address may name."""
+        """Return the rows that an address can identify."""
         return self.model._default_manager.all()
 
     def find(self) -> Any:
@@ -117,7 +117,7 @@ class RowPage(Page):
 
     @property
     def subject(self) -> dict[str, Any]:
-        """Return the row as an argument of its services."""
+        """Return the row as the keyword argument of its services."""
         return {self.keyword or self.name: self.row}
 
     def context(self) -> dict[str, Any]:
@@ -125,11 +125,11 @@ class RowPage(Page):
 
 
 class DetailPage(RowPage, TemplatePage):
-    """A page that shows one row."""
+    """Page that shows one row."""
 
 
 class ListPage(TemplatePage):
-    """A list in pages, with the filters of ``filterset``, if it has one."""
+    """Paginated list, with the filters of ``filterset``, if set."""
 
     filterset: ClassVar[type[FilterSet] | None] = None
     per_page: ClassVar[int] = PER_PAGE
@@ -154,9 +154,9 @@ class ListPage(TemplatePage):
 
 
 class FormPage(Page):
-    """A form: GET shows it, POST saves what is sent, adds ``message`` and redirects.
+    """Page with a form: GET shows it; POST calls ``service`` with its values, adds ``message`` and redirects.
 
-    What the form or the service refuses is shown in the form (422). ``service`` takes the form's values.
+    Errors of the form or the service are shown in the form (422).
     """
 
     form_class: ClassVar[type[MetadataForm]]
@@ -165,7 +165,7 @@ class FormPage(Page):
     refused: int = REFUSED
 
     def options(self) -> dict[str, Any]:
-        """Return arguments of the form besides its data."""
+        """Return the arguments of the form besides its data."""
         return {}
 
     def blank(self) -> forms.Form:
@@ -180,12 +180,12 @@ class FormPage(Page):
         return self.process(form)
 
     def process(self, form: Any) -> HttpResponse:
-        """Save a sent form and redirect, or show it with its errors."""
+        """Save the form and redirect, or show the form with its errors."""
         result = form.attempt(lambda: self.save(form))
         return self.show(form, status=self.refused) if result is None else self.done(form, result)
 
     def save(self, form: Any) -> Any:
-        """Return the row that the service returns. ProductError is shown in the form."""
+        """Call the service and return its row. A ProductError is shown in the form."""
         return self.service(**form.given())
 
     def done(self, form: Any, row: Any) -> HttpResponse:
@@ -198,12 +198,12 @@ class FormPage(Page):
         return self.render(form=form, status=status)
 
     def address(self, row: Any) -> str:
-        """Return the address to go to after saving."""
+        """Return the address of the redirect after saving."""
         raise NotImplementedError
 
 
 class CreatePage(FormPage):
-    """A form for a new row; afterwards its own page ``page`` is shown."""
+    """Page with the form of a new row; it redirects to the row's page ``page``."""
 
     page: ClassVar[str]
     page_by: ClassVar[str] = "key"
@@ -213,7 +213,7 @@ class CreatePage(FormPage):
 
 
 class EditPage(RowPage, FormPage):
-    """A form over a row. If another user saved it meanwhile, both users' values are shown (409)."""
+    """Page with the form of a row. If another user saved the row meanwhile, both values are shown (409)."""
 
     form_class: ClassVar[type[EditForm]]
     overwrite: ClassVar[str] = "Overwrite with mine"
@@ -252,9 +252,9 @@ class EditPage(RowPage, FormPage):
 
 
 class DeletePage(EditPage):
-    """A page that asks for confirmation, then deletes the row in the version that the user saw.
+    """Page that asks for confirmation and deletes the row, in the version that the user saw.
 
-    ``list_page`` is the route of the list that is shown afterwards.
+    It redirects to the list ``list_page``.
     """
 
     form_class = EditForm
@@ -271,12 +271,12 @@ class DeletePage(EditPage):
 
 
 class ActionPage(RowPage, FormPage):
-    """A form that starts something for a row: a reason, a choice, or nothing but the button."""
+    """Page with a form that starts an action for a row: a reason, a choice, or only the button."""
 
     form_class = MetadataForm
 
     def act(self, form: Any) -> HttpResponse:
-        """Call the service and return the redirect. ProductError is shown in the form."""
+        """Call the service and return the redirect. A ProductError is shown in the form."""
         raise NotImplementedError
 
     def save(self, form: Any) -> HttpResponse:
@@ -287,10 +287,10 @@ class ActionPage(RowPage, FormPage):
 
 
 class ButtonPage(RowPage):
-    """A button: POST calls the service and redirects; a refusal becomes a message on the row's page."""
+    """View of a button: POST calls the service and redirects; an error becomes a message on the row's page."""
 
     def act(self) -> str | None:
-        """Call the service; return the address to go to, None for the row's own page."""
+        """Call the service and return the address of the redirect; None for the row's own page."""
         raise NotImplementedError
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
@@ -303,7 +303,7 @@ class ButtonPage(RowPage):
 
 
 class FormsPage(TemplatePage):
-    """A page with several forms: ``do`` names the one that was sent, ``actions`` maps it to a method."""
+    """Page with several forms: the field ``do`` names the form, and ``actions`` maps the name to a method."""
 
     actions: ClassVar[Mapping[str, str]]
 
@@ -314,7 +314,7 @@ class FormsPage(TemplatePage):
         return getattr(self, method)()
 
     def submit(self, name: str, form: MetadataForm, save: Callable[[], Any], message: str) -> HttpResponse:
-        """Save a form of the page, add the message and show the page anew; ``name`` is the form's in the template."""
+        """Save a form of the page, add the message and reload the page; ``name`` is the form's name in the template."""
         result = form.attempt(lambda: (save(),))
         if result is None:
             return self.render(status=REFUSED, **{name: form})

@@ -48,11 +48,11 @@ class ReasonOfRun(ChangeSerializer):
 
 
 class RunIdField(serializers.RegexField):
-    """The id of a run, which may be left out."""
+    """Optional id of a run."""
 
     def __init__(self) -> None:
-        said = "The same id again is the same run."
-        super().__init__(rf"\A{RunIdConverter.regex}\Z", required=False, help_text=said)
+        description = "The same id again is the same run."
+        super().__init__(rf"\A{RunIdConverter.regex}\Z", required=False, help_text=description)
 
 
 class LoadScopeSerializer(StrictSerializer):
@@ -97,7 +97,7 @@ class LoadRunAgainSerializer(ReasonOfRun):
 
 
 def work_of_run(run: LoadRun) -> Work:
-    """Return the work of a load run, whose state has the fields of lists of runs."""
+    """Return the job of a load run for a stream; its state has the fields of the list of runs."""
 
     def standing() -> tuple[dict[str, Any], bool]:
         now = load_runs().get(pk=run.pk)
@@ -183,9 +183,6 @@ class MaintenanceRecordViewSet(ReadOnly):
 
     def get_queryset(self) -> QuerySet[MaintenanceRecord]:
         return MaintenanceRecord.objects.select_related("run").order_by("-pk")
-
-
-# Endpoints of schedules: load runs that start automatically, and one of them started now.
 
 
 class ScheduleScopeSerializer(LoadScopeSerializer):

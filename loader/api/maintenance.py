@@ -86,18 +86,18 @@ class VacuumSerializer(MaintenanceSerializer):
     )
 
 
-class _Governing(Resource, GenericViewSet):
+class _MaintenanceViewSet(Resource, GenericViewSet):
     queryset = LoadRun.objects.none()
     serializer_class = LoadRunSerializer
     writes = permitted_to(Permission.START_LOAD, on=here)
 
     def accepted(self, requested: RequestedRun) -> Response:
         where = reverse("api-load-run-detail", args=[requested.run.run_id], request=self.request)
-        shown = LoadRunSerializer(load_run_detail().get(pk=requested.run.pk)).data
-        return Response(shown, status.HTTP_202_ACCEPTED, headers={"Location": where})
+        content = LoadRunSerializer(load_run_detail().get(pk=requested.run.pk)).data
+        return Response(content, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
 
-class RevertViewSet(_Governing):
+class RevertViewSet(_MaintenanceViewSet):
     """Reverts: one load run is taken out of one history."""
 
     @extend_schema(request=RevertSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
@@ -114,7 +114,7 @@ class RevertViewSet(_Governing):
         return self.accepted(run)
 
 
-class PruneViewSet(_Governing):
+class PruneViewSet(_MaintenanceViewSet):
     """Prunes: closed versions of a history are removed by age, open ones never."""
 
     @extend_schema(request=PruneSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
@@ -134,7 +134,7 @@ class PruneViewSet(_Governing):
         return self.accepted(run)
 
 
-class VacuumViewSet(_Governing):
+class VacuumViewSet(_MaintenanceViewSet):
     """Vacuums: files that the tables of a dataset no longer name are removed, or listed by a dry run."""
 
     @extend_schema(request=VacuumSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
@@ -152,7 +152,7 @@ class VacuumViewSet(_Governing):
         return self.accepted(run)
 
 
-class AcceptViewSet(_Governing):
+class AcceptViewSet(_MaintenanceViewSet):
     """Acceptances: loads go on from a table that is not as the last run left it."""
 
     @extend_schema(request=MaintenanceSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
@@ -242,9 +242,6 @@ class CheckViewSet(AskedViewSet):
         return self.accepted(read)
 
 
-# History batches sent as files and applied by a load run.
-
-
 _MOST_FILES = 20
 
 
@@ -307,26 +304,26 @@ class BatchViewSet(Resource, GenericViewSet):
 
     @cached_property
     def _sent(self) -> tuple[dict[str, Any], KeptBatch]:
-        """Return the fields of the request, and its files as stored for the worker."""
+        """Return the fields of the request, and its files after they were stored for the worker."""
         asked, reason = self.given(NewBatchSerializer)
         run_id = asked.get("run_id") or new_run_id()
-        # What cannot be applied need not be stored first.
+        # A batch that cannot be applied is refused before its files are stored.
         plan_history_batch(str(asked["dataset"]))
         return asked | {"run_id": run_id, "reason": reason}, keep_batch(run_id=run_id, sent=_sent(asked))
 
     def prepare(self) -> None:
-        self._sent  # noqa: B018  stored and unpacked before the transaction
+        self._sent  # noqa: B018  stores and unpacks the files before the transaction
 
     def digest_of(self, request: Request) -> str:
         """Return a digest of the request, field by field.
 
-        A form's boundary differs each time, and files need not fit in memory.
+        The body itself is not used: its boundary differs each time, and its files may not fit in memory.
         """
-        whole = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
+        digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
         for name, values in sorted(request.data.lists()):
             for value in values:
-                whole.update(f"{name}={_digest(value)}\n".encode())
-        return whole.hexdigest()
+                digest.update(f"{name}={_digest(value)}\n".encode())
+        return digest.hexdigest()
 
 
 def _digest(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Endpoints of metadata that loading extends: permitted places, search."""
+"""Endpoints of metadata with checks of permitted locations, and search in more kinds of objects."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class SystemViewSet(views.SystemViewSet):
 
     def change(self, row: System, expected_version: int, **given: Any) -> System:
         placed = System(kind=given.get("kind", row.kind), location=given.get("location", row.location))
-        # Places that came by YAML stay, if other fields of the system are edited.
+        # A location from YAML is not checked if other fields of the system are edited.
         if (placed.kind, placed.location) != (row.kind, row.location):
             must_be_allowed(placed, row.datasets.values_list("location", flat=True))
         return super().change(row, expected_version, **given)
@@ -44,21 +44,23 @@ class MetadataViewSet(exchange.MetadataViewSet):
     __doc__ = exchange.MetadataViewSet.__doc__
 
     def places(self) -> set[tuple[Any, ...]]:
-        """Return every system's and source dataset's place."""
+        """Return the locations of all systems and source datasets."""
         named = System.objects.values_list("short_name", "kind", "location")
         return {*named, *SourceDataset.objects.values_list("key", "system_id", "location")}
 
     def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
-        """Raise MetadataError for a new place outside of the allowed roots; places that were there before stay."""
+        """Raise MetadataError for a location outside the allowed roots, unless it is in ``before``."""
         for system in System.objects.prefetch_related("datasets"):
             moved = (system.short_name, system.kind, system.location) not in before
             datasets = system.datasets.all()
-            fresh = [row.location for row in datasets if moved or (row.key, system.pk, row.location) not in before]
-            if moved or fresh:
-                must_be_allowed(system, fresh)
+            new_locations = [
+                row.location for row in datasets if moved or (row.key, system.pk, row.location) not in before
+            ]
+            if moved or new_locations:
+                must_be_allowed(system, new_locations)
 
 
-# Search that also covers reports, load runs and schedules.
+# Search also covers reports, load runs and schedules.
 
 
 _REPORT = Kind(

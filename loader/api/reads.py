@@ -1,7 +1,7 @@
-"""Endpoints of history queries and their arguments.
+"""Endpoints of reads of the warehouse, and their arguments.
 
-Spark is never started by a request, so a read is a row that the warm runner answers, as it is for
-the pages; only the user who requested it sees it.
+Requests never start Spark: a read is a row that a worker's runner answers, as for pages. Only the user who requested it
+can see it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,9 +45,6 @@ from loader.services.reads.read_requests import must_be_askable, read_table, req
 from metadata.domain import types
 from metadata.models import TargetDataset
 
-# Serializers of read requests, and their arguments.
-
-
 # Arguments of each kind of read; required ones come first.
 TAKES = {
     "sample": ("newest",),
@@ -58,7 +55,7 @@ TAKES = {
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
 _NEEDS = {"as_of": "at", "changes": "run_id"}
-_EVERY = ("dataset", "kind", "limit", "changelog_message")
+_COMMON = ("dataset", "kind", "limit", "changelog_message")
 _LONGEST = 1000
 
 
@@ -96,8 +93,8 @@ class QuestionSerializer(ChangeSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         kind = attrs["kind"]
-        taken = {*_EVERY, *TAKES[kind]}
-        wrong = {name: [f"A question of kind {kind} does not take it."] for name in attrs if name not in taken}
+        known = {*_COMMON, *TAKES[kind]}
+        wrong = {name: [f"A question of kind {kind} does not take it."] for name in attrs if name not in known}
         needed = _NEEDS.get(kind)
         if needed and not attrs.get(needed):
             wrong[needed] = [f"A question of kind {kind} needs it."]
@@ -109,41 +106,41 @@ class QuestionSerializer(ChangeSerializer):
 
 
 def arguments_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for ``loader.spark.reads``. Raise Refusal where the dataset has no such table."""
+    """Return the arguments for ``loader.spark.reads``. Raise Refusal if the dataset has no table for the read."""
     table = read_table(asked["dataset"], asked["kind"])
     for name in ("business_key", "after"):
         if name in asked:
             _check_key(name, asked[name], table)
-    found = {name: asked[name] for name in TAKES[asked["kind"]] if asked.get(name) not in (None, "", {}, False)}
-    if "at" in found:
-        found["at"] = _instant(found["at"], table)
-    if "known_at" in found:
-        found["known_at"] = found["known_at"].astimezone(UTC).isoformat()
-    return found | {"limit": asked["limit"]}
+    arguments = {name: asked[name] for name in TAKES[asked["kind"]] if asked.get(name) not in (None, "", {}, False)}
+    if "at" in arguments:
+        arguments["at"] = _instant(arguments["at"], table)
+    if "known_at" in arguments:
+        arguments["known_at"] = arguments["known_at"].astimezone(UTC).isoformat()
+    return arguments | {"limit": asked["limit"]}
 
 
-def _check_key(name: str, given: dict[str, str], table: TableSpec) -> None:
+def _check_key(name: str, values: dict[str, str], table: TableSpec) -> None:
     columns = [column.name for column in table.of_purpose("business_key")]
-    if not columns or set(given) != set(columns):
-        said = f"Must name the columns of the business key, which are {', '.join(columns) or 'none'}."
-        raise serializers.ValidationError({name: [said]})
+    if not columns or set(values) != set(columns):
+        message = f"Must name the columns of the business key, which are {', '.join(columns) or 'none'}."
+        raise serializers.ValidationError({name: [message]})
 
 
 def _instant(text: str, table: TableSpec) -> str:
-    """Return an instant as versions are dated: in ISO 8601, UTC unless it says otherwise, or a number as it is."""
+    """Return the start of versions as text: a time in ISO 8601 (UTC without a zone), or a number."""
     if types.parse(table.column("started_at").type).name in (types.INTEGER, types.BIGINT):
         sign, digits = text[:1] == "-", text.lstrip("-")
         if digits.isascii() and digits.isdecimal() and len(digits) < 20 and abs(int(digits)) < 2**63:
             return f"{'-' if sign else ''}{int(digits)}"
         raise serializers.ValidationError({"at": ["Versions are dated by a whole number here."]})
     try:
-        found = parse_datetime(text) or datetime.fromisoformat(text)
-        return (found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)).isoformat()
+        time = parse_datetime(text) or datetime.fromisoformat(text)
+        return (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)).isoformat()
     except (ValueError, OverflowError):
         raise serializers.ValidationError({"at": ["Must be a time like 2026-11-21T08:15:00Z."]}) from None
 
 
-# Most reads of one user that may wait at once: all users share the runner.
+# Maximum number of a user's unfinished reads, because all users share the runner.
 MOST_WAITING = 20
 RETRY_AFTER = 1
 JSON_LINES, CSV = "application/x-ndjson", "text/csv"
@@ -214,14 +211,14 @@ def described(read: ReadRequest) -> dict[str, Any]:
         "table_version": answer["table_version"],
         **committed,
         "columns": [_column(name, table, personal, masked) for name in answer["columns"]],
-        "rows": rows_of(answer, _only(read)),
+        "rows": rows_of(answer, _kept_changes(read)),
         "truncated": answer["truncated"],
         "next": next_after(read.kind, answer, key) if key and not masked & set(key) else None,
     }
 
 
 def _table(read: ReadRequest) -> TableSpec | None:
-    """Return the table as it is described now; None if it cannot be read in this way any more."""
+    """Return the table's current description; None if such a read is not possible any more."""
     try:
         return read_table(read.dataset, read.kind)
     except Refusal:
@@ -231,28 +228,34 @@ def _table(read: ReadRequest) -> TableSpec | None:
 def _column(name: str, table: TableSpec | None, personal: frozenset[str], masked: frozenset[str]) -> dict[str, Any]:
     if table is None:
         return {"name": name, "type": "", "role": "", "personal": name in personal, "masked": name in masked}
-    found = heading(name, table, personal, masked)
-    return {"name": name, "type": found.type, "role": found.role, "personal": found.personal, "masked": found.masked}
+    column = heading(name, table, personal, masked)
+    return {
+        "name": name,
+        "type": column.type,
+        "role": column.role,
+        "personal": column.personal,
+        "masked": column.masked,
+    }
 
 
-def _only(read: ReadRequest) -> str:
-    """Return the kind of changes to keep: the runner lists keys that came back only among all inserted ones."""
+def _kept_changes(read: ReadRequest) -> str:
+    """Return the kind of changes to keep, because the runner returns reappeared keys among the inserted ones."""
     return str(read.arguments.get("only", ""))
 
 
 class AskedViewSet(ReadOnly):
-    """Read requests, each visible to the user who asked; a worker answers them, and they are kept for a day."""
+    """Read requests, each visible to the user who requested it; a worker answers them; they are kept for a day."""
 
     queryset = ReadRequest.objects.none()
-    # The job's own number: beyond its range it is found nowhere, where the key to the job would overflow.
+    # The lookup is by the job's id, because a number beyond the range of the primary key would raise an error.
     lookup_field, lookup_url_kwarg = "id", "pk"
     lookup_value_converter = "int"
     filter_backends = ()
-    # A read request changes nothing: a token that may only read may send one.
+    # A read request changes nothing, so a read-only token may send it.
     only_asks = True
 
     def refuse_too_many(self) -> None:
-        """Refuse TOO_MANY_READS where too many requests of the user wait for an answer."""
+        """Raise Refusal ``TOO_MANY_READS`` if too many reads of the user are unfinished."""
         waiting = self.get_queryset().exclude(status__in=ReadRequest.FINISHED).count()
         if waiting >= MOST_WAITING:
             raise Refusal(
@@ -262,19 +265,19 @@ class AskedViewSet(ReadOnly):
             )
 
     def accepted(self, read: ReadRequest) -> Response:
-        """Return the 202 of a new request, with the place of its answer."""
+        """Return the response 202 to a new request, with the address of its answer."""
         where = self.reverse_action("detail", kwargs={"pk": read.pk})
-        made = self.get_serializer(self.get_queryset().get(pk=read.pk)).data
-        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where, "Retry-After": str(RETRY_AFTER)})
+        content = self.get_serializer(self.get_queryset().get(pk=read.pk)).data
+        return Response(content, status.HTTP_202_ACCEPTED, headers={"Location": where, "Retry-After": str(RETRY_AFTER)})
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Return the request and its answer; ``Retry-After`` says when to ask again while there is none."""
         read = self.get_object()
         must_still_read(request.user, read)
-        answer = Response(self.get_serializer(read).data)
+        response = Response(self.get_serializer(read).data)
         if not read.is_finished:
-            answer.headers["Retry-After"] = str(RETRY_AFTER)
-        return answer
+            response.headers["Retry-After"] = str(RETRY_AFTER)
+        return response
 
 
 class ReadViewSet(AskedViewSet):
@@ -319,15 +322,15 @@ class ReadViewSet(AskedViewSet):
         answer: dict[str, Any] = read.answer or {}
         headers = {"X-Table-Version": str(answer["table_version"]), "X-Truncated": str(answer["truncated"]).lower()}
         headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
-        lines = _LINES[media_type](answer, _only(read))
-        sent = StreamingHttpResponse(lines, content_type=f"{media_type}; charset=utf-8")
+        lines = _LINES[media_type](answer, _kept_changes(read))
+        response = StreamingHttpResponse(lines, content_type=f"{media_type}; charset=utf-8")
         for name, value in headers.items():
-            sent.headers[name] = value
-        return sent
+            response.headers[name] = value
+        return response
 
 
 def preferred_format(request: Request, formats: Mapping[str, str]) -> str:
-    """Return the media type that the caller wants, by ``?format=`` or ``Accept``; ``formats`` has them by name."""
+    """Return the media type that the client requests by ``?format=`` or ``Accept``; ``formats`` has them by name."""
     name = request.query_params.get("format")
     if name is not None:
         if name not in formats:

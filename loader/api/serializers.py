@@ -1,4 +1,4 @@
-"""Serializers of load runs and maintenance records, and refusals as problem responses."""
+"""Serializers of load runs, maintenance records and refusals."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class RefusalSerializer(serializers.Serializer):
     samples = serializers.ListField(child=serializers.CharField(), required=False)
 
 
-# The list has the states of the single run: their schema is named there and referred to here.
+# Lists refer to the schemas of states and kinds that the serializer of one run defines.
 @extend_schema_field({"$ref": "#/components/schemas/LoadRunStatusEnum"})
 class SameStatusField(serializers.CharField):
     pass

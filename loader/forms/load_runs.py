@@ -120,7 +120,7 @@ class ScheduleFields(LoadFields):
     active = forms.BooleanField(required=False, initial=True, help_text="An inactive schedule starts no runs.")
 
     def given(self) -> dict[str, Any]:
-        """Return the fields of the schedule, as its services take them."""
+        """Return the arguments of the schedule's services."""
         taken = ("name", "cron", "time_zone", "allow_empty", "active")
         of_vacuum = {
             "kind": self.cleaned_data["kind"] or Schedule.Kind.LOAD,
@@ -153,13 +153,13 @@ class ScheduleForm(ScheduleFields, EditForm):
 
 
 class TimesForm(forms.Form):
-    """Form of the times that a schedule being typed would have; its fields are those of the schedule."""
+    """Form of the cron expression and time zone whose next times are shown."""
 
     cron = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
     time_zone = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
 
 def zone_names() -> list[str]:
-    """Return time zones to choose from: UTC, then places by name."""
+    """Return the time zones for suggestions: UTC, then places by name."""
     places = sorted(name for name in time_zones() if "/" in name and not name.startswith(("Etc/", "SystemV/", "US/")))
     return ["UTC", *places]

@@ -22,7 +22,7 @@ class MaintenanceForm(MetadataForm):
 
 
 class RevertForm(MaintenanceForm):
-    """Form of a revert: the history that a run is taken out of."""
+    """Form of a revert: the history on which the run is reverted."""
 
     dataset = forms.ChoiceField(
         label="History",
@@ -40,7 +40,7 @@ class RevertForm(MaintenanceForm):
 
 
 class PruneForm(MaintenanceForm):
-    """Form of a prune: the age from which closed versions are removed, and whether they are archived."""
+    """Form of a prune: the age of the closed versions to remove, and the option to archive them."""
 
     ended_before = forms.CharField(
         max_length=50,
@@ -78,7 +78,7 @@ class PruneForm(MaintenanceForm):
 
 
 class VacuumForm(MaintenanceForm):
-    """Form of a vacuum: how long former files are kept, and whether they are listed only."""
+    """Form of a vacuum: the retention of former files, and the option to list them only."""
 
     retention_hours = forms.IntegerField(
         min_value=SAFE_HOURS,

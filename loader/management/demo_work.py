@@ -1,8 +1,8 @@
-"""Demo users and the work prepared for them.
+"""Demo users, and the work that the demo prepares for them.
 
-It uses the daily workflow: the editor describes, workers observe and execute, and jobs of other teams write to
-their tables by a Spark of their own. Its tables are on top of the airports and not loaded, so that everything can
-still be loaded.
+The demo follows the daily workflow: the editor changes metadata, workers observe and execute, and jobs of other teams
+write to their tables with their own Spark. These tables depend on the airports and are not loaded, so that all load
+runs still succeed.
 """
 
 import json
@@ -53,11 +53,8 @@ from metadata.services.exchange import import_metadata
 from metadata.services.lifecycle import rename_column
 from metadata.services.targets import create_target_column, update_target_column
 
-# Users of the demo, and a change of structure in all its steps: described, approved, executed, verified.
-
-
 RECORDS = "records"
-# New columns need an approval, so that the demo shows one; loads create tables without.
+# New columns need an approval, so that the demo shows one; tables that loads create need none.
 _POLICY = {
     "severities": {"ADD_COLUMN": "needs_approval"},
     "approvals": {"review": {"count": 1, "role": Role.APPROVER.value}},
@@ -66,7 +63,7 @@ _POLICY = {
 
 @dataclass(frozen=True)
 class DemoUser:
-    """A user of the demo, with the password to sign in."""
+    """User of the demo, with the password."""
 
     user: Any
     role: Role
@@ -79,7 +76,7 @@ class DemoUser:
 
 @dataclass(frozen=True)
 class DemoUsers:
-    """Users of the demo by their role; ``admin`` may do everything but approve their own change."""
+    """Users of the demo by role; ``admin`` may do everything except approve their own changes."""
 
     admin: DemoUser
     editor: DemoUser
@@ -88,7 +85,7 @@ class DemoUsers:
 
     @classmethod
     def made(cls) -> "DemoUsers":
-        """Create all four, with new passwords, and a change policy by which added columns need an approval."""
+        """Create the four users with new passwords, and a change policy by which new columns need an approval."""
         people = cls(
             admin=_demo_user("demo", Role.ADMIN),
             editor=_demo_user("edda", Role.EDITOR),
@@ -96,7 +93,7 @@ class DemoUsers:
             operator=_demo_user("otto", Role.OPERATOR),
         )
         environment = current_environment()
-        # It may have been made stricter since, which one user alone cannot take back.
+        # If the policy was made stricter meanwhile, one user alone cannot loosen it.
         if not loosening_of(environment, _POLICY):
             update_policies(
                 environment=environment,
@@ -112,69 +109,69 @@ class DemoUsers:
 
 def _demo_user(name: str, role: Role) -> DemoUser:
     password = secrets.token_urlsafe(9)
-    # It is printed by the demo, so it need not be replaced at the first sign-in.
+    # The demo prints the password, so the user need not replace it.
     user = ensure_user(name=name, roles=[role], password=password, temporary=False)
     return DemoUser(user, role, password)
 
 
 def has_tables() -> bool:
-    """Return whether anything was applied: before that, the first load creates all described tables."""
+    """Return True if there is an applied state; before that, the first load creates all tables."""
     return bool(applied_states(environment=current_environment()))
 
 
 def carry_out(*, scope: Scope, people: DemoUsers, folder: Path) -> ExecutionRecord | None:
-    """Apply the editor's change to the warehouse: report, approval, preview, execution, verification.
+    """Apply the editor's change to the warehouse by report, approval, preview, execution and verification.
 
-    The record is written to ``folder`` and verified from that file. Returns None if nothing differs.
+    Return the execution record, which is exported to ``folder`` and verified there; None if nothing differs.
     """
-    report = _refreshed_report(scope, people)
+    report = _refresh_and_report(scope, people)
     if report.status == workflow.NO_CHANGES:
         return None
     if approvals_missing(report):
         approve(report=report, user=people.approver.user, note="comes with the delivery")
     refresh_now(environment=report.environment, keys=tables_of(report), sizes=True, local=False)
     preview = make_preview(report=report, user=people.operator.user)
-    execution = _executed(report, preview.fingerprint, people)
+    execution = _execute_report(report, preview.fingerprint, people)
     record = execution.record
-    _prove(record, folder / RECORDS)
+    _export_and_verify(record, folder / RECORDS)
     return record
 
 
-def _refreshed_report(scope: Scope, people: DemoUsers) -> ChangeReport:
+def _refresh_and_report(scope: Scope, people: DemoUsers) -> ChangeReport:
     environment = current_environment()
     refresh_now(environment=environment, keys=tables_in_scope(environment=environment, scope=scope), local=False)
     return build_report(environment=environment, scope=scope, user=people.editor.user)
 
 
-def _executed(report: ChangeReport, preview: str, people: DemoUsers) -> Execution:
+def _execute_report(report: ChangeReport, preview: str, people: DemoUsers) -> Execution:
     operator = people.operator.user
-    asked = request_execution(report=report, user=operator, preview_fingerprint=preview, command="manage.py demo")
-    asked.send_wakeup()
-    if asked.reason:
-        raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
-    execution = follow_execution(asked.execution, lambda *_: None, user=operator)
+    requested = request_execution(report=report, user=operator, preview_fingerprint=preview, command="manage.py demo")
+    requested.send_wakeup()
+    if requested.reason:
+        raise CommandExit(FAILED, f"the broker does not answer: {requested.reason}", "broker_down")
+    execution = follow_execution(requested.execution, lambda *_: None, user=operator)
     if execution.status != states.SUCCEEDED:
         message = Refusal.from_json(execution.error).one_line() if execution.error else execution.status
         raise CommandExit(FAILED, f"the change was not executed: {message}")
     return execution
 
 
-def _prove(record: ExecutionRecord, folder: Path) -> None:
-    """Export the record and verify it from the file alone, then verify the whole chain."""
+def _export_and_verify(record: ExecutionRecord, folder: Path) -> None:
+    """Export the record, verify the file, and verify the whole chain."""
     folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"{record.record_id}.json"
-    place.write_text(json.dumps(record_artifact(record), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    artifact = json.loads(place.read_text(encoding="utf-8"))
+    path = folder / f"{record.record_id}.json"
+    path.write_text(json.dumps(record_artifact(record), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    artifact = json.loads(path.read_text(encoding="utf-8"))
     findings = verify(artifact)
     if findings:
-        raise CommandExit(FAILED, f"{place}: {findings[0].where}: {findings[0].message}", findings[0].code)
-    found = chain.verify(against=parse_head(artifact))
-    if found.problem is not None:
-        raise CommandExit(FAILED, f"the chain is broken: {found.problem.message}", found.problem.code)
+        raise CommandExit(FAILED, f"{path}: {findings[0].where}: {findings[0].message}", findings[0].code)
+    verification = chain.verify(against=parse_head(artifact))
+    if verification.problem is not None:
+        raise CommandExit(FAILED, f"the chain is broken: {verification.problem.message}", verification.problem.code)
 
 
 def change_summary(columns: list[str], record: ExecutionRecord) -> str:
-    """Return one line about a change that was executed."""
+    """Return one line about an executed change."""
     document = record.document
     approved = [approval["person"] for approval in document["approvals"] if approval["decision"] == workflow.YES]
     by = f"approved by {', '.join(approved)}" if approved else "no approval needed"
@@ -191,14 +188,14 @@ SITE, TIMETABLE, BOARD = "serving.airports", "serving.timetable", "serving.depar
 AIRPORTS, ROUTES = "rawcore.rc_air_airport", "rawcore.rc_net_route"
 PRUNE = "demo-prune"
 
-_JOB_WITHIN = 180.0
-_DRY_RUN_WITHIN = 120.0
-_LOOK_EVERY = 0.25
+_JOB_TIMEOUT = 180.0
+_DRY_RUN_TIMEOUT = 120.0
+_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Work:
-    """Prepared work: a report for the approver, one for its author; drift, a schedule and a prune for the operator."""
+    """Prepared work: an open report, a blocked report, drift, a schedule and a prune."""
 
     waiting: ChangeReport
     blocked: ChangeReport
@@ -208,24 +205,24 @@ class Work:
 
 
 def leave_work(*, people: DemoUsers, folder: Path) -> Work:
-    """Prepare and return all of it, in a folder whose releases are loaded and whose worker answers."""
+    """Prepare and return the work; the folder's releases must be loaded, and its worker must be alive."""
     with acting_as(people.editor.user):
         import_metadata(EXAMPLE)
     carry_out(scope=Scope(SCHEMA, SERVING), people=people, folder=folder)
-    _run_others_jobs(folder)
-    _edit(people)
+    _run_other_jobs(folder)
+    _change_metadata(people)
     environment = current_environment()
     serving = tables_in_scope(environment=environment, scope=Scope(SCHEMA, SERVING))
     refresh_now(environment=environment, keys=serving, sizes=True, local=False)
     waiting, blocked = _report(TIMETABLE, people), _report(BOARD, people)
     _dry_run(waiting, people)
-    work = Work(waiting, blocked, _drifted(), _schedule(people), _prune(people))
+    work = Work(waiting, blocked, _expected_drift(), _schedule(people), _prune(people))
     _check(work)
     return work
 
 
 def told(work: Work, people: DemoUsers) -> list[tuple[str, str]]:
-    """Return names of users, each with a line about one piece of work and its page."""
+    """Return lines about the prepared work and its pages, each with the name of its user."""
     waiting, blocked = (str(report.report_id)[:8] for report in (work.waiting, work.blocked))
     (difference, *_) = work.drifted.differences
     return [
@@ -237,8 +234,8 @@ def told(work: Work, people: DemoUsers) -> list[tuple[str, str]]:
     ]
 
 
-def _run_others_jobs(folder: Path) -> None:
-    """Fill the tables for reports by another Spark, which gives one of them a column that is not in the metadata."""
+def _run_other_jobs(folder: Path) -> None:
+    """Fill the serving tables with another Spark, which adds a column to one that is not in the metadata."""
     names = (AIRPORTS, ROUTES, SITE, TIMETABLE, BOARD)
     tables = (Path(settings.WAREHOUSE) / str(_dataset(name).key) for name in names)
     log = folder / "logs" / "other-jobs.log"
@@ -250,27 +247,27 @@ def _run_others_jobs(folder: Path) -> None:
                 env=_spark_environment(),
                 stdout=output,
                 stderr=output,
-                timeout=_JOB_WITHIN,
+                timeout=_JOB_TIMEOUT,
                 check=True,
             )
-        except subprocess.SubprocessError as failure:
-            raise CommandExit(FAILED, f"other teams' jobs failed; their log is {log}") from failure
+        except subprocess.SubprocessError as error:
+            raise CommandExit(FAILED, f"other teams' jobs failed; their log is {log}") from error
 
 
 def _spark_environment() -> dict[str, str]:
-    """Return the environment of a separate Spark: Java, Delta's jars, little memory beside the worker's."""
+    """Return the environment of a separate Spark: Java, Delta's jars and a small memory."""
     submit = ["--driver-memory", "512m"]
     jars = sorted(Path(settings.SPARK_JARS).glob("*.jar")) if settings.SPARK_JARS else []
     if jars:
         submit += ["--jars", ",".join(map(str, jars))]
     if settings.DRIVER_JAVA_OPTIONS:
         submit += ["--driver-java-options", settings.DRIVER_JAVA_OPTIONS]
-    own = {"PYSPARK_SUBMIT_ARGS": shlex.join([*submit, "pyspark-shell"])}
-    return {**os.environ, **own} | ({"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {})
+    variables = {"PYSPARK_SUBMIT_ARGS": shlex.join([*submit, "pyspark-shell"])}
+    return {**os.environ, **variables} | ({"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {})
 
 
-def _edit(people: DemoUsers) -> None:
-    """Make two changes by the editor: one that needs an approval, one that would lose values of the table."""
+def _change_metadata(people: DemoUsers) -> None:
+    """Change metadata as the editor: one change needs an approval, the other would truncate values."""
     with acting_as(people.editor.user):
         opened = _column(TIMETABLE, "opened_on")
         rename_column(
@@ -294,16 +291,16 @@ def _report(dataset: str, people: DemoUsers) -> ChangeReport:
 
 
 def _dry_run(report: ChangeReport, people: DemoUsers) -> DryRun:
-    """Preview and dry-run the waiting report as the operator, for the approver."""
+    """Preview the open report and request its dry run as the operator."""
     preview = make_preview(report=report, user=people.operator.user)
-    asked = request_dry_run(preview=preview, user=people.operator.user)
-    asked.send_wakeup()
-    if asked.reason:
-        raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
-    dry_run = asked.dry_run
-    pause, deadline = threading.Event(), timezone.now() + timedelta(seconds=_DRY_RUN_WITHIN)
+    requested = request_dry_run(preview=preview, user=people.operator.user)
+    requested.send_wakeup()
+    if requested.reason:
+        raise CommandExit(FAILED, f"the broker does not answer: {requested.reason}", "broker_down")
+    dry_run = requested.dry_run
+    pause, deadline = threading.Event(), timezone.now() + timedelta(seconds=_DRY_RUN_TIMEOUT)
     while dry_run.status in (states.QUEUED, states.RUNNING) and timezone.now() < deadline:
-        pause.wait(_LOOK_EVERY)
+        pause.wait(_POLL_SECONDS)
         dry_run.refresh_from_db()
     if dry_run.status != states.SUCCEEDED:
         message = Refusal.from_json(dry_run.error).one_line() if dry_run.error else dry_run.status
@@ -311,31 +308,31 @@ def _dry_run(report: ChangeReport, people: DemoUsers) -> DryRun:
     return dry_run
 
 
-def _drifted() -> DatasetDrift:
-    found = [dataset for dataset in drift_of(current_environment()).datasets if dataset.status == DRIFTED]
-    if [one.dataset for one in found] != [SITE]:
-        names = ", ".join(one.dataset for one in found) or "nothing"
+def _expected_drift() -> DatasetDrift:
+    drifted = [dataset for dataset in drift_of(current_environment()).datasets if dataset.status == DRIFTED]
+    if [dataset_drift.dataset for dataset_drift in drifted] != [SITE]:
+        names = ", ".join(dataset_drift.dataset for dataset_drift in drifted) or "nothing"
         raise CommandExit(FAILED, f"only {SITE} was to drift, but {names} did")
-    return found[0]
+    return drifted[0]
 
 
 def _schedule(people: DemoUsers) -> Schedule:
-    """Create an inactive schedule as an example, since its releases are old."""
+    """Create an example schedule; it is inactive, because no new releases arrive."""
     with acting_as(people.operator.user):
         return create_schedule(name="Every night", cron="30 3 * * *", time_zone="Europe/Berlin", active=False)
 
 
 def _prune(people: DemoUsers) -> LoadRun:
-    """Prune once, for a record of a maintenance run. No version is as old as the date it names."""
+    """Run a prune, for its record; no version is as old as its date."""
     with acting_as(people.operator.user):
-        asked = request_prune(
+        requested = request_prune(
             dataset=ROUTES,
             reason="routes are kept for good, but not from before the group was founded",
             ended_before="1998-01-01",
             run_id=PRUNE,
             user=people.operator.user,
         )
-    run = follow(asked.run, lambda *_: None)
+    run = follow(requested.run, lambda *_: None)
     if run.status != states.SUCCEEDED:
         message = Refusal.from_json(run.error).one_line() if run.error else run.status
         raise CommandExit(FAILED, f"the routes were not pruned: {message}")
@@ -343,7 +340,7 @@ def _prune(people: DemoUsers) -> LoadRun:
 
 
 def _check(work: Work) -> None:
-    """Raise CommandExit unless the reports have the states that the demo promises."""
+    """Raise CommandExit unless one report is open and the other blocked."""
     if (work.waiting.status, work.blocked.status) != (workflow.OPEN, workflow.BLOCKED):
         raise CommandExit(FAILED, f"reports are {work.waiting.status} and {work.blocked.status}, not open and blocked")
 

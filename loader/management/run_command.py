@@ -1,4 +1,4 @@
-"""Base of commands that start a run, with its progress on the terminal."""
+"""Base classes of commands that request runs and reads, with progress on the terminal."""
 
 import shutil
 import sys
@@ -33,7 +33,7 @@ from loader.services.load_work import perform_load_run
 from loader.services.reads.read_requests import RequestedRead, perform_read, withdraw_read
 from loader.services.runner.supervisor import Runner
 
-# A load run on the terminal: a table that is drawn again in place, or plain lines.
+# The terminal shows a load run as a table that is updated in place, or as plain lines.
 
 
 _SIGNS = {
@@ -49,12 +49,12 @@ _COUNTS = ("rows", "duplicates", "new", "changed", "deleted", "reappeared", "ver
 
 def counts_text(counts: dict) -> str:
     """Return a dataset's counts in words: ``28,867 rows, 4 new, 17 changed``."""
-    told = [f"{counts[name]:,} {name}" for name in _COUNTS if counts.get(name) or (name in counts and name == "rows")]
-    return ", ".join(told)
+    parts = [f"{counts[name]:,} {name}" for name in _COUNTS if counts.get(name) or (name in counts and name == "rows")]
+    return ", ".join(parts)
 
 
 def detail_of(row: DatasetRun) -> str:
-    """Return the detail to show for a dataset in its present state."""
+    """Return the detail to show for a dataset in its current state."""
     if row.status == states.FAILED:
         return (row.error or {}).get("message", "")
     if row.status == run_states.SKIPPED:
@@ -65,30 +65,30 @@ def detail_of(row: DatasetRun) -> str:
 
 
 class PlainLines:
-    """Output of a line for each change: for files, pipes and logs."""
+    """Output of one line for each change, for files, pipes and logs."""
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
-        self._run_said = ""
-        self._said: dict[str, str] = {}
+        self._run_shown = ""
+        self._shown: dict[str, str] = {}
 
     def show(self, run: LoadRun, rows: Iterable[DatasetRun]) -> None:
         now = f"{run.run_id} {run.status}" + (f": {run.phase}" if run.phase else "")
-        if now != self._run_said:
-            self._run_said = now
+        if now != self._run_shown:
+            self._run_shown = now
             self._say(now)
         for row in rows:
-            if row.status != states.QUEUED and self._said.get(row.qualified_name) != row.status:
-                self._said[row.qualified_name] = row.status
+            if row.status != states.QUEUED and self._shown.get(row.qualified_name) != row.status:
+                self._shown[row.qualified_name] = row.status
                 detail = f" ({detail_of(row)})" if detail_of(row) else ""
                 self._say(f"  {row.qualified_name} {row.status}{detail}")
 
     def close(self) -> None:
-        """Do nothing: plain lines leave no live table open."""
+        """Do nothing, because there is no table to leave."""
 
 
 class LiveTable:
-    """The run's datasets as a table, drawn again in place."""
+    """Output of the run's datasets as a table that is updated in place."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -101,7 +101,7 @@ class LiveTable:
         done = sum(row.status in DatasetRun.FINISHED for row in rows)
         spent = time.monotonic() - self._started
         head = f"{run.run_id}  {run.status}  {run.phase}  {done}/{len(rows)} datasets  {spent:.0f} s"
-        # On a small screen, current work has priority.
+        # Unfinished datasets come first, because a small screen has no room for all.
         rows.sort(key=lambda row: (row.status in DatasetRun.FINISHED, row.ordinal))
         room = max(1, height - 3)
         shown = sorted(rows[:room], key=lambda row: row.ordinal)
@@ -116,12 +116,12 @@ class LiveTable:
         self._drawn = len(lines)
 
     def close(self) -> None:
-        """Leave the table on the screen; later output is written below it."""
+        """Leave the table on the screen, so that later output is written below it."""
         self._drawn = 0
 
 
 def progress_on(stream: TextIO, say: Callable[[str], None]) -> PlainLines | LiveTable:
-    """Return a live table for a terminal, plain lines for everything else."""
+    """Return a live table for a terminal, and plain lines for other streams."""
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return LiveTable(stream) if is_terminal else PlainLines(say)
 
@@ -134,7 +134,7 @@ Request = Callable[..., RequestedRun]
 
 
 def timestamp(text: str) -> datetime:
-    """Return a time as users write it on the command line; without a zone it is UTC."""
+    """Return the time of a command-line argument; without a zone it is UTC."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -143,14 +143,14 @@ def timestamp(text: str) -> datetime:
 
 
 class ReadingCommand(ProductCommand):
-    """Base of a command that requests reads: of a worker, or with --local of a runner in this process."""
+    """Base of commands that request reads, from a worker or with --local from a runner in this process."""
 
     def make_runner(self, holder: str) -> Runner:
         return Runner(holder=holder)
 
     @contextmanager
     def reading(self, *, local: bool) -> Iterator[Callable[[Callable[..., RequestedRead]], ReadRequest]]:
-        """Yield a function that answers a request, which takes ``wake_worker``; return the finished read."""
+        """Yield a function that calls a request with ``wake_worker`` and returns the finished read."""
         if not local:
             if not live_workers().exists():
                 raise NoWorker
@@ -160,20 +160,20 @@ class ReadingCommand(ProductCommand):
         runner = self.make_runner(f"manage.py {command} --local, {name}")
         try:
             runner.start()  # refused here if the folder is in use, before any request
-            yield partial(_read_here, name, runner)
+            yield partial(_read_locally, name, runner)
         finally:
             runner.close()
 
 
 def _read_by_worker(request: Callable[..., RequestedRead]) -> ReadRequest:
-    asked = request(wake_worker=True)
-    if asked.reason:
-        withdraw_read(read=asked.read)
-        raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
-    return follow_job(asked.read)
+    requested = request(wake_worker=True)
+    if requested.reason:
+        withdraw_read(read=requested.read)
+        raise CommandExit(FAILED, f"the broker does not answer: {requested.reason}", "broker_down")
+    return follow_job(requested.read)
 
 
-def _read_here(name: str, runner: Runner, request: Callable[..., RequestedRead]) -> ReadRequest:
+def _read_locally(name: str, runner: Runner, request: Callable[..., RequestedRead]) -> ReadRequest:
     read = request(wake_worker=False).read
     try:
         return perform_read(read_pk=read.pk, worker=name, runner=runner) or follow_job(read)
@@ -183,7 +183,7 @@ def _read_here(name: str, runner: Runner, request: Callable[..., RequestedRead])
 
 
 class RunningCommand(ProductCommand):
-    """Base of a command that requests a run. Ends with 0 succeeded, 1 failed, 2 blocked."""
+    """Base of commands that request a run; exit codes are 0 for succeeded, 1 for failed, 2 for blocked."""
 
     def make_runner(self, holder: str) -> Runner:
         return Runner(holder=holder)
@@ -192,7 +192,7 @@ class RunningCommand(ProductCommand):
         parser.add_argument("--local", action="store_true", help="do the work in this process")
 
     def perform(self, request: Request, *, local: bool) -> None:
-        """Request the run and wait for its end. ``request`` takes ``wake_worker``."""
+        """Call ``request`` with ``wake_worker``, and wait for the end of the run."""
         progress = progress_on(sys.stderr if self._as_json else sys.stdout, self.say)
         run = self._locally(request, progress) if local else self._in_worker(request, progress)
         progress.close()
@@ -204,29 +204,29 @@ class RunningCommand(ProductCommand):
     def _in_worker(self, request: Request, progress: PlainLines | LiveTable) -> LoadRun:
         if not live_workers().exists():
             raise NoWorker
-        asked = request(wake_worker=True)
-        if asked.notice:
-            request_cancel(run=asked.run)
-            raise CommandExit(FAILED_EXIT, f"the broker does not answer: {asked.reason}", "broker_down")
-        return follow(asked.run, progress.show)
+        requested = request(wake_worker=True)
+        if requested.notice:
+            request_cancel(run=requested.run)
+            raise CommandExit(FAILED_EXIT, f"the broker does not answer: {requested.reason}", "broker_down")
+        return follow(requested.run, progress.show)
 
     def _locally(self, request: Request, progress: PlainLines | LiveTable) -> LoadRun:
-        """Perform the run in a thread, so that this one can show it and react to Ctrl-C."""
+        """Perform the run in a thread, so that the main thread can show it and react to Ctrl-C."""
         name = process_name()
         command = type(self).__module__.rpartition(".")[2]
         runner = self.make_runner(f"manage.py {command} --local, {name}")
         runner.start()  # refused here if the folder is in use, before there is a run
         stopping = threading.Event()
         try:
-            asked = request(wake_worker=False)
-            if not asked.requested:
-                return follow(asked.run, progress.show)
-            working = threading.Thread(
-                target=_work, args=(asked.run.pk, name, runner, stopping), name="load", daemon=True
+            submitted = request(wake_worker=False)
+            if not submitted.requested:
+                return follow(submitted.run, progress.show)
+            thread = threading.Thread(
+                target=_perform_run, args=(submitted.run.pk, name, runner, stopping), name="load", daemon=True
             )
-            working.start()
-            run = follow(asked.run, progress.show, is_somebody_there=working.is_alive)
-            working.join()
+            thread.start()
+            run = follow(submitted.run, progress.show, is_somebody_there=thread.is_alive)
+            thread.join()
             return run
         finally:
             stopping.set()
@@ -234,10 +234,10 @@ class RunningCommand(ProductCommand):
 
 
 class MaintenanceCommand(RunningCommand):
-    """Base of a command for a maintenance run, requested by the user whose personal token is in ELEVATA_TOKEN.
+    """Base of commands that request a maintenance run, for the user whose personal token is in ELEVATA_TOKEN.
 
-    Without one, or without the permission, it ends with 2 before anything is started. ``request`` is the service;
-    the options have the names of its parameters.
+    Without a token or the permission, the command ends with 2 before it starts anything. ``request`` is the service;
+    ``own_options`` names its further parameters.
     """
 
     request: Request
@@ -256,18 +256,18 @@ class MaintenanceCommand(RunningCommand):
     def perform(self, request: Request, *, local: bool) -> None:
         try:
             must_be_permitted(current_actor().user, Permission.START_LOAD, on=here)
-        except Refused as refused:
-            raise CommandExit(REFUSED, f"{refused.code}: {refused.one_line()}", refused.code) from refused
+        except Refused as error:
+            raise CommandExit(REFUSED, f"{error.code}: {error.one_line()}", error.code) from error
         super().perform(request, local=local)
 
 
-def _work(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
-    """Perform the run, and the compactions that it requested: there may be no worker for them."""
+def _perform_run(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
+    """Perform the run, and the compactions that it requested, because there may be no worker for them."""
     try:
         before = retried(LoadRun.objects.order_by("-pk").values_list("pk", flat=True).first) or 0
         queued = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED)
         while not stopping.is_set() and retried(queued.exists):
-            # While another holder has a lease of its datasets, it is tried again until that is released.
+            # While another holder has a lease of its datasets, the run is tried again.
             if perform_load_run(run_pk=run_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
         waiting = LoadRun.objects.filter(pk__gt=before, kind=COMPACT, status=states.QUEUED)
@@ -280,8 +280,8 @@ def _work(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> 
 
 def ending(run: LoadRun) -> str:
     spent = f" in {run.seconds:.1f} s" if run.seconds is not None else ""
-    what = "load run" if run.kind == LOAD else run.get_kind_display().lower()
-    message = f"{what} {run.run_id} {run.status}{spent}"
+    label = "load run" if run.kind == LOAD else run.get_kind_display().lower()
+    message = f"{label} {run.run_id} {run.status}{spent}"
     if run.error:
         message += f": {Refusal.from_json(run.error).one_line()}"
     return message

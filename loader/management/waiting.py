@@ -1,4 +1,4 @@
-"""Waiting for a worker's load runs and executions, and jobs in the process of a command."""
+"""Waiting in commands for load runs and executions, and jobs in a command's own process."""
 
 import threading
 import time
@@ -27,13 +27,13 @@ def follow(
     *,
     is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
 ) -> LoadRun:
-    """Show the run until it is finished. The first Ctrl-C cancels it, the second stops following.
+    """Show the run until it is finished, and return it. The first Ctrl-C cancels the run, the second ends the wait.
 
-    A queued run is cancelled if no worker is alive for it; then raise NoWorker.
+    If no worker is alive, cancel a queued run and raise NoWorker.
     """
     pause = threading.Event()
     canceled = False
-    seen = time.monotonic()
+    last_alive = time.monotonic()
     while True:
         try:
             run = retried(partial(LoadRun.objects.get, pk=run.pk))
@@ -41,8 +41,8 @@ def follow(
             if run.is_finished:
                 return run
             if run.status != states.QUEUED or retried(is_somebody_there):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
+                last_alive = time.monotonic()
+            elif time.monotonic() - last_alive > states.WORKER_SILENT_AFTER.total_seconds():
                 request_cancel(run=run)
                 raise NoWorker
             retried(partial(mark_lost, job_pk=run.pk))
@@ -54,15 +54,12 @@ def follow(
             run = request_cancel(run=run)
 
 
-# Execution on the terminal: followed, step by step, while a worker performs it.
-
-
 class StepLines:
-    """Output of a line whenever the execution's state or phase changes, and of one for each step that ended."""
+    """Output of an execution: a line for each change of its state or phase, and for each finished step."""
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
-        self._said: dict[int, str] = {}
+        self._shown: dict[int, str] = {}
         self._last = ""
 
     def show(self, execution: Execution, rows: Iterable[ExecutionOperation]) -> None:
@@ -71,8 +68,8 @@ class StepLines:
             self._last = now
             self._say(now)
         for row in rows:
-            if row.status != ExecutionOperation.Status.PLANNED and self._said.get(row.ordinal) != row.status:
-                self._said[row.ordinal] = row.status
+            if row.status != ExecutionOperation.Status.PLANNED and self._shown.get(row.ordinal) != row.status:
+                self._shown[row.ordinal] = row.status
                 subject = f"{row.qualified_name}.{row.column_name}" if row.column_name else row.qualified_name
                 spent = f" ({row.seconds:.1f} s)" if row.seconds is not None else ""
                 self._say(f"  {row.status} {row.op} {subject}{spent}{f': {row.error}' if row.error else ''}")
@@ -85,11 +82,12 @@ def follow_execution(
     user: Any,
     is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
 ) -> Execution:
-    """Show the execution until it is finished. The first Ctrl-C cancels it, the second stops following.
+    """Show the execution until it is finished, and return it.
 
-    A queued one is cancelled if no worker is alive for it; then raise NoWorker.
+    The first Ctrl-C cancels the execution, the second ends the wait. If no worker is alive, cancel a queued execution
+    and raise NoWorker.
     """
-    pause, canceled, seen = threading.Event(), False, time.monotonic()
+    pause, canceled, last_alive = threading.Event(), False, time.monotonic()
     executions = Execution.objects.select_related("environment", "requested_by")
     while True:
         try:
@@ -98,8 +96,8 @@ def follow_execution(
             if execution.is_finished:
                 return execution
             if execution.status != states.QUEUED or retried(is_somebody_there):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
+                last_alive = time.monotonic()
+            elif time.monotonic() - last_alive > states.WORKER_SILENT_AFTER.total_seconds():
                 cancel_execution(execution=execution, user=user)
                 raise NoWorker
             retried(partial(mark_lost, job_pk=execution.pk))
@@ -139,20 +137,17 @@ def described(execution: Execution) -> dict[str, Any]:
     }
 
 
-# Jobs in the process of a command, without a worker.
-
-
 def perform_here(job_pk: int) -> str:
-    """Perform a queued job with a runner of this process; return why that is not possible, or an empty string."""
+    """Perform a queued job with a runner in this process; return an error message, or an empty string."""
     name = process_name()
     runner = Runner(holder=f"manage.py, {name}")
     try:
         runner.start()
         handler_of(Job.objects.get(pk=job_pk).kind).perform(job_pk, worker=name, runner=runner)
-    except Refusal as problem:
-        return problem.one_line()
-    except OSError as problem:
-        return str(problem)
+    except Refusal as error:
+        return error.one_line()
+    except OSError as error:
+        return str(error)
     finally:
         runner.close()
     return ""

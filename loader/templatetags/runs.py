@@ -1,4 +1,4 @@
-"""Template tags of load runs: refusals as the user may read them, permission to start loads."""
+"""Template tags of load runs: readable refusals, and the permission to start loads."""
 
 from typing import Any
 
@@ -15,18 +15,18 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def may_start_loads(context: Any) -> bool:
-    """Return whether the user may start load runs, and change histories, in this environment."""
+    """Return True if the user may start load runs, and change histories, in this environment."""
     return may(context["user"], Permission.START_LOAD, on=here)
 
 
 @register.inclusion_tag("parts/refusal.html", takes_context=True)
 def run_refusal(context: dict, row: DatasetRun) -> dict:
-    """Render why a dataset was not loaded, without examples for a user who may not read its data."""
+    """Render the refusal of a dataset's load, without samples for a user who may not read the data."""
     return {"error": readable_error(context["user"], row.error, row.qualified_name), "level": "error"}
 
 
 @register.simple_tag(takes_context=True)
 def run_message(context: dict, row: DatasetRun) -> str:
-    """Return the message of why a dataset was not loaded, as the user may read it."""
+    """Return the message of the refusal of a dataset's load, as far as the user may read it."""
     error = readable_error(context["user"], row.error, row.qualified_name) or {}
     return error.get("message") or "No message."

@@ -1,6 +1,6 @@
-"""Dataset list, and the pages of a dataset's statements, runs and data.
+"""Dataset list, and pages of a dataset's statements, runs and data.
 
-Pages of data are frames; the warehouse's answer comes by a read (``loader.views.history``).
+Pages of data request a read of the warehouse and show its answer (``loader.views.history``).
 """
 
 from collections.abc import Iterable
@@ -30,12 +30,12 @@ from metadata.selectors.datasets import schemas, target_datasets
 from metadata.views.base import DatasetPage
 
 RUNS_OFFERED = 50
-# Kinds of reads whose answers are rows of one table.
+# Kinds of reads whose answers are rows of a table.
 _FILES = ("sample", "as_of", "versions")
 
 
 class DatasetList(ListPage):
-    """Target datasets, each with its last load."""
+    """List of target datasets with their last loads."""
 
     filterset, template_name = DatasetFilter, "loader/datasets/dataset_list.html"
     listed = staticmethod(target_datasets)
@@ -52,7 +52,7 @@ class DatasetList(ListPage):
 
 
 class DatasetSql(DatasetPage, DetailPage):
-    """The statement of each layer that leads to the dataset."""
+    """Page of the statements of the dataset and its upstream layers."""
 
     template_name = "loader/queries/dataset_sql.html"
 
@@ -61,7 +61,7 @@ class DatasetSql(DatasetPage, DetailPage):
 
 
 class DatasetRuns(DatasetPage, ListPage):
-    """A dataset's rows in its load runs, newest first."""
+    """List of a dataset's load runs, newest first."""
 
     template_name, per_page = "loader/runs/dataset_runs.html", 25
 
@@ -70,7 +70,7 @@ class DatasetRuns(DatasetPage, ListPage):
 
 
 class DataPage(DatasetPage):
-    """Base of pages of a dataset's data; ``view`` is the tab. 403 for users who may not read the data."""
+    """Base of pages of a dataset's data, for users who may read it; ``view`` is the tab."""
 
     permissions = (Permission.READ_DATA,)
     view: ClassVar[str]
@@ -93,7 +93,7 @@ class HistoryDataPage(DataPage, DetailPage):
 
 
 class DatasetSample(DataPage, DetailPage):
-    """A sample of the dataset's table: the form chooses the number of rows and their order."""
+    """Page of a sample of the dataset's table; its form has the number of rows and their order."""
 
     template_name, view = "loader/queries/data_sample.html", "sample"
 
@@ -110,19 +110,19 @@ class DatasetSample(DataPage, DetailPage):
 
 
 class DatasetRunChanges(HistoryDataPage):
-    """The changes of a run to each key of a history: the newest run's, unless another is chosen."""
+    """Page of the changes of a run to the keys of a history; by default of the newest run."""
 
     template_name, view = "loader/queries/data_changes.html", "changes"
 
     def context(self) -> dict[str, Any]:
         rows = _changing_runs(self.row)
         form = ChangesForm(self.request.GET or None, runs=[(row.run.run_id, _label(row)) for row in rows])
-        given = form.cleaned_data if form.is_bound and form.is_valid() else {"run": "", "op": ""}
-        chosen = next((row for row in rows if row.run.run_id == given["run"]), rows[0] if rows else None)
+        values = form.cleaned_data if form.is_bound and form.is_valid() else {"run": "", "op": ""}
+        chosen = next((row for row in rows if row.run.run_id == values["run"]), rows[0] if rows else None)
         question = None
         if chosen is not None and not form.errors:
-            question = {"kind": "changes", "run": chosen.run.run_id} | ({"op": given["op"]} if given["op"] else {})
-        return super().context() | {"form": form, "op": given["op"], "chosen": chosen, "question": question}
+            question = {"kind": "changes", "run": chosen.run.run_id} | ({"op": values["op"]} if values["op"] else {})
+        return super().context() | {"form": form, "op": values["op"], "chosen": chosen, "question": question}
 
 
 def _changing_runs(dataset: TargetDataset) -> list[DatasetRun]:
@@ -140,7 +140,7 @@ def _label(row: DatasetRun) -> str:
 @require_safe
 @permitted(Permission.READ_DATA)
 def read_file(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return an answer's rows as CSV. Only the user who asked has it, as on the page."""
+    """Return an answer's rows as CSV, to the user who requested the read."""
     read = get_object_or_404(answered_reads(request.user), pk=pk)
     try:
         must_still_read(request.user, read)
@@ -164,7 +164,7 @@ def result_file(name: str, content: str | bytes, media_type: str, masked: Iterab
 
 
 def readable(request: HttpRequest, rows: QuerySet[TargetDataset], key: UUID) -> TargetDataset:
-    """Return the dataset. Raise PermissionDenied for one whose data the user may not read."""
+    """Return the dataset. Raise PermissionDenied if the user may not read its data."""
     dataset = get_object_or_404(rows, key=key)
     if not may_read(request.user, dataset):
         raise PermissionDenied(f"Reading the data of {dataset} needs the permission {Permission.READ_DATA}.")

@@ -1,8 +1,8 @@
-"""History explorer: keys, the versions of one key, the table as of any date.
+"""History explorer: keys, the versions of one key, and the table as of a time.
 
-A page is only the frame; the warehouse's answer comes by htmx: a form inside the page requests a
-read when it appears (``start_read``), and the part it leaves asks for the answer until it is
-there (``read_part``). Without scripts the form has a button, and the answer a page of its own.
+The page has only a form, which requests a read by htmx when the page is loaded (``start_read``). The fragment that
+replaces the form polls for the answer (``read_part``). Without scripts, the form has a button, and the answer is a
+page.
 """
 
 from collections.abc import Collection
@@ -37,7 +37,7 @@ GIVE_UP_AFTER = timedelta(seconds=90)
 
 
 class DatasetHistory(HistoryDataPage):
-    """The keys that a text finds; without a text, the first keys."""
+    """Page of the keys that begin with a text; without a text, of the first keys."""
 
     template_name, view = "loader/queries/history_keys.html", "keys"
 
@@ -47,7 +47,7 @@ class DatasetHistory(HistoryDataPage):
 
 
 class DatasetVersions(HistoryDataPage):
-    """The versions of one key."""
+    """Page of the versions of one key."""
 
     template_name, view = "loader/queries/history_versions.html", "versions"
 
@@ -58,43 +58,43 @@ class DatasetVersions(HistoryDataPage):
 
 
 class DatasetAsOf(HistoryDataPage):
-    """The table as it was at an instant, as it was known at another."""
+    """Page of the table as of a time, optionally as known at another time."""
 
     template_name, view = "loader/queries/history_as_of.html", "as_of"
 
     def context(self) -> dict[str, Any]:
         by_number = _dated_by_number(self.row)
         form = AsOfForm(self.request.GET or None, by_number=by_number)
-        given = form.cleaned_data if form.is_bound and form.is_valid() else None
+        values = form.cleaned_data if form.is_bound and form.is_valid() else None
         runs = [] if by_number else load_times(self.row)
         return super().context() | {
             "form": form,
-            "asked": given,
-            "question": _as_of_question(given) if given else None,
+            "asked": values,
+            "question": _as_of_question(values) if values else None,
             "by_number": by_number,
             "now": timezone.now(),
-            "moments": [(run, _whole_second(run.load_timestamp)) for run in runs],
+            "moments": [(run, _round_up_second(run.load_timestamp)) for run in runs],
         }
 
 
-def _as_of_question(given: dict) -> dict[str, str]:
-    """Return the read that the page's form requests; times are UTC."""
-    known = {"known_at": f"{given['known_at']:%Y-%m-%dT%H:%M:%S}"} if given["known_at"] else {}
-    at = given["at"] if isinstance(given["at"], int) else f"{given['at']:%Y-%m-%dT%H:%M:%S}"
-    return {"kind": "as_of", "at": str(at), **known, "text": given["q"]}
+def _as_of_question(values: dict) -> dict[str, str]:
+    """Return the fields of the read that the page requests; times are UTC."""
+    known = {"known_at": f"{values['known_at']:%Y-%m-%dT%H:%M:%S}"} if values["known_at"] else {}
+    at = values["at"] if isinstance(values["at"], int) else f"{values['at']:%Y-%m-%dT%H:%M:%S}"
+    return {"kind": "as_of", "at": str(at), **known, "text": values["q"]}
 
 
 def _dated_by_number(dataset: TargetDataset) -> bool:
-    """Return whether versions start and end at numbers (a feed's sequence) instead of times."""
+    """Return True if versions start and end at numbers (a feed's sequence) instead of times."""
     try:
         started = read_table(dataset, "as_of").column("started_at")
-    except Refusal:  # the read itself is refused with the reason
+    except Refusal:  # the read is refused with this reason
         return False
     return types.parse(started.type).name in (types.INTEGER, types.BIGINT)
 
 
-def _whole_second(instant: datetime) -> datetime:
-    """Return the first whole second that is not before the instant: the page's field holds no fractions."""
+def _round_up_second(instant: datetime) -> datetime:
+    """Return the time rounded up to a second, because the form's field has no fractions."""
     return instant if instant.microsecond == 0 else instant.replace(microsecond=0) + timedelta(seconds=1)
 
 
@@ -104,7 +104,7 @@ def _whole_second(instant: datetime) -> datetime:
 @require_POST
 @permitted(Permission.READ_DATA)
 def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Request a read of the warehouse; return the part that waits for its answer, or redirect to its page."""
+    """Request a read of the warehouse; return the fragment that polls for its answer, or redirect to its page."""
     dataset = readable(request, TargetDataset.objects.select_related("schema"), key)
     form = QuestionForm(request.POST, by_number="at" in request.POST and _dated_by_number(dataset))
     if not form.is_valid():
@@ -119,13 +119,13 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
         return _part(request, dataset, "loader/queries/read_refused.html", {"error": refusal.as_json()})
     if not request.htmx:
         return redirect("read_part", requested.read.pk)
-    return _part(request, dataset, *_standing(requested.read, notice=requested.reason))
+    return _part(request, dataset, *_state_template(requested.read, notice=requested.reason))
 
 
 @require_safe
 @permitted(Permission.READ_DATA)
 def read_part(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the answer of a read, or its state. Only the user who asked sees it."""
+    """Show the answer of a read, or its state, to the user who requested it."""
     read = get_object_or_404(read_requests().filter(requested_by=request.user, dataset__isnull=False), pk=pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
@@ -133,28 +133,33 @@ def read_part(request: HttpRequest, pk: int) -> HttpResponse:
         must_still_read(request.user, read)
     except Refusal as refusal:
         return _part(request, read.dataset, "loader/queries/read_refused.html", {"error": refusal.as_json()})
-    return _part(request, read.dataset, *_standing(read))
+    return _part(request, read.dataset, *_state_template(read))
 
 
 def _seen(read: ReadRequest) -> str:
-    """Return the state that a waiting page shows of a read; as long as it is the same, nothing is sent."""
+    """Return the state of a read that a waiting page shows; while it is the same, the response is 204."""
     given_up = read.kind != CHECK and timezone.now() - read.requested_at > GIVE_UP_AFTER
     return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
 
 
 def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: dict) -> HttpResponse:
-    """Render the part, for htmx; else a page of its own around it, with the address of its frame."""
+    """Render the fragment for htmx, or else a page with it and with the address of the form's page."""
     context = {"dataset": dataset, **context}
     if request.htmx:
         return render(request, template, context)
     read = context.get("read")
     view = {"key_search": "keys"}.get(read.kind, read.kind) if read is not None else "sample"
-    page = {"dataset": headed().get(pk=dataset.pk), "view": view, "part": template, "again": _frame(dataset, read)}
+    page = {
+        "dataset": headed().get(pk=dataset.pk),
+        "view": view,
+        "part": template,
+        "again": _form_address(dataset, read),
+    }
     return render(request, "loader/queries/read_page.html", {**context, **page})
 
 
-def _frame(dataset: TargetDataset, read: ReadRequest | None) -> str:
-    """Return the address of the page on which a read like this one is requested."""
+def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
+    """Return the address of the page that requests reads of this kind."""
     kind = read.kind if read is not None else "sample"
     if kind == "versions" and read is not None:
         return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
@@ -167,8 +172,8 @@ def _frame(dataset: TargetDataset, read: ReadRequest | None) -> str:
     return reverse(frames.get(kind, "dataset_data"), args=[dataset.key])
 
 
-def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
-    """Return the template that shows the state of a read, and its context."""
+def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
+    """Return the template for the state of a read, with its context."""
     context = {"read": read}
     if not read.is_finished:
         seen = _seen(read)
@@ -212,11 +217,11 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
 
 
 def _has_masked_key(table: TableSpec, masked: Collection[str]) -> bool:
-    """Return whether rows must be distinguished by the hash of their key, because the key is masked."""
+    """Return True if the key is masked, so that rows can be distinguished by its hash only."""
     return any(column.name in masked for column in table.of_purpose("business_key"))
 
 
 def _personal(dataset: TargetDataset) -> frozenset[str]:
-    """Return the names of the columns marked as personal data, which pages point out."""
+    """Return the names of the columns marked as personal data, which pages highlight."""
     described = dataset.history_of or dataset
     return frozenset(described.columns.filter(pii=True).values_list("name", flat=True))

@@ -37,7 +37,7 @@ SUGGESTED = 500
 
 
 def loadable_names() -> QuerySet:
-    """Return the names of datasets that can be loaded, as suggestions of a form."""
+    """Return the names of loadable datasets, as suggestions in a form."""
     names = target_datasets().filter(active=True, history_of__isnull=True, materialization="table")
     return names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED]
 
@@ -49,7 +49,7 @@ class ForStarters(Page):
 
 
 class RunList(ListPage):
-    """Load runs, newest first, and the form that starts one."""
+    """List of load runs, newest first, with the form that starts one."""
 
     filterset, per_page, template_name = LoadRunFilter, 25, "loader/runs/run_list.html"
 
@@ -74,7 +74,7 @@ class RunList(ListPage):
 
 
 class RunStart(ForStarters, RunList):
-    """Request a load run. The form is on the list, which is shown again with its errors."""
+    """View that requests a load run; errors are shown in the form on the list."""
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return redirect("run_list")
@@ -86,7 +86,7 @@ class RunStart(ForStarters, RunList):
 
 
 def run_address(request: HttpRequest, requested: Any) -> str:
-    """Return the address of a requested run, and add a message about what its page does not show."""
+    """Return the address of a requested run; add a message if nothing changed or the wake-up was not sent."""
     if not requested.requested:
         state = requested.run.get_status_display().lower()
         messages.info(request, f"The run already exists and is {state}. Nothing was changed.")
@@ -97,13 +97,13 @@ def run_address(request: HttpRequest, requested: Any) -> str:
 
 @require_safe
 def run_page(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show one load run."""
+    """Show a load run."""
     return _render_run(request, Standing.of(_run(run_id)), "loader/runs/run_page.html")
 
 
 @require_safe
 def run_live(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show the part of a run's page that changes; nothing (204) while the page is up to date."""
+    """Show the part of a run's page that changes; 204 while it is unchanged."""
     standing = Standing.of(_run(run_id))
     if standing.seen == request.GET.get("seen") and not standing.run.is_finished:
         return HttpResponse(status=204)
@@ -120,7 +120,7 @@ def _render_run(request: HttpRequest, standing: Standing, template: str) -> Http
 
 
 class RunPage(ForStarters, RowPage):
-    """Base of the actions on one load run."""
+    """Base of pages about one load run."""
 
     model, name, by, page = LoadRun, "run", "run_id", "run_page"
 
@@ -129,7 +129,7 @@ class RunPage(ForStarters, RowPage):
 
 
 class RunCancel(RunPage, ActionPage):
-    """Ask for confirmation, then stop the run."""
+    """Page that asks for confirmation and cancels the run."""
 
     template_name = "loader/runs/run_cancel.html"
 
@@ -145,9 +145,9 @@ class RunCancel(RunPage, ActionPage):
 
 
 class RunAgain(RunPage, ButtonPage):
-    """Queue a run again that did not succeed, under its own id: finished datasets are not repeated.
+    """Button that queues a failed run again, under its own id; finished datasets are not repeated.
 
-    ``allow_empty`` and ``allow_deletes`` in the form are decisions for this run.
+    The form may have ``allow_empty`` and ``allow_deletes``, which are decisions for this run.
     """
 
     def act(self) -> str:
@@ -157,7 +157,7 @@ class RunAgain(RunPage, ButtonPage):
 
 
 class LeaseList(ListPage):
-    """All leases in force in this environment, the oldest first."""
+    """List of the leases in force in this environment, oldest first."""
 
     template_name = "loader/runs/lease_list.html"
 
@@ -178,7 +178,7 @@ class LeaseList(ListPage):
 
 
 class LeaseBreak(ActionPage):
-    """Ask for a reason, then break the lease and mark its holder as lost."""
+    """Page that asks for a reason, breaks the lease and marks its holder as lost."""
 
     permissions = (Permission.EXECUTE_REPORTS,)
     name, by, form_class, template_name = "lease", "pk", ReasonForm, "loader/runs/lease_break.html"
@@ -206,7 +206,7 @@ class LeaseBreak(ActionPage):
 
 
 def _lease_rows(leases: Sequence[Lease]) -> list[dict[str, Any]]:
-    """Return leases with the names of their datasets, and whether their holders' heartbeats are overdue."""
+    """Return leases with the names of their datasets; ``quiet`` is True if the holder's heartbeat is overdue."""
     leases = list(leases)
     if not leases:
         return []

@@ -1,4 +1,4 @@
-"""Maintenance of histories, and sealed records as files."""
+"""Pages of maintenance runs, and downloads of their sealed records."""
 
 from functools import cached_property
 from typing import Any, ClassVar
@@ -33,7 +33,7 @@ from metadata.views.base import DatasetPage
 
 
 class RequestPage(ForStarters, ActionPage):
-    """Base of pages that show the effect of a maintenance run, then request it."""
+    """Base of pages that show the effect of a maintenance run and request it."""
 
     form_class = MaintenanceForm
 
@@ -46,7 +46,7 @@ class RequestPage(ForStarters, ActionPage):
 
 
 class RunRevert(RunPage, RequestPage):
-    """Revert a load run on one of its histories."""
+    """Page to revert a load run on one of its histories."""
 
     form_class, template_name = RevertForm, "loader/maintenance/run_revert.html"
 
@@ -65,7 +65,7 @@ class RunRevert(RunPage, RequestPage):
 
 
 def _revertible(run: LoadRun) -> list[dict[str, Any]]:
-    """Return the histories that the run wrote, with its counts there and the refusal of a revert, if there is one."""
+    """Return the histories that the run wrote, with its counts and the refusal of a revert, if any."""
     if run.kind not in BRINGING:
         return []
     rows = []
@@ -81,7 +81,7 @@ def _revertible(run: LoadRun) -> list[dict[str, Any]]:
 
 
 class MaintainedPage(DatasetPage):
-    """Base of pages about the maintenance of one dataset; a history's is that of its base. ``view`` is the tab."""
+    """Base of pages about the maintenance of a dataset; of a history, of its base. ``view`` is the tab."""
 
     view: ClassVar[str]
 
@@ -94,22 +94,22 @@ class MaintainedPage(DatasetPage):
 
 
 class HistoryRequestPage(MaintainedPage, RequestPage):
-    """Base of maintenance runs of one dataset."""
+    """Base of pages that request a maintenance run of one dataset."""
 
 
 class DatasetPrune(HistoryRequestPage):
-    """Prune closed versions of a history."""
+    """Page to prune closed versions of a history."""
 
     form_class, template_name, view = PruneForm, "loader/maintenance/history_prune.html", "prune"
 
     def request_run(self, form: PruneForm) -> Any:
-        name, given = str(self.described), form.given()
-        archive = archive_place(name) if given.pop("archive") else None
-        return request_prune(dataset=name, archive=archive, user=self.request.user, **given)
+        name, arguments = str(self.described), form.given()
+        archive = archive_place(name) if arguments.pop("archive") else None
+        return request_prune(dataset=name, archive=archive, user=self.request.user, **arguments)
 
 
 class DatasetStorage(MaintainedPage, DetailPage):
-    """The disk use of the dataset's tables, as the newest vacuum measured it."""
+    """Page of the disk use of the dataset's tables, from the newest vacuum."""
 
     template_name, view = "loader/maintenance/dataset_storage.html", "storage"
 
@@ -119,7 +119,7 @@ class DatasetStorage(MaintainedPage, DetailPage):
 
 
 class DatasetVacuum(HistoryRequestPage):
-    """Remove the former files of a dataset's tables, or list them."""
+    """Page to remove or list the former files of a dataset's tables."""
 
     form_class, template_name, view = VacuumForm, "loader/maintenance/table_vacuum.html", "storage"
 
@@ -128,7 +128,7 @@ class DatasetVacuum(HistoryRequestPage):
 
 
 class DatasetAccept(HistoryRequestPage):
-    """Accept a restored or replaced table."""
+    """Page to accept a restored or replaced table."""
 
     template_name, view = "loader/maintenance/table_accept.html", "accept"
 
@@ -137,7 +137,7 @@ class DatasetAccept(HistoryRequestPage):
 
 
 class DatasetCheck(DataPage, DetailPage, ButtonPage):
-    """Request a check of a history; its findings are shown on the page of the read."""
+    """Page that requests a check of a history; the read's page shows the findings."""
 
     template_name, view, page = "loader/queries/history_check.html", "check", "dataset_check"
 
@@ -148,6 +148,6 @@ class DatasetCheck(DataPage, DetailPage, ButtonPage):
 
 @require_safe
 def run_record(request: HttpRequest, run_id: str, record_id: UUID) -> HttpResponse:
-    """Return a sealed record as a file that ``verify_artifact`` takes."""
+    """Return a sealed record as a file for ``verify_artifact``."""
     record = get_object_or_404(MaintenanceRecord, run__run_id=run_id, record_id=record_id)
     return json_file(record_artifact(record), f"record-{record.record_id}.json")

@@ -1,4 +1,4 @@
-"""History policy of a dataset: form, demonstration, effects of a change."""
+"""Page of a dataset's history policy: form, example, and effects of a change."""
 
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ SHOW = "show"
 
 
 class DatasetPolicy(DatasetPage, EditPage):
-    """The policy of a dataset. Users who may change metadata edit it, with a preview of the effect."""
+    """Page of a dataset's history policy; users who may change metadata edit it, with a preview of the effect."""
 
     permissions, methods = (Permission.CHANGE_METADATA,), ("POST",)
     form_class, service = PolicyForm, staticmethod(update_target_dataset)
@@ -37,7 +37,7 @@ class DatasetPolicy(DatasetPage, EditPage):
 
     @property
     def described(self) -> TargetDataset:
-        """Return the dataset that the policy belongs to: of a history, its base."""
+        """Return the dataset with the policy; for a history, its base."""
         return self._base if self.row.history_of_id else self.row
 
     @cached_property
@@ -45,13 +45,13 @@ class DatasetPolicy(DatasetPage, EditPage):
         return dataset_here(self.row.history_of.key)
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        without = _why_none(self.row)
+        without = _reason_without(self.row)
         if without:
             return self.render(described=self.described, may_edit=False, without=without)
         return self.show(PolicyForm.of(self.described, dataset=self.described))
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        if self.row.history_of_id or _why_none(self.row):
+        if self.row.history_of_id or _reason_without(self.row):
             return redirect("dataset_policy", self.described.key)
         return super().post(request, **kwargs)
 
@@ -81,8 +81,8 @@ class DatasetPolicy(DatasetPage, EditPage):
         )
 
 
-def _why_none(dataset: TargetDataset) -> str:
-    """Return why no policy can be chosen for this dataset; empty if one can."""
+def _reason_without(dataset: TargetDataset) -> str:
+    """Return the reason why the dataset has no history policy; empty if it can have one."""
     if dataset.history_of_id:
         return ""
     if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
@@ -93,7 +93,7 @@ def _why_none(dataset: TargetDataset) -> str:
 
 
 def _effect(dataset: TargetDataset, form: PolicyForm, stored: HistoryPolicy) -> dict[str, Any]:
-    """Return the effect of the chosen policy on the five rows and on the existing history; else why there is none."""
+    """Return the effect of the chosen policy on the sample rows and the history, or the reason why it has none."""
     if form.is_bound and form.policy is None:
         return {"problems": [(form[name], errors) for name, errors in form.errors.items() if name in form.fields]}
     policy = form.policy or stored
@@ -101,14 +101,14 @@ def _effect(dataset: TargetDataset, form: PolicyForm, stored: HistoryPolicy) -> 
         return {"nothing": "The dataset has no business key. History needs one."}
     try:
         form.check(policy)
-    except MetadataError as problem:
-        return {"nothing": as_sentence(problem.message)}
-    kept = {c.name: c.type for c in form.columns if c.role != TargetColumn.Role.TECHNICAL}
-    dated = {name: form.types[name] for name in (policy.time_column, policy.op) if name in form.types}
+    except MetadataError as error:
+        return {"nothing": as_sentence(error.message)}
+    column_types = {c.name: c.type for c in form.columns if c.role != TargetColumn.Role.TECHNICAL}
+    extra_types = {name: form.types[name] for name in (policy.time_column, policy.op) if name in form.types}
     historize = form.cleaned_data["historize"] if form.is_bound else dataset.historize
     return {
-        "outcome": outcome(make_sample(policy, form.business_key, kept | dated)),
+        "outcome": outcome(make_sample(policy, form.business_key, column_types | extra_types)),
         "change": policy_change(dataset, policy, historize=historize),
         "historize": historize,
-        "column_count": len(kept),
+        "column_count": len(column_types),
     }

@@ -1,4 +1,4 @@
-"""SQL page: the editor, running and cancelled queries, their results, and saved queries."""
+"""SQL page: editor, queries with their results, and saved queries."""
 
 from typing import Any
 from uuid import UUID
@@ -32,7 +32,7 @@ from loader.views.history import GIVE_UP_AFTER
 @require_safe
 @permitted(Permission.READ_DATA)
 def sql_page(request: HttpRequest) -> HttpResponse:
-    """Show the editor: empty, or with a saved query."""
+    """Show the editor, empty or with a saved query."""
     saved = None
     if key := request.GET.get("saved", ""):
         saved = saved_queries(request.user).filter(key=key).first() if _is_uuid(key) else None
@@ -54,7 +54,7 @@ def _is_uuid(text: str) -> bool:
 @require_POST
 @permitted(Permission.READ_DATA)
 def sql_run(request: HttpRequest) -> HttpResponse:
-    """Start a query; return the part that waits for its answer, or redirect to its page."""
+    """Request a query; return the fragment that polls for its answer, or redirect to its page."""
     form = QueryForm(request.POST)
     if not form.is_valid():
         message = "; ".join(message for errors in form.errors.values() for message in errors)
@@ -66,7 +66,7 @@ def sql_run(request: HttpRequest) -> HttpResponse:
         return _part(request, form, "loader/queries/sql_refused.html", {"error": refusal.as_json()})
     if not request.htmx:
         return redirect("sql_answer", requested.read.pk)
-    return _part(request, form, *_standing(requested.read, notice=requested.reason))
+    return _part(request, form, *_state_template(requested.read, notice=requested.reason))
 
 
 def _own(request: HttpRequest, pk: int) -> ReadRequest:
@@ -76,7 +76,7 @@ def _own(request: HttpRequest, pk: int) -> ReadRequest:
 @require_safe
 @permitted(Permission.READ_DATA)
 def sql_answer(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the answer of a query, or its state. Only the user who asked sees it."""
+    """Show the answer of a query, or its state, to the user who requested it."""
     read = _own(request, pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
@@ -86,25 +86,25 @@ def sql_answer(request: HttpRequest, pk: int) -> HttpResponse:
             must_still_see(request.user, read)
     except Refusal as refusal:
         return _part(request, form, "loader/queries/sql_refused.html", {"error": refusal.as_json()})
-    return _part(request, form, *_standing(read))
+    return _part(request, form, *_state_template(read))
 
 
 @require_POST
 @permitted(Permission.READ_DATA)
 def sql_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    """Cancel a query; one that is finished stays as it is."""
+    """Cancel a query; a finished query does not change."""
     read = _own(request, pk)
     withdraw_read(read=read)
     if not request.htmx:
         return redirect("sql_answer", pk)
     read.refresh_from_db()
-    return _part(request, QueryForm(initial=read.arguments), *_standing(read))
+    return _part(request, QueryForm(initial=read.arguments), *_state_template(read))
 
 
 @require_safe
 @permitted(Permission.READ_DATA)
 def sql_file(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the rows of an answer as a file: Parquet, or CSV whose values no spreadsheet takes for formulas."""
+    """Return the rows of an answer as Parquet, or as CSV with values that spreadsheets do not read as formulas."""
     read = get_object_or_404(queries_of(request.user).filter(status=ReadRequest.Status.SUCCEEDED), pk=pk)
     try:
         must_still_see(request.user, read)
@@ -121,8 +121,8 @@ def _seen(read: ReadRequest) -> str:
     return f"{read.status}-{'alive' if live_workers().exists() else 'alone'}"
 
 
-def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict[str, Any]]:
-    """Return the template that shows the state of a query, and its context."""
+def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str, Any]]:
+    """Return the template for the state of a query, with its context."""
     if not read.is_finished:
         late = timezone.now() - read.requested_at > GIVE_UP_AFTER
         alone = not live_workers().exists()
@@ -152,17 +152,14 @@ def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict[str, Any]]
 
 
 def _part(request: HttpRequest, form: QueryForm, template: str, context: dict[str, Any]) -> HttpResponse:
-    """Render the part, for htmx; else the page around it."""
+    """Render the fragment for htmx, or else the page with it."""
     if request.htmx:
         return render(request, template, context)
     return render(request, "loader/queries/sql_page.html", {**_page(request, form), **context, "part": template})
 
 
-# Saved queries.
-
-
 class SavedQueryList(ListPage):
-    """The user's own queries and those that others share."""
+    """List of the user's saved queries and of those that others share."""
 
     permissions, template_name = (Permission.READ_DATA,), "loader/queries/saved_query_list.html"
 
@@ -176,7 +173,7 @@ class SavedQueryList(ListPage):
 @require_POST
 @permitted(Permission.READ_DATA)
 def saved_query_save(request: HttpRequest) -> HttpResponse:
-    """Save the text under a name; the user's own query of that name is replaced."""
+    """Save the text under a name; an own query of that name is replaced."""
     form = SaveForm(request.POST)
     saved = form.attempt(lambda: save_query(owner=request.user, **form.given()))
     if saved is None:
@@ -188,7 +185,7 @@ def saved_query_save(request: HttpRequest) -> HttpResponse:
 
 
 class SavedQueryDelete(ButtonPage):
-    """Delete one of the user's own queries."""
+    """Button that deletes one of the user's own queries."""
 
     permissions = (Permission.READ_DATA,)
 

@@ -1,7 +1,7 @@
-"""Changing part of a load run's page, with its graph.
+"""Part of a load run's page that changes, with its graph.
 
-A run may have thousands of datasets, and every open page asks every second: so first only what can
-change is read, and the part is rendered only for those that show another state.
+A run may have thousands of datasets, and every open page polls each second. Each request therefore reads only the
+fields that can change, and the part is rendered only if they differ from the page's.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _LIGHT = (
 )
 
 
-# By the refusal's code: the field of the form, an explanation, and the label of the button.
+# Decisions by the code of the refusal: field of the form, explanation, and label of the button.
 _DECISIONS = {
     TOO_MANY_DELETES: {
         "name": "allow_deletes",
@@ -56,7 +56,7 @@ _DECISIONS = {
 
 @dataclass(frozen=True)
 class Standing:
-    """State of a run: everything that changes while it goes on, read once."""
+    """State of a run: everything that changes while it is active, read once."""
 
     run: LoadRun
     parts: tuple[Part, ...]
@@ -82,7 +82,7 @@ class Standing:
 
     @cached_property
     def seen(self) -> str:
-        """Return a digest by which the next request sees changes."""
+        """Return a digest of the state, for the next request's comparison."""
         run = self.run
         values = [
             (run.status, run.phase, run.attempt, run.started_at, run.finished_at, self.newest_line, self.wait),
@@ -101,9 +101,9 @@ class Standing:
 
 
 def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
-    """Return the part as HTML, and the query that shows the same datasets again."""
+    """Return the part as HTML, and the query string that selects the same datasets."""
     run, picture = standing.run, standing.picture
-    chosen = _Chosen(request, standing.parts)
+    chosen = _Selection(request, standing.parts)
     urls = chosen.urls()
     lines = list(run_events(run=run).order_by("-pk")[: LINES + 1])
     context = {
@@ -116,7 +116,7 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "graph": picture.graph(urls) if len(standing.parts) > 1 else None,
         "urls": urls,
         "executions": standing.executions,
-        "asked": _asked(run),
+        "asked": _request_details(run),
         "tables": sorted(run.details.get("tables", {}).items()),
         "lines": lines[:LINES][::-1],
         "lines_left_out": len(lines) > LINES,
@@ -124,22 +124,22 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "workers": standing.workers,
         "decisions": _decisions(run),
         "may_start": may(request.user, Permission.START_LOAD, on=here),
-        # Repeating a run marks it as lost first, if its worker was silent for too long.
+        # A request to repeat a run marks it as lost first, if its last heartbeat is too old.
         "restartable": run.status in LoadRun.RESTARTABLE
         or (standing.wait is not None and standing.wait.code == states.GONE),
-        "revertible": run.is_finished and run.kind in BRINGING and _reached_tables(standing),
+        "revertible": run.is_finished and run.kind in BRINGING and _loaded_tables(standing),
         "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
     }
     return render_to_string("loader/runs/run_state.html", context), chosen.query
 
 
-def _reached_tables(standing: Standing) -> bool:
-    """Return whether the run loaded anything beyond raw tables."""
+def _loaded_tables(standing: Standing) -> bool:
+    """Return True if the run loaded a table that is not raw."""
     return any(part.status == DatasetRun.Status.SUCCEEDED and part.layer != "raw" for part in standing.parts)
 
 
-class _Chosen:
-    """Selection of the run's datasets: of a state, a page of them, or the page that has one dataset on it."""
+class _Selection:
+    """Selection of the run's datasets: a state, and a page, or the page with a given dataset."""
 
     def __init__(self, request: HttpRequest, parts: tuple[Part, ...]) -> None:
         counts = Counter(part.status for part in parts)
@@ -147,16 +147,16 @@ class _Chosen:
         wanted = request.GET.get("state", "")
         self.state = wanted if wanted in counts else ""
         self._all = parts
-        fitting = [part.key for part in parts if self.state in ("", part.status)]
+        keys = [part.key for part in parts if self.state in ("", part.status)]
         dataset = request.GET.get("dataset", "")
-        if dataset in fitting:
-            self.page: Page = Paginator(fitting, PER_PAGE).get_page(fitting.index(dataset) // PER_PAGE + 1)
+        if dataset in keys:
+            self.page: Page = Paginator(keys, PER_PAGE).get_page(keys.index(dataset) // PER_PAGE + 1)
         else:
-            self.page = one_page(request, fitting, PER_PAGE)
+            self.page = one_page(request, keys, PER_PAGE)
 
     @property
     def query(self) -> str:
-        """Return the query that selects the same in the next request."""
+        """Return the query string of this selection."""
         return self._with(self.page.number)
 
     @property
@@ -171,7 +171,7 @@ class _Chosen:
         return urlencode({"state": self.state, "page": page})
 
     def urls(self) -> dict[str, str]:
-        """Return the address of each dataset: on this page, or on the one that has it."""
+        """Return the address of each dataset, on this page or on the page that has it."""
         shown = set(self.page.object_list)
         return {
             part.key: f"#dataset-{part.key}" if part.key in shown else f"?dataset={part.key}#dataset-{part.key}"
@@ -180,7 +180,7 @@ class _Chosen:
 
 
 def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the rows of a page by layer, each with the datasets it waits for, its bar of time, and its slack."""
+    """Return the rows of a page by layer, each with the datasets it waits for, its time bar and its slack."""
     run, picture = standing.run, standing.picture
     names = {part.key: part.name for part in standing.parts}
     bars = picture.bars(start=run.started_at, end=run.finished_at or timezone.now())
@@ -202,16 +202,18 @@ def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, An
 
 
 def _decisions(run: LoadRun) -> list[dict[str, str]]:
-    """Return the decisions that a user can make for a run whose datasets were refused without them."""
+    """Return the decisions with which a run can be repeated whose datasets were refused without them."""
     if run.status not in LoadRun.RESTARTABLE:
         return []
     codes = set(DatasetRun.objects.filter(run=run, error__isnull=False).values_list("error__code", flat=True))
     return [decision for code, decision in _DECISIONS.items() if code in codes]
 
 
-def _asked(run: LoadRun) -> list[tuple[str, str]]:
+def _request_details(run: LoadRun) -> list[tuple[str, str]]:
     """Return the details of a maintenance run's request, as names with values."""
-    given = dict(run.details.get("asked") or {})
-    given |= {f"{kind} files": paths for kind, paths in given.pop("files", {}).items()}
-    shown = ((name.replace("_", " "), value) for name, value in given.items() if value not in (None, "", "none"))
+    request_details = dict(run.details.get("asked") or {})
+    request_details |= {f"{kind} files": paths for kind, paths in request_details.pop("files", {}).items()}
+    shown = (
+        (name.replace("_", " "), value) for name, value in request_details.items() if value not in (None, "", "none")
+    )
     return [(name, ", ".join(value) if isinstance(value, list) else str(value)) for name, value in shown]

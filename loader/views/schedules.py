@@ -38,13 +38,13 @@ LATEST = 10
 
 
 class ScheduleList(TemplatePage):
-    """The schedules of this environment, each with its last run and its next time."""
+    """List of the schedules of this environment, with last run and next time."""
 
     template_name = "loader/schedules/schedule_list.html"
 
     def context(self) -> dict[str, Any]:
         rows = [_row(schedule) for schedule in schedules()]
-        return {"rows": rows, "may_edit": may(self.request.user, START, on=here), "alone": _alone()}
+        return {"rows": rows, "may_edit": may(self.request.user, START, on=here), "alone": _no_worker()}
 
 
 class SchedulePage(RowPage):
@@ -57,7 +57,7 @@ class SchedulePage(RowPage):
 
 
 class ScheduleDetail(SchedulePage, DetailPage):
-    """One schedule: its next times, its last runs, its changes."""
+    """Page of a schedule: next times, latest runs and changes."""
 
     template_name = "loader/schedules/schedule_page.html"
 
@@ -68,12 +68,12 @@ class ScheduleDetail(SchedulePage, DetailPage):
             "runs": with_totals(newest_runs().filter(schedule=schedule)[:LATEST]),
             "changes": shown_entries(of_row(schedule)[:LATEST]),
             "may_edit": may(self.request.user, START, on=here),
-            "alone": _alone(),
+            "alone": _no_worker(),
         }
 
 
 class ScheduleFormPage(ForStarters, FormPage):
-    """Base of the forms of a schedule."""
+    """Base of pages with the form of a schedule."""
 
     template_name = "loader/schedules/schedule_form.html"
 
@@ -84,21 +84,21 @@ class ScheduleFormPage(ForStarters, FormPage):
 
 
 class ScheduleCreate(ScheduleFormPage, CreatePage):
-    """Create a schedule."""
+    """Page to create a schedule."""
 
     form_class, service, page = NewScheduleForm, staticmethod(create_schedule), "schedule_page"
     message = "Schedule {row.name} is there."
 
 
 class ScheduleEdit(ScheduleFormPage, SchedulePage, EditPage):
-    """Edit a schedule."""
+    """Page to edit a schedule."""
 
     form_class, service = ScheduleForm, staticmethod(update_schedule)
     message = "Schedule {row.name} is saved."
 
 
 class ScheduleDelete(ForStarters, SchedulePage, DeletePage):
-    """Delete a schedule; its runs stay."""
+    """Page to delete a schedule; its runs stay."""
 
     service, list_page = staticmethod(delete_schedule), "schedule_list"
     template_name = "loader/schedules/schedule_delete.html"
@@ -109,7 +109,7 @@ class ScheduleDelete(ForStarters, SchedulePage, DeletePage):
 
 
 class ScheduleRun(ForStarters, SchedulePage, ButtonPage):
-    """Start the schedule's runs now."""
+    """Button that starts a run of the schedule now."""
 
     def act(self) -> str:
         return run_address(self.request, run_now(schedule=self.row, user=self.request.user))
@@ -117,15 +117,15 @@ class ScheduleRun(ForStarters, SchedulePage, ButtonPage):
 
 @require_safe
 def schedule_times(request: HttpRequest) -> HttpResponse:
-    """Show the part of a form with the next times of the schedule, or its error."""
+    """Show the next times of a schedule in its form, or the error."""
     form = TimesForm(request.GET)
-    typed = form.cleaned_data if form.is_valid() else {}
-    preview = _preview(typed.get("cron", ""), typed.get("time_zone", ""))
+    fields = form.cleaned_data if form.is_valid() else {}
+    preview = _preview(fields.get("cron", ""), fields.get("time_zone", ""))
     return render(request, "loader/schedules/schedule_times.html", preview)
 
 
 def _row(schedule: Schedule) -> dict[str, Any]:
-    """Return a schedule with the facts that every page shows of it."""
+    """Return the context of a schedule that all pages share."""
     timetable = timetable_of(schedule)
     run = schedule.last_run
     return {
@@ -142,13 +142,13 @@ def _local(instant: datetime | None, timetable: Timetable) -> datetime | None:
 
 
 def _preview(cron: str, time_zone: str) -> dict[str, Any]:
-    """Return a cron expression in words and its next times, or its ``problem``; empty while nothing is typed."""
+    """Return a cron expression in words with its next times, or its ``problem``; empty without an expression."""
     if not cron.strip():
         return {}
     try:
         timetable = read(cron, time_zone.strip())
-    except MetadataError as problem:
-        return {"problem": as_sentence(problem.message)}
+    except MetadataError as error:
+        return {"problem": as_sentence(error.message)}
     return {"words": timetable.words, "times": _times(timetable), "zone": time_zone}
 
 
@@ -157,6 +157,6 @@ def _times(timetable: Timetable) -> list[tuple[datetime, datetime]]:
     return [(time, time.astimezone(UTC)) for time in timetable.first(TIMES, after=timezone.now())]
 
 
-def _alone() -> bool:
-    """Return whether no worker would start what is due: the scheduler's sweep is a worker's task."""
+def _no_worker() -> bool:
+    """Return True if no worker is alive, so that due schedules are not started."""
     return not live_workers().exists()

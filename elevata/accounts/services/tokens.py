@@ -1,4 +1,4 @@
-"""Personal tokens: creation, lookup by text, revocation. A token has fewer rights than its user."""
+"""Personal tokens: creation, lookup and revocation. A token has fewer permissions than its user."""
 
 from datetime import timedelta
 from hmac import compare_digest
@@ -17,7 +17,7 @@ from elevata.notifications.services import tell_account_changed
 
 LONGEST_DAYS = 366
 LONGEST_NAME = 100
-_USED_EVERY = timedelta(minutes=1)
+_LAST_USED_INTERVAL = timedelta(minutes=1)
 # Length of the digest's prefix by which tokens are looked up.
 DIGEST_SHOWN = 32
 
@@ -27,12 +27,12 @@ def create_token(
 ) -> tuple[PersonalToken, str]:
     """Create a token of a user and return it with its text, which is not stored and cannot be shown again.
 
-    ``days`` is its lifetime, 1 to 366, by default the setting's 90. ``scope`` is ``read`` or ``write``. Only
-    the signed-in user creates it, or the owner of a service account. The server's shell may create one for
-    any user, who is notified together with all administrators. Raises MetadataError ``not_permitted`` for all
-    others, administrators and tokens included.
+    ``days`` is its lifetime, 1 to 366; the default is the setting's 90. ``scope`` is ``read`` or ``write``. Users
+    create tokens for themselves and for their service accounts. A user of the server's shell may create a token for
+    any user, who is notified with all administrators. Raises MetadataError ``not_permitted`` for all others, also for
+    administrators and tokens.
     """
-    _must_act_for(user)
+    _must_create_for(user)
     if days is not None and not 1 <= days <= LONGEST_DAYS:
         raise MetadataError("invalid", f"must be 1 to {LONGEST_DAYS}, not {days}", "days")
     if scope not in PersonalToken.Scope.values:
@@ -42,9 +42,9 @@ def create_token(
     if not user.is_active:
         raise MetadataError("invalid", "is inactive", "name", user.get_username())
     with writing():
-        lasting = knox_settings.TOKEN_TTL if days is None else timedelta(days=days)
-        token, text = PersonalToken.objects.create(user=user, expiry=lasting, name=name, scope=str(scope))
-        _record("created", token, after=_told(token))
+        lifetime = knox_settings.TOKEN_TTL if days is None else timedelta(days=days)
+        token, text = PersonalToken.objects.create(user=user, expiry=lifetime, name=name, scope=str(scope))
+        _record("created", token, after=_logged_fields(token))
         if current_actor().user is None:
             label = f"personal token {name}" if name else "personal token"
             tell_account_changed(user=user, done=f"made the {label} of {user.get_username()}")
@@ -52,7 +52,7 @@ def create_token(
 
 
 def revoke_tokens(*, user: Any, name: str | None = None) -> int:
-    """Revoke all tokens of a user, or those of this name; return their number."""
+    """Revoke all tokens of a user, or those of this name, and return their number."""
     _must_revoke(user)
     with writing():
         tokens = PersonalToken.objects.select_for_update().filter(user=user)
@@ -68,7 +68,7 @@ def revoke_token(*, token: PersonalToken) -> None:
 
 
 def token_in_use(text: str) -> PersonalToken:
-    """Return the valid token of this text, with its user; MetadataError ``token_invalid`` or ``token_expired``."""
+    """Return the valid token of this text. Raise MetadataError ``token_invalid`` or ``token_expired``."""
     token = None
     # No token contains other characters, and PostgreSQL refuses some of them.
     if text.isascii() and text.isprintable():
@@ -80,29 +80,29 @@ def token_in_use(text: str) -> PersonalToken:
         raise MetadataError("token_expired", f"the personal token expired on {token.expiry:%Y-%m-%d %H:%M} UTC")
     if not token.user.is_active:
         raise MetadataError("token_invalid", "the user of the personal token is inactive")
-    if not _owner_in_use(token.user):
+    if not _owner_is_active(token.user):
         raise MetadataError("token_invalid", "the owner of this service account is inactive")
-    if token.last_used_at is None or now - token.last_used_at >= _USED_EVERY:
+    if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_INTERVAL:
         PersonalToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
 
 
 def _token_of(text: str) -> PersonalToken | None:
-    known = PersonalToken.objects.filter(token_key=text[: CONSTANTS.TOKEN_KEY_LENGTH])
+    tokens = PersonalToken.objects.filter(token_key=text[: CONSTANTS.TOKEN_KEY_LENGTH])
     digest = hash_token(text)
-    rows = known.select_related("user__service_account__owner")
+    rows = tokens.select_related("user__service_account__owner")
     return next((row for row in rows if compare_digest(row.digest, digest)), None)
 
 
-def _owner_in_use(user: Any) -> bool:
+def _owner_is_active(user: Any) -> bool:
     account = getattr(user, "service_account", None)
     return account is None or account.owner.is_active
 
 
-def _must_act_for(user: Any) -> None:
-    """Raise MetadataError ``not_permitted`` unless the actor is the user, its owner, or the server's shell.
+def _must_create_for(user: Any) -> None:
+    """Raise MetadataError ``not_permitted`` unless the actor is the user, its owner, or the system.
 
-    Acting by a token is not permitted.
+    A token may not create tokens.
     """
     must_write()
     actor = current_actor()
@@ -112,28 +112,28 @@ def _must_act_for(user: Any) -> None:
         raise MetadataError(
             "not_permitted", "a token cannot create a token: sign in and create it on your account page"
         )
-    if not _answers_for(actor.user, user):
+    if not _is_responsible(actor.user, user):
         raise MetadataError("not_permitted", "users create their tokens on their account page")
 
 
 def _must_revoke(user: Any) -> None:
     """Raise MetadataError ``not_permitted`` unless the actor may revoke the user's tokens.
 
-    Allowed are the user, its owner, an administrator and the server's shell.
+    The user, its owner, administrators and the system may.
     """
     must_write()
     actor = current_actor().user
-    if actor is not None and not _answers_for(actor, user) and not may(actor, Permission.MANAGE_USERS):
+    if actor is not None and not _is_responsible(actor, user) and not may(actor, Permission.MANAGE_USERS):
         raise MetadataError("not_permitted", needed_role(Permission.MANAGE_USERS))
 
 
-def _answers_for(actor: Any, user: Any) -> bool:
+def _is_responsible(actor: Any, user: Any) -> bool:
     account = getattr(user, "service_account", None)
     return actor.pk == user.pk or (account is not None and account.owner_id == actor.pk)
 
 
 def _revoke(token: PersonalToken) -> int:
-    _record("deleted", token, before=_told(token))
+    _record("deleted", token, before=_logged_fields(token))
     token.delete()
     return 1
 
@@ -144,7 +144,7 @@ def _record(action: str, token: PersonalToken, **sides: dict[str, Any]) -> None:
     record_change(action=action, subject_kind="token", subject_key=key, subject_name=str(token), reason=why, **sides)
 
 
-def _told(token: PersonalToken) -> dict[str, Any]:
+def _logged_fields(token: PersonalToken) -> dict[str, Any]:
     return {
         "person": token.user.get_username(),
         "name": token.name,

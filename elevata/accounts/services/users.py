@@ -1,4 +1,4 @@
-"""Users, service accounts, their roles and their grants for one place."""
+"""Users and service accounts, with their roles and grants."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -19,23 +19,23 @@ from elevata.notifications.services import tell_account_changed
 
 
 def create_user(*, name: str, roles: Iterable[Role | str], password: str | None = None, announced: bool = True) -> Any:
-    """Create an account; without a password it cannot sign in, but its owner's tokens work."""
+    """Create a user. Without a password, the user cannot sign in by one, but can use tokens."""
     with writing():
         _refuse_known(name)
         return ensure_user(name=name, roles=roles, password=password, announced=announced)
 
 
 def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str] = ()) -> Any:
-    """Create a user for a program, permanently without a password; ``owner`` is the accountable user."""
+    """Create a user for a program, which never has a password; ``owner`` is the responsible user."""
     with writing():
         _refuse_known(name)
         if is_service_account(owner):
             raise MetadataError("invalid", "is a service account, which cannot own another", "owner", str(owner))
         if not owner.is_active:
             raise MetadataError("invalid", "is inactive", "owner", str(owner))
-        wanted = frozenset(map(_role, roles))
-        _refuse_roles_for_users(name, wanted)
-        user = ensure_user(name=name, roles=wanted, announced=False)
+        role_set = frozenset(map(_role, roles))
+        _refuse_roles_for_users(name, role_set)
+        user = ensure_user(name=name, roles=role_set, announced=False)
         ServiceAccount.objects.create(user=user, owner=owner)
         _record(user, {}, {"owner": owner.get_username()})
         return type(user).objects.get(pk=user.pk)
@@ -49,22 +49,21 @@ def ensure_user(
     temporary: bool = True,
     announced: bool = True,
 ) -> Any:
-    """Return the user with exactly these roles, created if needed; a given password is set.
+    """Return the user with exactly these roles; create the user if needed, and set a given password.
 
-    A password set for another user is ``temporary``: its owner replaces it at the next sign-in. Only the
-    demo, which prints its passwords, sets it to False. ``announced`` is False if single sign-on changes the
-    account, and not a user.
+    A password for another user is ``temporary``: that user must replace it at the next sign-in. Only the demo, which
+    prints its passwords, passes False. ``announced`` is False for changes by single sign-on instead of a user.
 
     Raises MetadataError: ``invalid`` for an invalid name or role, ``weak_password``.
     """
-    wanted = frozenset(_role(role) for role in roles)
+    role_set = frozenset(_role(role) for role in roles)
     _must_manage()
     with writing():
         user = get_user_model().objects.select_for_update(no_key=True).filter(username=name).first()
-        fresh = user is None
+        is_new = user is None
         user = user or get_user_model()(username=name)
-        before = {} if fresh else _told(user)
-        _set_password(user, password, fresh=fresh)
+        before = {} if is_new else _logged_fields(user)
+        _set_password(user, password, is_new=is_new)
         if not user.is_active:
             user.is_active = True
         try:
@@ -72,30 +71,30 @@ def ensure_user(
         except ValidationError as error:
             raise MetadataError("invalid", error.messages[0], "name", name) from None
         user.save()
-        _set_groups(user, wanted)
-        after = _told(user)
+        _set_groups(user, role_set)
+        after = _logged_fields(user)
         if password is not None:
             _mark_password(user, temporary=temporary)
-            after |= {} if fresh else {"password": "changed"}
-        _record(user, before, after, action="created" if fresh else "changed", announced=announced)
+            after |= {} if is_new else {"password": "changed"}
+        _record(user, before, after, action="created" if is_new else "changed", announced=announced)
         return user
 
 
 def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
     """Set the user's global roles to exactly these; grants for one place are not changed."""
-    wanted = frozenset(_role(role) for role in roles)
+    role_set = frozenset(_role(role) for role in roles)
     _must_manage()
     with writing():
         lock_user(user)
-        before = _told(user)
-        _set_groups(user, wanted)
-        _record(user, before, _told(user))
+        before = _logged_fields(user)
+        _set_groups(user, role_set)
+        _record(user, before, _logged_fields(user))
 
 
 def set_password(*, user: Any, password: str) -> None:
-    """Set one's own password or, as an administrator, another user's, who replaces it at the next sign-in.
+    """Set the actor's own password or, for an administrator, that of another user, who must replace it.
 
-    Raises MetadataError ``weak_password``, also for an owner who sets the temporary password again.
+    Raises MetadataError ``weak_password``, also for a user who sets the temporary password again.
     """
     must_write()
     own = current_actor().user == user
@@ -105,21 +104,21 @@ def set_password(*, user: Any, password: str) -> None:
         if own and TemporaryPassword.objects.filter(user=user).exists() and user.check_password(password):
             message = "is the password that was set for you: choose another"
             raise MetadataError("weak_password", message, "password", user.get_username())
-        _set_password(user, password, fresh=False)
+        _set_password(user, password, is_new=False)
         user.save(update_fields=["password"])
         _mark_password(user)
         _record(user, {}, {"password": "changed"}, announced=not own)
 
 
 def deactivate_user(*, user: Any) -> None:
-    """Deactivate a user: they cannot sign in, and their tokens and their service accounts' tokens are refused."""
+    """Deactivate a user: sign-in, and tokens of the user and of the user's service accounts, are refused."""
     if current_actor().user == user:
         raise MetadataError("invalid", "you cannot deactivate your own account", "name", str(user))
     _set_active(user, False)
 
 
 def activate_user(*, user: Any) -> None:
-    """Reactivate a user; tokens that were not revoked meanwhile are accepted again."""
+    """Reactivate a user; tokens that are not revoked or expired are accepted again."""
     _set_active(user, True)
 
 
@@ -128,7 +127,7 @@ def grant_role(*, user: Any, role: Role | str, environment: str = "", layer: str
 
     Raises MetadataError ``invalid`` unless exactly one place is given.
     """
-    given = _role(role)
+    granted_role = _role(role)
     if sum(map(bool, (environment, layer, schema))) != 1:
         raise MetadataError("invalid", "name one environment, one layer or one schema", "place")
     if layer and layer not in LAYERS:
@@ -137,11 +136,11 @@ def grant_role(*, user: Any, role: Role | str, environment: str = "", layer: str
         raise MetadataError("unknown_schema", "there is no schema of this name", "schema", schema)
     _must_manage()
     if is_service_account(user):
-        _refuse_roles_for_users(user.get_username(), {given})
+        _refuse_roles_for_users(user.get_username(), {granted_role})
     with writing():
         lock_user(user)
         grant, created = RoleGrant.objects.get_or_create(
-            user=user, role=given.value, environment=environment, layer=layer, schema=schema
+            user=user, role=granted_role.value, environment=environment, layer=layer, schema=schema
         )
         if created:
             _record(user, {}, {"granted": str(grant)})
@@ -157,14 +156,14 @@ def revoke_grant(*, grant: RoleGrant) -> None:
     """Revoke a role for one place."""
     _must_manage()
     with writing():
-        granted, user = str(grant), grant.user
+        description, user = str(grant), grant.user
         lock_user(user)
         if RoleGrant.objects.filter(pk=grant.pk).delete()[0]:
-            _record(user, {"granted": granted}, {})
+            _record(user, {"granted": description}, {})
 
 
 def link_identity(*, user: Any, issuer: str, subject: str, announced: bool = True) -> Identity:
-    """Link the provider's subject to a user, for all later sign-ins.
+    """Link a subject of the single sign-on provider to a user, for all later sign-ins.
 
     Raises MetadataError ``in_use`` if the subject belongs to another user.
     """
@@ -181,15 +180,15 @@ def link_identity(*, user: Any, issuer: str, subject: str, announced: bool = Tru
 
 
 def lock_user(user: Any) -> Any:
-    """Return the user as stored now, with roles and active state locked until the transaction ends.
+    """Return the stored user, with roles and active state locked until the transaction ends.
 
-    Rows that only refer to the user, like sessions, can still be written.
+    Rows that refer to the user, like sessions, can still be written.
     """
     return get_user_model().objects.select_for_update(no_key=True).get(pk=user.pk)
 
 
 def user_named(name: str) -> Any:
-    """Return the user of this name; MetadataError ``unknown_user`` if there is none."""
+    """Return the user of this name. Raise MetadataError ``unknown_user`` if there is none."""
     user = get_user_model().objects.filter(username=name).first()
     if user is None:
         raise MetadataError("unknown_user", "there is no user with this name", "name", name)
@@ -203,16 +202,16 @@ def sync_roles(*, app_label: str) -> None:
         for codename, pk in Permission.objects.filter(content_type__app_label=app_label).values_list("codename", "pk")
     }
     for group in _groups(frozenset(ROLES)):
-        wanted = {known[name] for name in map(str, ROLES[Role(group.name)]) if name in known}
-        given = set(group.permissions.filter(content_type__app_label=app_label).values_list("pk", flat=True))
-        group.permissions.add(*(wanted - given))
-        group.permissions.remove(*(given - wanted))
+        expected = {known[name] for name in map(str, ROLES[Role(group.name)]) if name in known}
+        current = set(group.permissions.filter(content_type__app_label=app_label).values_list("pk", flat=True))
+        group.permissions.add(*(expected - current))
+        group.permissions.remove(*(current - expected))
 
 
 def _must_manage() -> None:
     """Raise MetadataError ``not_permitted`` unless the actor may manage users.
 
-    The system may: it acts for the server's shell.
+    The system may, because it is a user of the server's shell.
     """
     must_write()
     user = current_actor().user
@@ -225,13 +224,13 @@ def _refuse_known(name: str) -> None:
         raise MetadataError("name_taken", "a user with this name already exists", "name", name)
 
 
-def _set_password(user: Any, password: str | None, *, fresh: bool) -> None:
+def _set_password(user: Any, password: str | None, *, is_new: bool) -> None:
     if password is not None:
-        if not fresh and is_service_account(user):
+        if not is_new and is_service_account(user):
             raise MetadataError("invalid", "is a service account, which has no password", "password", str(user))
         _check_password(password, user)
         user.set_password(password)
-    elif fresh:
+    elif is_new:
         user.set_unusable_password()
 
 
@@ -240,10 +239,10 @@ def _set_active(user: Any, active: bool) -> None:
     with writing():
         row = lock_user(user)
         if row.is_active is not active:
-            before = _told(row)
+            before = _logged_fields(row)
             row.is_active = user.is_active = active
             row.save(update_fields=["is_active"])
-            _record(row, before, _told(row))
+            _record(row, before, _logged_fields(row))
 
 
 def _mark_password(user: Any, *, temporary: bool = True) -> None:
@@ -295,10 +294,10 @@ def _change(field: str, before: Any, after: Any, action: str) -> str:
 
 
 def _refuse_roles_for_users(name: str, roles: Collection[Role]) -> None:
-    """Raise MetadataError ``service_account`` for roles with a permission that only persons may have."""
-    unfit = sorted(role.value for role in roles if is_for_users(role))
-    if unfit:
-        message = f"is a service account: {' and '.join(unfit)} are roles for users who approve or manage policies"
+    """Raise MetadataError ``service_account`` for roles with a permission that service accounts cannot have."""
+    refused = sorted(role.value for role in roles if is_for_users(role))
+    if refused:
+        message = f"is a service account: {' and '.join(refused)} are roles for users who approve or manage policies"
         raise MetadataError("service_account", message, "role", name)
 
 
@@ -311,17 +310,17 @@ def _set_groups(user: Any, roles: frozenset[Role]) -> None:
 
 def _groups(roles: frozenset[Role]) -> list[Group]:
     names = [role.value for role in roles]
-    found = {group.name: group for group in Group.objects.filter(name__in=names)}
-    Group.objects.bulk_create([Group(name=name) for name in names if name not in found], ignore_conflicts=True)
-    return list(Group.objects.filter(name__in=names)) if len(found) < len(names) else list(found.values())
+    groups = {group.name: group for group in Group.objects.filter(name__in=names)}
+    Group.objects.bulk_create([Group(name=name) for name in names if name not in groups], ignore_conflicts=True)
+    return list(Group.objects.filter(name__in=names)) if len(groups) < len(names) else list(groups.values())
 
 
-def _role(given: Role | str) -> Role:
+def _role(name: Role | str) -> Role:
     try:
-        return Role(given)
+        return Role(name)
     except ValueError:
         known = ", ".join(role.value for role in Role)
-        raise MetadataError("invalid", f"there is no role {given!r}; known are {known}", "role") from None
+        raise MetadataError("invalid", f"there is no role {name!r}; known are {known}", "role") from None
 
 
 def _check_password(password: str, user: Any) -> None:
@@ -331,12 +330,12 @@ def _check_password(password: str, user: Any) -> None:
         raise MetadataError("weak_password", " ".join(error.messages), "password", user.get_username()) from None
 
 
-def _told(user: Any) -> dict[str, Any]:
+def _logged_fields(user: Any) -> dict[str, Any]:
     roles = sorted(role.value for role in roles_of(user))
     return {"name": user.get_username(), "active": user.is_active, "roles": roles}
 
 
-# Users of single sign-on, identified by issuer and subject, and created at their first sign-in.
+# Users of single sign-on are identified by issuer and subject, and created at their first sign-in.
 
 
 _LONGEST = 150
@@ -344,27 +343,27 @@ _NOT_IN_NAMES = re.compile(r"[^\w.@+-]+")
 
 
 def user_of_identity(*, issuer: str, subject: str, name: str, email: str, roles: frozenset[Role] | None) -> Any:
-    """Return the user of this subject, with exactly these roles; None leaves the roles as they are.
+    """Return the user of this subject, with exactly these roles; with None, the roles do not change.
 
-    A new user is called ``name``, else after the verified ``email``, else after the subject. A name that is
-    taken is refused: an administrator links the accounts. Raises MetadataError: ``no_role`` if roles are
-    given and empty, ``out_of_use``, ``name_taken``.
+    A new user has the name ``name``, or else the local part of ``email``, which is verified, or else the subject. If
+    a user of this name exists, an administrator must link the accounts. Raises MetadataError: ``no_role`` for an empty
+    set of roles, ``out_of_use``, ``name_taken``.
     """
     if roles is not None and not roles:
         raise MetadataError("no_role", "None of your groups has a role here. Ask an administrator.")
     with writing("single sign-on"):
-        known = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
-        if known is None:
-            return _made(issuer, subject, name or email.partition("@")[0] or subject, email, roles)
-        if not known.user.is_active:
+        identity = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
+        if identity is None:
+            return _create_sso_user(issuer, subject, name or email.partition("@")[0] or subject, email, roles)
+        if not identity.user.is_active:
             raise MetadataError("out_of_use", "Your account is inactive.")
-        if roles is not None and roles_of(known.user) != roles and not known.user.is_superuser:
-            return ensure_user(name=known.user.get_username(), roles=roles, announced=False)
-        return known.user
+        if roles is not None and roles_of(identity.user) != roles and not identity.user.is_superuser:
+            return ensure_user(name=identity.user.get_username(), roles=roles, announced=False)
+        return identity.user
 
 
-def _made(issuer: str, subject: str, wanted: str, email: str, roles: frozenset[Role] | None) -> Any:
-    name = _NOT_IN_NAMES.sub("-", wanted).strip("-")[:_LONGEST]
+def _create_sso_user(issuer: str, subject: str, preferred_name: str, email: str, roles: frozenset[Role] | None) -> Any:
+    name = _NOT_IN_NAMES.sub("-", preferred_name).strip("-")[:_LONGEST]
     if get_user_model().objects.filter(username__iexact=name).exists():
         message = f"A user {name} already exists. If it is you, ask an administrator to link the accounts."
         raise MetadataError("name_taken", message)

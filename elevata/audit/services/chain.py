@@ -1,9 +1,9 @@
 """Hash-chained, signed log of append-only rows in the control database.
 
-A writer adds its row and, in the same transaction, a signed pending record of the row's digest (``append``).
-After commit, one process turns all pending records into signed links (``seal``), under a lock on the head
-that writers do not need. Records of a process that died are sealed by the next one. A record that is
-unsigned, or whose rows differ from it, is never sealed.
+A writer adds its rows and, in the same transaction, a signed pending record with the rows' digests (``append``).
+After the commit, one process turns all pending records into signed links (``seal``), under a lock on the head that
+writers do not take. If it dies, the next process seals them. A pending record that is unsigned, or whose rows have
+other digests, is never sealed.
 """
 
 from __future__ import annotations
@@ -31,28 +31,25 @@ from elevata.audit.services.segments import Segments
 from elevata.audit.services.signing import keyring, sign, signature_problem
 from elevata.core.canonical_json import sha256_hex
 
-# Signatures of this installation, with the audit key from its settings.
-
-
 log = logging.getLogger(__name__)
 
 Content = Callable[[Any], dict[str, Any]]
 _HEAD = 1
 _BEGINNING = Head()
-_NOTES = 200
+_BATCH = 200
 _CHUNK = 1000
-# Purpose of a signature: one for a link is invalid for a pending record.
-_LINK, _NOTE = "audit-link", "audit-note"
+# Purposes of signatures: the signature of a link is invalid for a pending record.
+_LINK, _PENDING = "audit-link", "audit-note"
 
 
 @cache
 def _models() -> dict[str, type[AppendOnly]]:
-    """Return the chain's models by the name of their kind; ValueError if two models share a name."""
-    found: dict[str, type[AppendOnly]] = {}
+    """Return the chain's models by kind. Raise ValueError if two models have the same kind."""
+    models: dict[str, type[AppendOnly]] = {}
     for model in guarded_models():
-        if model.CHAIN is not None and found.setdefault(model.CHAIN.name, model) is not model:
-            raise ValueError(f"kind {model.CHAIN.name!r} is {found[model.CHAIN.name].__name__}'s")
-    return found
+        if model.CHAIN is not None and models.setdefault(model.CHAIN.name, model) is not model:
+            raise ValueError(f"kind {model.CHAIN.name!r} is {models[model.CHAIN.name].__name__}'s")
+    return models
 
 
 def row_digest(row: AppendOnly) -> str:
@@ -60,7 +57,7 @@ def row_digest(row: AppendOnly) -> str:
     return sha256_hex(row.content())
 
 
-def _differing_rows() -> Problem | None:
+def _comparison_problem() -> Problem | None:
     """Return the first difference that the functions of ``AUDIT_COMPARISONS`` find."""
     for name in settings.AUDIT_COMPARISONS:
         problem = import_string(name)()
@@ -75,7 +72,7 @@ def model_of(kind: str) -> type[AppendOnly] | None:
 
 
 def _kind_of(row: AppendOnly) -> str:
-    """Return the kind of a row; TypeError for a model that is not in the chain."""
+    """Return the kind of a row. Raise TypeError for a model that is not in the chain."""
     if not isinstance(row, AppendOnly) or row.CHAIN is None:
         raise TypeError(f"{type(row).__name__} is not in the chain")
     return row.CHAIN.name
@@ -89,16 +86,16 @@ def removable_kinds() -> list[str]:
 def append(*rows: AppendOnly) -> None:
     """Add a signed pending record of rows that this transaction wrote; they are linked after the commit.
 
-    All rows are of one model.
+    All rows must be of one model.
     """
     if not rows:
         return
     kind = _kind_of(rows[0])
     with transaction.atomic():
         subjects = [[row.pk, row_digest(row)] for row in rows]
-        signature = sign(_NOTE, _note_document(kind, subjects))
+        signature = sign(_PENDING, _record_document(kind, subjects))
         ChainPending.objects.create(kind=kind, subjects=subjects, key_id=signature.key_id, signature=signature.value)
-        # The rows are safe already: a seal that fails is logged, and left to the next one.
+        # The rows are committed by then: if sealing fails, the error is logged and the next seal includes them.
         transaction.on_commit(seal, robust=True)
 
 
@@ -111,95 +108,95 @@ def head() -> Head:
 def sealed_through() -> int:
     """Return the sequence number of the last sealed link; 0 before the first.
 
-    Read before metadata, it is a watermark: every entry linked up to it was committed by then, and an entry
-    committed later gets a higher number.
+    Read before metadata, it is a watermark: every entry linked up to it was committed before, and entries committed
+    later get higher numbers.
     """
     return head().sequence
 
 
 def seal(*, wait: bool = False) -> int:
-    """Link all committed rows and return the number of links made; must not run in a transaction.
+    """Link all committed rows and return the number of new links; must not run in a transaction.
 
-    If another process is sealing, return at once: that process checks for new rows after it releases the
+    If another process has the lock, return at once, because that process checks for new rows after it releases the
     lock. With ``wait``, wait for the lock instead. The new head is recorded outside the database.
     """
     sealed = 0
     while ChainPending.objects.filter(refused="").exists():
-        made = _seal_some(wait)
-        sealed += made
-        if not made:
+        count = _seal_batch(wait)
+        sealed += count
+        if not count:
             break
     if sealed:
         recorded_heads.record(head())
     return sealed
 
 
-def _seal_some(wait: bool) -> int:
+def _seal_batch(wait: bool) -> int:
     """Seal a batch of pending records as links, oldest first, in one short transaction."""
     with transaction.atomic(durable=True):
         row = _locked_head(wait)
         if row is None:
             return 0
-        notes = list(ChainPending.objects.filter(refused="").order_by("pk")[:_NOTES])
-        genuine = []
-        for note, problem in _checked(notes):
+        records = list(ChainPending.objects.filter(refused="").order_by("pk")[:_BATCH])
+        valid = []
+        for record, problem in _check_records(records):
             if problem is None:
-                genuine.append(note)
+                valid.append(record)
                 continue
             log.error("a note for the audit chain is not sealed: %s", problem.message)
-            ChainPending.objects.filter(pk=note.pk).update(refused=problem.code)
+            ChainPending.objects.filter(pk=record.pk).update(refused=problem.code)
         end, links, now = Head(row.sequence, row.hash), [], timezone.now()
-        for note in genuine:
-            for subject, digest in note.subjects:
-                link = next_link(end, kind=note.kind, subject=subject, digest=digest, sealed_at=_moment(now))
+        for record in valid:
+            for subject, digest in record.subjects:
+                link = next_link(end, kind=record.kind, subject=subject, digest=digest, sealed_at=_iso_utc(now))
                 end = Head(link.sequence, link.hash)
                 links.append(link)
         if not links:
             return 0
         if row.sequence == 0:
-            # Before the commit: the process that seals next must find the file.
+            # The file must exist before the commit, because the next process that seals expects it.
             recorded_heads.create()
-        _store(links, now)
-        ChainPending.objects.filter(pk__in=[note.pk for note in genuine]).delete()
-        moved = ChainHead.objects.filter(pk=_HEAD, sequence=row.sequence, hash=row.hash).update(
+        _create_links(links, now)
+        ChainPending.objects.filter(pk__in=[record.pk for record in valid]).delete()
+        updated = ChainHead.objects.filter(pk=_HEAD, sequence=row.sequence, hash=row.hash).update(
             sequence=end.sequence, hash=end.hash
         )
-        if not moved:
+        if not updated:
             raise RuntimeError("the head of the chain moved under its lock")
         return len(links)
 
 
-def _note_document(kind: str, subjects: Any) -> dict[str, Any]:
+def _record_document(kind: str, subjects: Any) -> dict[str, Any]:
     return {"kind": kind, "subjects": subjects}
 
 
-def _checked(notes: list[ChainPending]) -> Iterator[tuple[ChainPending, Problem | None]]:
+def _check_records(records: list[ChainPending]) -> Iterator[tuple[ChainPending, Problem | None]]:
     """Yield each pending record with its problem, if any.
 
-    A valid record is signed, its rows have the recorded digests, and they are not linked yet.
+    In a valid record the signature is right, and its rows have the recorded digests and no links yet.
     """
-    signed = [note for note in notes if not _unsigned(note)]
-    subjects = [(note.kind, subject) for note in signed for subject, _ in note.subjects]
-    rows, linked = _rows(subjects), _linked(subjects)
-    for note in notes:
-        problem = _unsigned(note) or next(_wrong_subjects(note, rows, linked), None)
+    signed_records = [record for record in records if not _pending_signature_problem(record)]
+    subjects = [(record.kind, subject) for record in signed_records for subject, _ in record.subjects]
+    rows, linked = _rows_of_subjects(subjects), _linked_subjects(subjects)
+    for record in records:
+        problem = _pending_signature_problem(record) or next(_subject_problems(record, rows, linked), None)
         if problem is None:
-            linked.update((note.kind, subject) for subject, _ in note.subjects)
-        yield note, problem
+            linked.update((record.kind, subject) for subject, _ in record.subjects)
+        yield record, problem
 
 
-def _unsigned(note: ChainPending) -> Problem | None:
+def _pending_signature_problem(record: ChainPending) -> Problem | None:
     """Return the problem of a pending record that was not signed with the audit key."""
-    signature = Signature(note.key_id, note.signature)
+    signature = Signature(record.key_id, record.signature)
     try:
-        code = signature_problem(signature, _NOTE, _note_document(note.kind, note.subjects))
-        first = note.subjects[0][0]
+        code = signature_problem(signature, _PENDING, _record_document(record.kind, record.subjects))
+        first = record.subjects[0][0]
     except (TypeError, ValueError, IndexError, KeyError):
         code, first = "signature_wrong", None
     if not code:
         return None
-    message = f"{note.kind} {first} waits to be sealed, but its note {_SIGNATURES[code]}"
-    return Problem(code, message, kind=note.kind, subject=first if isinstance(first, int) else None)
+    message = f"{record.kind} {first} waits to be sealed, but its note {_SIGNATURES[code]}"
+    return Problem(code, message, kind=record.kind, subject=first if isinstance(first, int) else None)
 
 
 _SIGNATURES = {
@@ -208,34 +205,34 @@ _SIGNATURES = {
 }
 
 
-def _wrong_subjects(
-    note: ChainPending, rows: dict[tuple[str, int], AppendOnly], linked: set[tuple[str, int]]
+def _subject_problems(
+    record: ChainPending, rows: dict[tuple[str, int], AppendOnly], linked: set[tuple[str, int]]
 ) -> Iterator[Problem]:
-    model = model_of(note.kind)
-    for subject, digest in note.subjects:
-        at = {"kind": note.kind, "subject": subject}
-        row = rows.get((note.kind, subject))
+    model = model_of(record.kind)
+    for subject, digest in record.subjects:
+        at = {"kind": record.kind, "subject": subject}
+        row = rows.get((record.kind, subject))
         if model is None:
-            yield Problem("kind_unknown", f"nothing of kind {note.kind} is known here", **at)
+            yield Problem("kind_unknown", f"nothing of kind {record.kind} is known here", **at)
         elif row is None:
-            yield Problem("row_missing", f"{note.kind} {subject} is gone, and was never sealed", **at)
+            yield Problem("row_missing", f"{record.kind} {subject} is gone, and was never sealed", **at)
         elif row_digest(row) != digest:
-            yield Problem("row_changed", f"{note.kind} {subject} was changed before it was sealed", **at)
-        elif (note.kind, subject) in linked:
-            yield Problem("note_repeated", f"{note.kind} {subject} is to be sealed a second time", **at)
+            yield Problem("row_changed", f"{record.kind} {subject} was changed before it was sealed", **at)
+        elif (record.kind, subject) in linked:
+            yield Problem("note_repeated", f"{record.kind} {subject} is to be sealed a second time", **at)
 
 
-def _linked(subjects: list[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Return those of the rows that have a link already."""
-    found: set[tuple[str, int]] = set()
-    for kind, pks in _by_kinds(subjects).items():
+def _linked_subjects(subjects: list[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Return the subjects that have a link."""
+    linked: set[tuple[str, int]] = set()
+    for kind, pks in _pks_by_kind(subjects).items():
         links = ChainLink.objects.filter(kind=kind, subject_id__among=pks)
-        found.update((kind, pk) for pk in links.values_list("subject_id", flat=True))
-    return found
+        linked.update((kind, pk) for pk in links.values_list("subject_id", flat=True))
+    return linked
 
 
 def _locked_head(wait: bool) -> ChainHead | None:
-    """Return the head, locked until the transaction ends; None if another process has it and ``wait`` is False."""
+    """Return the head, locked until the transaction ends; None if it is locked already and ``wait`` is False."""
     skip = connection.features.has_select_for_update_skip_locked and not wait
     heads = ChainHead.objects.select_for_update(skip_locked=skip).filter(pk=_HEAD)
     row = heads.first()
@@ -245,7 +242,7 @@ def _locked_head(wait: bool) -> ChainHead | None:
     return row
 
 
-def _store(links: list[Link], now: datetime) -> None:
+def _create_links(links: list[Link], now: datetime) -> None:
     signing = keyring()
     ChainLink.objects.bulk_create(
         ChainLink(
@@ -263,37 +260,37 @@ def _store(links: list[Link], now: datetime) -> None:
     )
 
 
-def _moment(at: datetime) -> str:
+def _iso_utc(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def proven(*rows: AppendOnly) -> frozenset[int]:
     """Return the ids of the rows of one model that match their valid link or signed pending record.
 
-    Rows inserted without ``append`` are not among them.
+    Rows inserted without ``append`` have neither.
     """
     if not rows:
         return frozenset()
     kind = _kind_of(rows[0])
     digests = {row.pk: row_digest(row) for row in rows}
     # Pending records become links, never the reverse, so links are queried last.
-    noted: set[int] = set()
-    for note in ChainPending.objects.filter(kind=kind):
-        if not _unsigned(note):
-            noted.update(subject for subject, digest in note.subjects if digests.get(subject) == digest)
+    pending: set[int] = set()
+    for record in ChainPending.objects.filter(kind=kind):
+        if not _pending_signature_problem(record):
+            pending.update(subject for subject, digest in record.subjects if digests.get(subject) == digest)
     links = ChainLink.objects.filter(kind=kind, subject_id__among=list(digests))
-    return frozenset(noted).union(
-        link.subject_id for link in links if link.digest == digests[link.subject_id] and _holds(link)
+    return frozenset(pending).union(
+        link.subject_id for link in links if link.digest == digests[link.subject_id] and _is_valid(link)
     )
 
 
-def _holds(stored: ChainLink) -> bool:
-    """Return True if a link's hash matches its content and its signature is valid."""
+def _is_valid(stored: ChainLink) -> bool:
+    """Return True if a link's hash is that of its content and its signature is valid."""
     content = {name: value for name, value in vars(link_of(stored)).items() if name != "hash"}
-    return link_hash(**content) == stored.hash and _wrong_signature(stored) is None
+    return link_hash(**content) == stored.hash and _link_signature_problem(stored) is None
 
 
-def _wrong_signature(stored: ChainLink) -> Problem | None:
+def _link_signature_problem(stored: ChainLink) -> Problem | None:
     code = keyring().problem(Signature(stored.key_id, stored.signature), _LINK, stored.hash.encode())
     if not code:
         return None
@@ -306,11 +303,11 @@ def _wrong_signature(stored: ChainLink) -> Problem | None:
 
 @dataclass(frozen=True)
 class Verification:
-    """Result of verifying the chain; ``unsealed`` rows are committed and not linked yet.
+    """Result of verifying the chain.
 
-    ``segments`` is the number of link ranges whose entries were exported and removed; ``unrecorded`` the
-    number of links after the newest head recorded outside the database; ``restores`` are the recorded
-    restores of an older copy of the database.
+    ``unsealed`` is the number of rows that are committed and not linked yet, ``segments`` that of link ranges whose
+    entries were exported and removed, and ``unrecorded`` that of links after the newest head recorded outside the
+    database. ``restores`` are the recorded restores of an older copy of the database.
     """
 
     head: Head
@@ -334,36 +331,35 @@ class Verification:
             "unrecorded": self.unrecorded,
             "restores": [restore.as_json() for restore in self.restores],
             "head": self.head.as_json(),
-            # The same name as in artifacts.
+            # Artifacts have the head under this name.
             "chain": self.head.as_json(),
             "problem": self.problem.as_json() if self.problem else None,
         }
 
 
 def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: bool = True) -> Verification:
-    """Verify every link of the chain and its row, and stop at the first problem.
+    """Verify every link of the chain and its row, up to the first problem. Writers may continue meanwhile.
 
-    ``against`` is the head in an artifact, which must be one of the links. ``since`` must be one, too; links
-    up to it are taken as verified. Writers may continue meanwhile. ``recorded``: compare with the heads
-    recorded outside the database.
+    ``against`` is the head in an artifact, which must be one of the links. ``since`` must be one, too; links up to it
+    count as verified. With ``recorded``, the chain is compared with the heads recorded outside the database.
     """
     segments = Segments()
-    problem = _wrong_artifact(since) or segments.out_of_line()
+    problem = _artifact_problem(since) or segments.out_of_line()
     end = since
     if problem is None:
-        for end, problem in _walk(since, segments):  # noqa: B007
+        for end, problem in _verify_links(since, segments):  # noqa: B007
             if problem is not None:
                 break
     records = recorded_heads.read()
     if problem is None:
         problem = (
             segments.beyond(end.sequence)
-            or _wrong_end(end)
-            or _wrong_artifact(against)
-            or (_wrong_record(records, end) if recorded else None)
-            or _wrong_notes()
-            or _unlinked()
-            or _differing_rows()
+            or _head_problem(end)
+            or _artifact_problem(against)
+            or (_recorded_head_problem(records, end) if recorded else None)
+            or _pending_problem()
+            or _unlinked_row()
+            or _comparison_problem()
             or wrong_triggers(connection)
         )
     newest = records.newest.sequence if records.newest is not None else 0
@@ -378,7 +374,7 @@ def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: b
     )
 
 
-def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]]:
+def _verify_links(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]]:
     """Yield the end of the verified part after each batch of links, with the problem of the next link."""
     while True:
         stored = list(ChainLink.objects.filter(sequence__gt=end.sequence).order_by("sequence")[:_CHUNK])
@@ -389,7 +385,7 @@ def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]
         for row, link in zip(stored, links, strict=True):
             problem = (
                 check_link(end, link)
-                or _wrong_signature(row)
+                or _link_signature_problem(row)
                 or _check_row(link, rows, segments)
                 or segments.wrong_at(link)
             )
@@ -402,30 +398,30 @@ def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]
 
 def link_of(row: ChainLink) -> Link:
     """Return a stored link as a domain ``Link``."""
-    return Link(row.sequence, row.kind, row.subject_id, row.digest, row.previous, _moment(row.sealed_at), row.hash)
+    return Link(row.sequence, row.kind, row.subject_id, row.digest, row.previous, _iso_utc(row.sealed_at), row.hash)
 
 
 def rows_of(links: list[Link]) -> dict[tuple[str, int], AppendOnly]:
     """Return the existing rows of the links, by kind and id."""
-    return _rows([(link.kind, link.subject) for link in links])
+    return _rows_of_subjects([(link.kind, link.subject) for link in links])
 
 
-def _rows(subjects: list[tuple[str, int]]) -> dict[tuple[str, int], AppendOnly]:
-    found: dict[tuple[str, int], AppendOnly] = {}
-    for kind, pks in _by_kinds(subjects).items():
+def _rows_of_subjects(subjects: list[tuple[str, int]]) -> dict[tuple[str, int], AppendOnly]:
+    rows_by_subject: dict[tuple[str, int], AppendOnly] = {}
+    for kind, pks in _pks_by_kind(subjects).items():
         model = model_of(kind)
         if model is not None:
             related = model.CHAIN.related
             rows = model.objects.select_related(*related) if related else model.objects
-            found.update(((kind, pk), row) for pk, row in rows.in_bulk(pks).items())
-    return found
+            rows_by_subject.update(((kind, pk), row) for pk, row in rows.in_bulk(pks).items())
+    return rows_by_subject
 
 
-def _by_kinds(subjects: list[tuple[str, int]]) -> dict[str, list[int]]:
-    wanted: dict[str, list[int]] = defaultdict(list)
+def _pks_by_kind(subjects: list[tuple[str, int]]) -> dict[str, list[int]]:
+    pks_by_kind: dict[str, list[int]] = defaultdict(list)
     for kind, pk in subjects:
-        wanted[kind].append(pk)
-    return wanted
+        pks_by_kind[kind].append(pk)
+    return pks_by_kind
 
 
 def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Segments) -> Problem | None:
@@ -435,7 +431,7 @@ def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Se
         return Problem("kind_unknown", f"nothing of kind {link.kind} is known here", **at)
     row = rows.get((link.kind, link.subject))
     if row is None:
-        # It may have been removed, as it should be, since we began.
+        # Retention may have removed it during the verification.
         if model.CHAIN.removable and (segments.holds(link) or segments.again().holds(link)):
             return None
         return Problem("row_missing", f"{link.kind} {link.subject} is gone", **at)
@@ -447,8 +443,8 @@ def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Se
     return None
 
 
-def _wrong_end(end: Head) -> Problem | None:
-    """Return the problem of a stored head that is before the last link, or does not match the links.
+def _head_problem(end: Head) -> Problem | None:
+    """Return the problem of the stored head if it is before the last link, or differs from the links.
 
     The head may have advanced during the verification.
     """
@@ -462,7 +458,7 @@ def _wrong_end(end: Head) -> Problem | None:
     return None
 
 
-def _wrong_artifact(against: Head | None) -> Problem | None:
+def _artifact_problem(against: Head | None) -> Problem | None:
     if against is None or against == Head():
         return None
     if ChainLink.objects.filter(sequence=against.sequence, hash=against.hash).exists():
@@ -471,15 +467,15 @@ def _wrong_artifact(against: Head | None) -> Problem | None:
     return Problem("artifact_differs", message, against.sequence)
 
 
-def _wrong_record(records: recorded_heads.Records, end: Head) -> Problem | None:
-    """Return the problem of a head that was recorded outside the database and is missing in this chain."""
+def _recorded_head_problem(records: recorded_heads.Records, end: Head) -> Problem | None:
+    """Return the problem of a head that is recorded outside the database and is missing in this chain."""
     if records.problem is not None and (end.sequence or records.problem.code != "heads_missing"):
         return records.problem
     sequences = [head.sequence for head in records.heads]
     links = ChainLink.objects.filter(sequence__among=sequences).values_list("sequence", "hash")
-    here = dict(links)
+    hashes = dict(links)
     for head in records.heads:
-        if here.get(head.sequence) != head.hash:
+        if hashes.get(head.sequence) != head.hash:
             message = (
                 f"link {head.sequence} once ended the chain, by {recorded_heads.path()}, and this chain has no such "
                 "link: it was cut, or is that of another copy of the database"
@@ -488,25 +484,25 @@ def _wrong_record(records: recorded_heads.Records, end: Head) -> Problem | None:
     return None
 
 
-def _wrong_notes() -> Problem | None:
+def _pending_problem() -> Problem | None:
     """Return the problem of the first pending record that cannot be sealed."""
-    notes = list(ChainPending.objects.order_by("pk"))
-    wrong = {note.pk: problem for note, problem in _checked(notes) if problem is not None}
-    for note in notes:
-        # One that was sealed since we read it was genuine.
-        if note.pk in wrong and ChainPending.objects.filter(pk=note.pk).exists():
-            return wrong[note.pk]
+    records = list(ChainPending.objects.order_by("pk"))
+    wrong = {record.pk: problem for record, problem in _check_records(records) if problem is not None}
+    for record in records:
+        # A record that was sealed during the verification was valid.
+        if record.pk in wrong and ChainPending.objects.filter(pk=record.pk).exists():
+            return wrong[record.pk]
     return None
 
 
-def _unlinked() -> Problem | None:
+def _unlinked_row() -> Problem | None:
     """Return the problem of the first row added without ``append``: neither linked nor pending."""
     for kind, model in _models().items():
         links = ChainLink.objects.filter(kind=kind)
         unlinked = model.objects.filter(~Exists(links.filter(subject_id=OuterRef("pk"))))
         suspects = set(unlinked.values_list("pk", flat=True))
-        # Waiting rows become links meanwhile, never the reverse, so links are queried last.
-        suspects -= _waiting(kind)
+        # Pending records become links meanwhile, never the reverse, so links are queried last.
+        suspects -= _pending_subjects(kind)
         for pk in sorted(suspects):
             if not links.filter(subject_id=pk).exists():
                 message = f"{kind} {pk} stands in no link"
@@ -514,12 +510,12 @@ def _unlinked() -> Problem | None:
     return None
 
 
-def _waiting(kind: str) -> set[int]:
-    notes = ChainPending.objects.filter(kind=kind)
-    return {subject for note in notes if not _unsigned(note) for subject, _ in note.subjects}
+def _pending_subjects(kind: str) -> set[int]:
+    records = ChainPending.objects.filter(kind=kind)
+    return {subject for record in records if not _pending_signature_problem(record) for subject, _ in record.subjects}
 
 
 def unsealed() -> int:
     """Return the number of rows that are committed and not linked yet."""
-    notes = ChainPending.objects.values_list("subjects", flat=True)
-    return sum(len(subjects) if isinstance(subjects, list) else 1 for subjects in notes)
+    subject_lists = ChainPending.objects.values_list("subjects", flat=True)
+    return sum(len(subjects) if isinstance(subjects, list) else 1 for subjects in subject_lists)

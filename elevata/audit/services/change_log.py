@@ -1,8 +1,8 @@
 """Transactions with a change log, and the optimistic lock.
 
-A unit of work collects changes and writes them as entries when its outermost block ends. An app that tracks rows of
-its own adds a ``Tracker``: metadata's compares rows with their before-images, so that an entry shows the net change,
-however many steps it took. Rolled-back work leaves no entries.
+A unit of work collects changes and writes them as entries when its outermost block ends. An app can track its rows
+with a ``Tracker``. That of metadata compares rows with their before-images, so that an entry has the net change of all
+steps. A rollback leaves no entries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EMPTY = (None, "", [], {})
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one subject, to be written as an entry; ``before`` and ``after`` map fields to plain values."""
+    """Change of one subject, for an entry; ``before`` and ``after`` map fields to plain values."""
 
     action: str
     subject_kind: str
@@ -51,14 +51,14 @@ class Tracker(Protocol):
         """Yield the changes in batches, in the order of their entries."""
 
     def rolled_back(self) -> None:
-        """Drop what was cached, because part of the work was rolled back."""
+        """Clear caches after a part of the work was rolled back."""
 
 
 T = TypeVar("T", bound=Tracker)
 
 
 class Unit:
-    """Unit of work: its trackers, additional changes, and the reason."""
+    """Unit of work: its reason, its trackers, and other recorded changes."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -66,7 +66,7 @@ class Unit:
         self._trackers: dict[type, Tracker] = {}
 
     def tracker(self, kind: type[T]) -> T:
-        """Return the unit's tracker of this class, created when first asked for."""
+        """Return the unit's tracker of this class; create it at the first call."""
         return self._trackers.setdefault(kind, kind())
 
     def rolled_back(self) -> None:
@@ -88,9 +88,9 @@ _unit: ContextVar[Unit | None] = ContextVar("unit_of_work", default=None)
 
 @contextmanager
 def unit_of_work(reason: str = "") -> Iterator[Unit]:
-    """Yield the open unit of work, or a new one in a transaction, which writes its entries at the end.
+    """Yield the open unit of work, or else a new one in a transaction, which writes its entries at the end.
 
-    ``reason`` is stored with all entries of the unit; the first one given counts.
+    All entries of the unit have the reason that was given first.
     """
     unit = _unit.get()
     if unit is not None:
@@ -109,12 +109,12 @@ def unit_of_work(reason: str = "") -> Iterator[Unit]:
             yield unit
         finally:
             _unit.reset(before)
-        # A transaction that will be rolled back (a check) writes no entries, and may be broken already.
+        # A transaction that will be rolled back (a check) writes no entries, and may not permit queries.
         if not connection.needs_rollback:
             unit.check()
             actor, at = current_actor(), timezone.now()
             for changes in unit.changes():
-                _write(changes, actor, at, unit.reason)
+                _write_entries(changes, actor, at, unit.reason)
 
 
 def record_change(
@@ -130,7 +130,7 @@ def record_change(
 ) -> None:
     """Add an entry about a subject that is not a metadata row, like a user or a policy.
 
-    ``before`` and ``after`` map fields to values; equal ones are left out.
+    ``before`` and ``after`` map fields to values; equal values are omitted.
     """
     with unit_of_work(reason) as unit:
         fields = [plain(dict(values or {})) for values in (before, after)]
@@ -138,16 +138,16 @@ def record_change(
 
 
 def record_why(*, action: str, subject_kind: str, subject_key: str, subject_name: str) -> None:
-    """Add an entry with the reason of an action whose own row (a report, a preview) stores none.
+    """Add an entry with the reason of an action whose own row (a report, a preview) has no field for it.
 
-    Without a reason, no entry is added: the row itself has the action, its actor and its time.
+    Without a reason no entry is added, because the row has the action, its actor and its time.
     """
     unit = _unit.get()
     if unit is not None and unit.reason:
         unit.recorded.append(Change(action, subject_kind, subject_key, subject_name, {}, {}))
 
 
-def _write(changes: list[Change], actor: Actor, at: datetime, reason: str) -> None:
+def _write_entries(changes: list[Change], actor: Actor, at: datetime, reason: str) -> None:
     if not changes:
         return
     entries = ChangeLogEntry.objects.bulk_create(
@@ -171,30 +171,30 @@ def _write(changes: list[Change], actor: Actor, at: datetime, reason: str) -> No
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return the differing fields as canonical JSON; an empty side is left out."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the differing fields as canonical JSON, without empty values."""
+    fields: dict[str, dict[str, Any]] = {}
     for name in {*before, *after}:
-        was, now = before.get(name), after.get(name)
-        if was == now or (was in EMPTY and now in EMPTY):
+        old, new = before.get(name), after.get(name)
+        if old == new or (old in EMPTY and new in EMPTY):
             continue
-        sides = {"before": was, "after": now}
-        found[name] = {side: value for side, value in sides.items() if value not in EMPTY}
-    return canonical_json(found).decode()
+        sides = {"before": old, "after": new}
+        fields[name] = {side: value for side, value in sides.items() if value not in EMPTY}
+    return canonical_json(fields).decode()
 
 
 def plain(value: Any) -> Any:
     """Return a field's value for canonical JSON: keys, times and floats as text."""
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat(timespec="microseconds")
-    # Choices are texts of a class of their own.
+    # A value of TextChoices is a subclass of str, which canonical JSON refuses.
     return str(value) if isinstance(value, UUID | float | str) else value
 
 
-# Steps shared by services: one transaction with a change log, an optimistic lock, checks of a model's fields.
+# Steps that services share: a transaction with a change log, the optimistic lock, checks of a model's fields.
 
 
 Row = TypeVar("Row", bound=Versioned)
@@ -202,31 +202,30 @@ Row = TypeVar("Row", bound=Versioned)
 
 @contextmanager
 def writing(reason: str = "") -> Iterator[None]:
-    """Open a transaction; the outermost one writes the change-log entries, with the reason, at its end.
+    """Open a transaction whose changes are logged with the reason; the outermost one writes the entries at its end.
 
-    An IntegrityError of the database becomes a MetadataError.
+    Raises MetadataError ``constraint`` for an IntegrityError of the database.
     """
     try:
         with transaction.atomic(), unit_of_work(reason):
             yield
     except IntegrityError as error:
-        said = str(error).strip().splitlines()[0]
-        raise MetadataError("constraint", f"the database refused it: {said}") from error
+        first_line = str(error).strip().splitlines()[0]
+        raise MetadataError("constraint", f"the database refused it: {first_line}") from error
 
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """Read from one state of the database without blocking writers.
+    """Open a read transaction with one state of the database, which does not block writers.
 
-    On SQLite, other transactions take the write lock when they begin; this one does not. Inside of a
-    transaction, that transaction's state is read.
+    On SQLite, it does not take the write lock, unlike other transactions. Inside a transaction it does nothing.
     """
     connection = transaction.get_connection()
     if connection.in_atomic_block:
         yield
         return
     if connection.vendor == "sqlite":
-        connection.ensure_connection()  # which sets the mode
+        connection.ensure_connection()  # sets the mode
         mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"
     try:
         with transaction.atomic():
@@ -242,18 +241,18 @@ def snapshot() -> Iterator[None]:
 
 
 def claim(row: Row, expected_version: int) -> Row:
-    """Return the row as stored now, locked; StaleVersion if it is not the expected version."""
+    """Return the stored row, locked. Raise StaleVersion if it has another version than expected."""
     try:
-        found = type(row).objects.select_for_update().get(pk=row.pk)
+        stored = type(row).objects.select_for_update().get(pk=row.pk)
     except type(row).DoesNotExist:
         raise MetadataError("gone", "does not exist any more", where=str(row)) from None
-    if found.version != expected_version:
-        raise StaleVersion(str(found), expected_version, found.version)
-    return found
+    if stored.version != expected_version:
+        raise StaleVersion(str(stored), expected_version, stored.version)
+    return stored
 
 
 def assign(row: models.Model, changes: dict[str, Any], allowed: tuple[str, ...]) -> bool:
-    """Set fields and return True if any value changed; MetadataError for an unknown field."""
+    """Set fields and return True if a value changed. Raise MetadataError for an unknown field."""
     differs = False
     for name, value in changes.items():
         if name not in allowed:
@@ -269,9 +268,9 @@ _left_to_database: ContextVar[bool] = ContextVar("left_to_database", default=Fal
 
 @contextmanager
 def constraints_left_to_database() -> Iterator[None]:
-    """Skip queries that check a row before its write: a violated constraint raises MetadataError ``constraint``.
+    """Skip the queries that check constraints before a write; a violation raises MetadataError ``constraint``.
 
-    Checks take several queries a row, far longer than writing it.
+    They are several queries for each row, which take far longer than its write.
     """
     before = _left_to_database.set(True)
     try:
@@ -281,14 +280,14 @@ def constraints_left_to_database() -> Iterator[None]:
 
 
 def are_constraints_left_to_database() -> bool:
-    """Return True inside of ``constraints_left_to_database``."""
+    """Return True inside ``constraints_left_to_database``."""
     return _left_to_database.get()
 
 
 def check_fields(row: models.Model, where: str) -> None:
     """Check types, choices, uniqueness and constraints of a model's fields; raise MetadataError.
 
-    Foreign keys are left to the database, because services get rows and not ids.
+    Foreign keys are not checked, because services get rows and not ids.
     """
     related = [f.name for f in row._meta.fields if f.is_relation]
     try:

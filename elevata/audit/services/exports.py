@@ -1,4 +1,4 @@
-"""Exports of the audit chain and retention."""
+"""Exports of the change log, and its retention."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from elevata.audit.services import chain
 from elevata.audit.services.export_files import read_export, write_whole
 from elevata.core.errors import MetadataError
 
-# Retention of the change log: removal of exported entries, recorded in the chain. Only whole segments are removed, in
-# order, and only their entries: approvals, records and the links stay, because reports, executions and exported
-# artifacts refer to them.
+# Retention of the change log removes exported entries and records the removal in the chain. It removes whole segments
+# in order, and of them only the change-log entries: approvals, records and links remain, because reports, executions
+# and exported artifacts refer to them.
 
 
 def last_removable(after: int, before: datetime) -> Head:
@@ -33,30 +33,30 @@ def last_removable(after: int, before: datetime) -> Head:
     Raises MetadataError ``nothing_to_remove`` with the reason.
     """
     links = ChainLink.objects.filter(sequence__gt=after).order_by("sequence")
-    barred = links.filter(sealed_at__gte=before).values_list("sequence", flat=True).first()
-    if barred is not None:
-        links = links.filter(sequence__lt=barred)
+    too_recent = links.filter(sealed_at__gte=before).values_list("sequence", flat=True).first()
+    if too_recent is not None:
+        links = links.filter(sequence__lt=too_recent)
     needed = first_needed(after)
     if needed is not None:
         links = links.filter(sequence__lt=needed.sequence)
     last = links.last()
     if last is None:
-        why = (
+        reason = (
             f"entry {needed.subject_id} is still needed: its change was not applied in every environment"
-            if needed is not None and (barred is None or needed.sequence < barred)
+            if needed is not None and (too_recent is None or needed.sequence < too_recent)
             else f"no link after {after} was sealed before {before:%Y-%m-%d %H:%M}"
         )
-        raise MetadataError("nothing_to_remove", why)
+        raise MetadataError("nothing_to_remove", reason)
     return Head(last.sequence, last.hash)
 
 
 def first_needed(after: int, last: int | None = None) -> ChainLink | None:
-    """Return the first link after ``after`` (and up to ``last``) whose entry is still needed."""
+    """Return the first link after ``after``, and up to ``last``, whose entry is still needed."""
     needed = set().union(*(import_string(name)() for name in settings.AUDIT_ENTRIES_NEEDED))
     links = ChainLink.objects.filter(kind="change", sequence__gt=after).order_by("sequence")
     if last is not None:
         links = links.filter(sequence__lte=last)
-    # The ids are compared here, not in SQL: there may be more than a statement's parameters.
+    # The ids are compared in Python, because there may be more than a statement can have parameters.
     for sequence, subject in links.values_list("sequence", "subject_id").iterator():
         if subject in needed:
             return ChainLink.objects.get(sequence=sequence)
@@ -85,10 +85,10 @@ def prune(path: Path, *, reason: str) -> AuditSegment:
     if exported.content != SEGMENT:
         raise MetadataError("invalid", "is a selection; only a whole segment can be removed", place=str(path))
     with transaction.atomic(durable=True):
-        # Under the lock no other process seals or removes.
+        # This lock keeps other processes from sealing and removing.
         ChainHead.objects.select_for_update().first()
-        _check(exported, path)
-        removed = _remove(exported)
+        _check_segment(exported, path)
+        removed = _remove_entries(exported)
         segment = AuditSegment.objects.create(
             first=exported.first,
             last=exported.last,
@@ -107,8 +107,8 @@ def prune(path: Path, *, reason: str) -> AuditSegment:
     return segment
 
 
-def _check(exported: Exported, path: Path) -> None:
-    """Check that the file is the next segment of this chain, and that none of its entries is needed."""
+def _check_segment(exported: Exported, path: Path) -> None:
+    """Raise MetadataError unless the file is the next segment of this chain, without entries that are still needed."""
     newest = AuditSegment.objects.order_by("-last").first()
     expected = Head() if newest is None else Head(newest.last, newest.head)
     if exported.previous != expected:
@@ -122,7 +122,7 @@ def _check(exported: Exported, path: Path) -> None:
         raise MetadataError("still_needed", message, place=str(path))
 
 
-def _remove(exported: Exported) -> int:
+def _remove_entries(exported: Exported) -> int:
     total = 0
     for kind in chain.removable_kinds():
         removed = remove_linked(connection, chain.model_of(kind), kind=kind, first=exported.first, last=exported.last)
@@ -131,12 +131,6 @@ def _remove(exported: Exported) -> int:
             raise MetadataError("row_missing", message)
         total += removed
     return total
-
-
-# Segments of the chain whose entries were exported and removed, for the verification.
-
-
-# Files with exports of the audit chain: atomic writes, verified reads, and checks of the audit folder.
 
 
 _CHUNK = 500
@@ -161,7 +155,7 @@ def selection(entries: QuerySet[ChangeLogEntry], chosen: Mapping[str, str]) -> I
 
 
 def _with_links(entries: QuerySet[ChangeLogEntry], end: Head) -> Iterator[tuple[Link | None, dict[str, Any]]]:
-    """Yield entries with their links; None for entries linked after ``end`` or not yet."""
+    """Yield entries with their links; None for entries without a link up to ``end``."""
     at = 0
     while rows := list(entries.filter(pk__gt=at)[:_CHUNK]):
         at = rows[-1].pk
@@ -177,11 +171,11 @@ def _with_links(entries: QuerySet[ChangeLogEntry], end: Head) -> Iterator[tuple[
 
 
 def export_segment(path: Path, *, before: datetime) -> Exported:
-    """Write the next segment that retention may remove, from the first link that still has its entry.
+    """Export the next segment that retention may remove; it begins after the last removed segment.
 
-    It ends before the first link sealed at ``before`` or later, and before the first entry that is still
-    needed. The file is read again and verified. Raises MetadataError: ``nothing_to_remove``, ``unwritable``,
-    or the code of the chain's problem.
+    It ends before the first link sealed at ``before`` or later, and before the first entry that is still needed. The
+    written file is read again and verified. Raises MetadataError: ``nothing_to_remove``, ``unwritable``, or the code
+    of the chain's problem.
     """
     chain.seal(wait=True)
     previous = _end_of_segments()
@@ -195,7 +189,7 @@ def export_segment(path: Path, *, before: datetime) -> Exported:
         "exported_at": timezone.now().isoformat(timespec="seconds"),
         "chain": chain.head().as_json(),
     }
-    write_whole(path, export_lines(header, _linked(previous.sequence + 1, last.sequence)))
+    write_whole(path, export_lines(header, _linked_rows(previous.sequence + 1, last.sequence)))
     try:
         return read_export(path)
     except Broken as broken:
@@ -208,7 +202,7 @@ def _end_of_segments() -> Head:
     return Head() if newest is None else Head(newest.last, newest.head)
 
 
-def _linked(first: int, last: int) -> Iterator[tuple[Link, dict[str, Any]]]:
+def _linked_rows(first: int, last: int) -> Iterator[tuple[Link, dict[str, Any]]]:
     """Yield every link of the range with the content of its row."""
     at = first - 1
     while at < last:

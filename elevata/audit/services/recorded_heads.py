@@ -1,9 +1,8 @@
 """Heads of the audit chain, recorded in a file outside the database.
 
-A chain that was cut, or replaced by an older copy of the database, is consistent in itself; only a head
-recorded elsewhere reveals it. Each line of the file is a signed JSON object: a head as it was sealed, or the
-record of a restore of a database copy. After such a record, earlier heads beyond the end of the copy do not
-count any more.
+A chain that lost its last links, or came with an older copy of the database, is consistent in itself; only a head
+recorded elsewhere reveals the loss. Each line of the file is a signed JSON object: a sealed head, or the record of a
+restore. A restore invalidates the earlier heads after the end of the restored chain.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 NAME = "heads.jsonl"
 _HEAD, _RESTORE = "recorded-head", "recorded-restore"
 _PURPOSES = frozenset({_HEAD, _RESTORE})
-# The file is thinned when it has grown beyond this many bytes: the newest heads and one a month stay.
+# A file of more bytes is thinned: the newest heads and one for each month stay.
 _LARGEST = 512_000
 _KEPT = 500
 _TAIL = 4096
@@ -38,10 +37,9 @@ _TAIL = 4096
 
 @dataclass(frozen=True)
 class Restore:
-    """Record of a restore: from then on, the chain that ends with ``after`` is the right one.
+    """Record of a restore: since then, the chain that ended with ``after`` is the right one.
 
-    ``before`` is the newest head recorded until then, ``source`` the SHA-256 of the restored copy, if there
-    was one.
+    ``before`` is the newest head recorded before it, ``source`` the SHA-256 of the restored copy, if any.
     """
 
     at: str
@@ -51,7 +49,7 @@ class Restore:
     source: str = ""
 
     def lost(self, head: Head) -> bool:
-        """Return True if the head belongs to links that were lost in the restore."""
+        """Return True if the restore removed the head's link from the chain."""
         return self.after.sequence < head.sequence <= self.before.sequence
 
     def as_json(self) -> dict[str, Any]:
@@ -66,7 +64,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Records:
-    """Content of the file: the heads that the chain must have, and the restores."""
+    """Content of the file: the heads that the chain must have, and the recorded restores."""
 
     heads: tuple[Head, ...] = ()
     restores: tuple[Restore, ...] = ()
@@ -85,23 +83,23 @@ def path() -> Path:
 def create() -> None:
     """Create the file for the first link of a chain, if it is missing; errors are only logged."""
     try:
-        with _locked():
+        with _file_lock():
             path().touch(mode=0o600)
     except OSError as error:
         log.error("%s could not be created: %s", path(), error)
 
 
 def record(head: Head) -> None:
-    """Add a head that was just sealed; errors are only logged, because the rows are safe in the database.
+    """Record a new head; errors are only logged, because the rows are committed in the database.
 
-    A missing file is not recreated, so that its loss is not concealed.
+    A missing file is not recreated, so that verification reports its loss.
     """
     try:
-        with _locked():
+        with _file_lock():
             if not path().exists():
                 log.error("%s is gone: heads of the audit chain are not recorded, see docs/use/change_log.md", path())
                 return
-            newest = _last()
+            newest = _last_document()
             if newest is None or "before" in newest or parse_head(newest).sequence < head.sequence:
                 _add(_HEAD, {"at": _now(), "chain": head.as_json()})
                 _thin()
@@ -115,7 +113,7 @@ def state(after: Head, *, before: Head, reason: str, source: str = "") -> Restor
     Raises MetadataError ``unwritable`` if the file cannot be written.
     """
     try:
-        with _locked():
+        with _file_lock():
             newest = read().newest or Head()
             earlier = max(newest, before, key=lambda head: head.sequence)
             restore = Restore(_now(), earlier, after, reason, source)
@@ -140,11 +138,11 @@ def read() -> Records:
         if _is_torn(line):
             continue
         try:
-            document = _signed(line)
+            document = _verified_document(line)
             head = parse_head(document)
             if "before" in document:
-                restores.append(_restore(document, head))
-                heads = {sequence: one for sequence, one in heads.items() if sequence <= head.sequence}
+                restores.append(_parse_restore(document, head))
+                heads = {sequence: earlier for sequence, earlier in heads.items() if sequence <= head.sequence}
             if head.sequence:
                 heads[head.sequence] = head
         except (MetadataError, KeyError, TypeError, ValueError) as error:
@@ -153,7 +151,7 @@ def read() -> Records:
     return Records(tuple(heads.values()), tuple(restores))
 
 
-def _signed(line: bytes) -> dict[str, Any]:
+def _verified_document(line: bytes) -> dict[str, Any]:
     """Return the document of a line; ValueError if its signature is not valid."""
     row = json.loads(line)
     purpose, document = row["purpose"], row["document"]
@@ -166,7 +164,7 @@ def _signed(line: bytes) -> dict[str, Any]:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Return True if the line is incomplete, because the process died while writing it."""
+    """Return True if the line is incomplete, because a process died while writing it."""
     try:
         json.loads(line)
     except ValueError:
@@ -174,7 +172,7 @@ def _is_torn(line: bytes) -> bool:
     return False
 
 
-def _restore(document: dict[str, Any], after: Head) -> Restore:
+def _parse_restore(document: dict[str, Any], after: Head) -> Restore:
     before = parse_head({"chain": document["before"]})
     return Restore(document["at"], before, after, document["reason"], document["source"])
 
@@ -184,7 +182,7 @@ def _now() -> str:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _file_lock() -> Iterator[None]:
     """Hold the lock on the file, so that processes write one at a time.
 
     The lock is a separate file, because thinning replaces the file itself.
@@ -203,14 +201,14 @@ def _add(purpose: str, document: dict[str, Any], *, durable: bool = False) -> No
     row = {"purpose": purpose, "document": document, "key": signature.key_id, "signature": signature.value}
     descriptor = os.open(path(), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "ab") as file:
-        file.write(_torn_end() + json.dumps(row).encode() + b"\n")
+        file.write(_line_separator() + json.dumps(row).encode() + b"\n")
         file.flush()
         if durable:
             os.fsync(file.fileno())
 
 
-def _torn_end() -> bytes:
-    """Return a line feed if the last line is incomplete, to separate it from the next one."""
+def _line_separator() -> bytes:
+    """Return a line feed if the last line is incomplete, so that the next one begins on a new line."""
     tail = _tail()
     return b"\n" if tail and not tail.endswith(b"\n") else b""
 
@@ -224,8 +222,8 @@ def _tail() -> bytes:
         return b""
 
 
-def _last() -> dict[str, Any] | None:
-    """Return the document of the last complete line, unverified: it only shows if a head is new."""
+def _last_document() -> dict[str, Any] | None:
+    """Return the document of the last complete line; unverified, because it only decides if a head is new."""
     lines = _tail().split(b"\n")[:-1]
     try:
         return json.loads(lines[-1])["document"] if lines else None

@@ -1,4 +1,4 @@
-"""Segments of the chain whose entries were exported and removed."""
+"""Removed segments: link ranges whose entries were exported and removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from elevata.audit.models import AuditSegment
 
 
 class Segments:
-    """All removed segments, in order; they are contiguous from link 1."""
+    """Removed segments in order; they are contiguous from link 1."""
 
     def __init__(self) -> None:
         self.again()
@@ -25,7 +25,7 @@ class Segments:
         return len(self._all)
 
     def holds(self, link: Link) -> bool:
-        """Return True if the link is in a segment, so that its entry is in an exported file only."""
+        """Return True if the link is in a segment, so that its entry exists in an exported file only."""
         place = bisect_right(self._firsts, link.sequence) - 1
         return place >= 0 and link.sequence <= self._all[place].last
 
@@ -48,7 +48,7 @@ class Segments:
         return Problem("segment_changed", message, kind="segment", subject=segment.pk)
 
     def wrong_at(self, link: Link) -> Problem | None:
-        """Return the problem of a segment that ends with this link and has another hash for it."""
+        """Return the problem of the segment that ends with this link, if it has another hash for it."""
         segment = self._ends.get(link.sequence)
         if segment is None or segment.head == link.hash:
             return None

@@ -1,4 +1,4 @@
-"""Signatures by the audit key of the settings."""
+"""Signatures with the audit key of the settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _known: tuple[tuple[str, ...], Keyring] | None = None
 
 
 def keyring() -> Keyring:
-    """Return the keyring of the settings; rebuilt when they change."""
+    """Return the keyring of the settings; a new one after they change."""
     global _known
     keys = (settings.AUDIT_KEY, *settings.AUDIT_KEYS_FORMER)
     if _known is None or _known[0] != keys:
@@ -20,7 +20,7 @@ def keyring() -> Keyring:
 
 
 def sign(purpose: str, document: object) -> Signature:
-    """Return the signature of a document, which may be any value that has canonical JSON."""
+    """Return the signature of a document: any value with canonical JSON."""
     return keyring().sign(purpose, canonical_json(document))
 
 

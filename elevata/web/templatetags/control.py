@@ -31,7 +31,7 @@ def risk(value: str) -> SafeString:
 
 @register.filter
 def sentence(text: str, name: str = "") -> str:
-    """Return a message as a sentence; a capital is not forced on one that begins with ``name``."""
+    """Return a message as a sentence, with a capital unless it starts with ``name``."""
     return as_sentence(text, name)
 
 

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from elevata.web.graph import LAYERS
 
-# SQL as HTML, with a class for keywords, names, strings, numbers, comments and placeholders.
+# Highlighted SQL is HTML with classes for keywords, names, strings, numbers, comments and placeholders.
 
 
 _WORDS = """
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 
 
 def highlight(sql: str) -> SafeString:
-    """Return escaped SQL with a span around each coloured token."""
+    """Return escaped SQL with a span around each highlighted token."""
     parts, at = [], 0
     for match in _TOKEN.finditer(sql):
         parts.append(escape(sql[at : match.start()]))
@@ -69,13 +69,13 @@ def state(status: str, label: str = "") -> SafeString:
 
 @register.simple_tag
 def layer(name: str) -> SafeString:
-    """Render a layer in its colour."""
+    """Render a layer's name in the layer's colour."""
     return format_html('<span class="layer layer-{}">{}</span>', name, LAYERS.get(name, name))
 
 
 @register.simple_tag
 def layer_of(dataset: Any) -> SafeString:
-    """Render a target dataset's layer; history is shown as a layer of its own."""
+    """Render the layer of a target dataset; of a history, ``history``."""
     return layer("history" if dataset.history_of_id else dataset.schema.layer)
 
 
@@ -115,7 +115,7 @@ def iso(instant: Any) -> str:
 
 @register.filter
 def at(mapping: dict, key: str) -> Any:
-    """Return the value of a mapping for a key in a variable."""
+    """Return the value of a mapping for a key; None without a mapping."""
     return mapping.get(key) if mapping else None
 
 
@@ -132,7 +132,7 @@ def refusal(error: dict | None, level: str = "error") -> dict:
 
 @register.inclusion_tag("parts/pager.html", takes_context=True)
 def pager(context: dict, page: Any, noun: str) -> dict:
-    """Return the context of a pager: shown rows, their total, and links that keep the address's filters."""
+    """Return the context of a pager: the page's rows, their total, and links with the address's filters."""
     return {"page": page, "noun": noun, "request": context["request"]}
 
 
@@ -159,9 +159,9 @@ def span(length: Any) -> str:
 
 @register.simple_block_tag
 def filters(content: SafeString, chosen: Any, route: str, label: str = "Search", rows: str = "rows", **key: Any) -> str:
-    """Render the form with the filters of a list around its fields; each change replaces the element ``rows``.
+    """Render the form of a list's filters with ``content`` as its fields; each change replaces the element ``rows``.
 
-    ``label`` is that of the search field, empty for a list without one.
+    ``label`` is the label of the search field, empty for a list without one.
     """
     context = {"content": content, "form": chosen.form, "address": reverse(route, kwargs=key)}
     return render_to_string("parts/filters.html", context | {"label": label, "rows": rows})
@@ -169,7 +169,7 @@ def filters(content: SafeString, chosen: Any, route: str, label: str = "Search",
 
 @register.inclusion_tag("parts/filter_select.html")
 def filter_select(field: Any, label: str, options: Any = None, empty: str = "all") -> dict:
-    """Render a filter as a select: of ``options`` (texts, or pairs of value and label), else of its own choices."""
+    """Render a filter as a select with ``options`` (texts, or pairs of value and label), by default its choices."""
     choices = field.field.choices if options is None else options
     pairs = [(item, item.replace("_", " ")) if isinstance(item, str) else item for item in choices]
     return {"field": field, "label": label, "options": [pair for pair in pairs if pair[0] != ""], "empty": empty}

@@ -7,7 +7,7 @@ from loader.services.maintenance_runs import request_accept
 
 
 class Command(MaintenanceCommand):
-    """Command to accept a table, from which loads continue; the missing runs count as reverted."""
+    """Command to accept a table, so that loads continue from it; missing runs count as reverted."""
 
     request = staticmethod(request_accept)
     help = (

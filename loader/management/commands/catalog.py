@@ -12,7 +12,7 @@ JSON = "json"
 
 
 class Command(ProductCommand):
-    """Command to print every published table and view for programs, DuckDB or Spark."""
+    """Command to print all published tables and views, for programs, DuckDB or Spark."""
 
     help = (
         "Print every published name: tables with the address of their Delta table, views with their query. "

@@ -22,7 +22,7 @@ def _samples(text: str) -> int:
 
 
 class Command(ReadingCommand):
-    """Command to check every invariant of history on the real tables. Without a name, every history is checked."""
+    """Command to check all invariants of histories on their tables, by default of all histories."""
 
     help = (
         "Check histories: keys and hashes, intervals, neighbours, states, partitions, and the rawcore table that "
@@ -46,29 +46,29 @@ class Command(ReadingCommand):
             chosen = historized(datasets)
         except Refusal as refusal:
             raise CommandExit(INVALID, refusal.one_line(), refusal.code) from refusal
-        checked = self._checked(chosen, samples, local=local) if chosen else []
-        found = [one for one in checked if one["status"] == FINDINGS]
-        failed = [one for one in checked if one["status"] == NOT_CHECKED]
-        self.print_json({"histories": checked, "findings": sum(len(one["findings"]) for one in found)})
-        if found or failed:
-            message = [f"{len(found)} of {len(checked)} histories have findings"] if found else []
+        results = self._check_all(chosen, samples, local=local) if chosen else []
+        with_findings = [result for result in results if result["status"] == FINDINGS]
+        failed = [result for result in results if result["status"] == NOT_CHECKED]
+        self.print_json({"histories": results, "findings": sum(len(result["findings"]) for result in with_findings)})
+        if with_findings or failed:
+            message = [f"{len(with_findings)} of {len(results)} histories have findings"] if with_findings else []
             message += [f"{len(failed)} could not be checked"] if failed else []
-            raise CommandExit(FAILED, "; ".join(message), FINDINGS if found else NOT_CHECKED)
-        self.say(f"{len(checked)} histories checked, no findings")
+            raise CommandExit(FAILED, "; ".join(message), FINDINGS if with_findings else NOT_CHECKED)
+        self.say(f"{len(results)} histories checked, no findings")
 
-    def _checked(self, chosen: list[TargetDataset], samples: int, *, local: bool) -> list[dict[str, Any]]:
-        """Check one history after the other, so that reads of pages run in between."""
-        checked = []
+    def _check_all(self, chosen: list[TargetDataset], samples: int, *, local: bool) -> list[dict[str, Any]]:
+        """Check one history after another, so that other reads can run in between."""
+        results = []
         with self.reading(local=local) as read:
             for dataset in chosen:
                 request = partial(request_read, kind=CHECK, dataset=dataset, arguments={"samples": samples})
-                checked.append(_described(dataset, read(request)))
-                for line in _lines(checked[-1]):
+                results.append(_result(dataset, read(request)))
+                for line in _result_lines(results[-1]):
                     self.say(line)
-        return checked
+        return results
 
 
-def _described(dataset: TargetDataset, read: ReadRequest) -> dict[str, Any]:
+def _result(dataset: TargetDataset, read: ReadRequest) -> dict[str, Any]:
     if read.status != states.SUCCEEDED:
         error = read.error or {"code": "UNEXPECTED", "message": "the check ended without saying why"}
         status = NOT_LOADED if error["code"] == "NO_TABLE" else NOT_CHECKED
@@ -77,19 +77,19 @@ def _described(dataset: TargetDataset, read: ReadRequest) -> dict[str, Any]:
     return {"dataset": str(dataset), "status": FINDINGS if answer["findings"] else FINE, **answer}
 
 
-def _lines(checked: dict[str, Any]) -> list[str]:
-    name, status = checked["dataset"], checked["status"]
+def _result_lines(result: dict[str, Any]) -> list[str]:
+    name, status = result["dataset"], result["status"]
     if status == NOT_LOADED:
         return [f"{name}: nothing was loaded yet"]
     if status == NOT_CHECKED:
-        return [f"{name}: not checked: {Refusal.from_json(checked['error']).one_line()}"]
-    lines = [f"{name}: {checked['versions']:,} versions, {'no findings' if status == FINE else 'findings:'}"]
-    for finding in checked["findings"]:
+        return [f"{name}: not checked: {Refusal.from_json(result['error']).one_line()}"]
+    lines = [f"{name}: {result['versions']:,} versions, {'no findings' if status == FINE else 'findings:'}"]
+    for finding in result["findings"]:
         samples = "; ".join(_sample(sample) for sample in finding["samples"])
         lines.append(
             f"  {finding['code']}: {finding['count']:,} {finding['message']}" + (f": {samples}" * bool(samples))
         )
-    if checked.get("rawcore_behind"):
+    if result.get("rawcore_behind"):
         lines.append("  rawcore has not followed the newest run: a load is under way, or was killed; run it again")
     return lines
 

@@ -1,4 +1,4 @@
-"""Demo of the product's main job on real data: the world's airports over six years."""
+"""Command that runs the demo: the world's airports over six years."""
 
 import csv
 import os
@@ -47,9 +47,9 @@ QUERY = (
     "FROM rawcore.rc_air_airport_hist WHERE icao = 'EDDB' ORDER BY valid_from"
 )
 
-_WORKER_STARTS_WITHIN = 60.0
-_READ_WITHIN = 120.0
-_LOOK_EVERY = 0.1
+_WORKER_TIMEOUT = 60.0
+_READ_TIMEOUT = 120.0
+_POLL_SECONDS = 0.1
 
 
 class Command(ProductCommand):
@@ -59,7 +59,7 @@ class Command(ProductCommand):
         "Load releases of airportsdata into an empty data folder of its own, show what changed, and create sample "
         "users and work."
     )
-    # It works in a data folder of its own, where no user has a token yet.
+    # The demo's own data folder has no users and tokens yet.
     takes_user = False
 
     def arguments(self, parser: ArgumentParser) -> None:
@@ -87,14 +87,14 @@ class Command(ProductCommand):
             finally:
                 fetching.shutdown(wait=False, cancel_futures=True)
         self.print_json(table)
-        self.say(f"\none airport's versions, read by DuckDB ({DUCKDB}):\n\n{QUERY}\n\n{_ask_duckdb(folder)}\n")
+        self.say(f"\none airport's versions, read by DuckDB ({DUCKDB}):\n\n{QUERY}\n\n{_query_duckdb(folder)}\n")
         self.say(f"loaded in {loading:.1f} s, {time.monotonic() - started:.1f} s in all; " + _memory(peak))
         self._say_end(folder, people, work)
 
     def _load_all(
         self, files: dict[demo_data.Release, Future[Path]], worker: Family, folder: Path, people: DemoUsers
     ) -> tuple[list[dict], float]:
-        """Load release after release; return the table and the seconds it took."""
+        """Load the releases one after another; return the printed rows and the seconds of the loads."""
         self.say("".join(f"{name:>12}" for name in ("release", *COUNTS, "seconds")))
         table, loading = [], 0.0
         for release, file in files.items():
@@ -102,42 +102,42 @@ class Command(ProductCommand):
             started = time.monotonic()
             place = folder / "landing" / "air" / "airport.csv"
             _deliver(delivered, place)
-            taken = _take_new_columns(place, worker, people)
-            if taken and demo_work.has_tables():
-                self._change_tables(taken, people, folder)
+            new_columns = _take_new_columns(place, worker, people)
+            if new_columns and demo_work.has_tables():
+                self._change_tables(new_columns, people, folder)
             row = _load(release, people)
             spent = time.monotonic() - started
             loading += spent
             table.append(row)
-            note = f"  new column: {', '.join(taken)}" if taken else ""
+            note = f"  new column: {', '.join(new_columns)}" if new_columns else ""
             self.say("".join(f"{value:>12}" for value in row.values()) + f"{spent:>12.1f}{note}")
         return table, loading
 
     def _change_tables(self, columns: list[str], people: DemoUsers, folder: Path) -> None:
-        """Add new columns to existing tables by a change of structure, which needs an approval."""
+        """Add new columns to existing tables by an approved change report."""
         scope = ReportScope(ONE_DATASET, DATASET)
         record = demo_work.carry_out(scope=scope, people=people, folder=folder)
         if record is not None:
             self.say(demo_work.change_summary(columns, record))
 
     def _say_end(self, folder: Path, people: DemoUsers, work: Work) -> None:
-        """Print the users with their passwords, their work with its pages, and the product's address."""
+        """Print the users with their passwords, the prepared work, and the product's address."""
         self.say("\nsign in as one of:")
         for user in people:
             self.say(f"  {user.name:<6}{user.role:<10}password {user.password}")
         self.say("\nwhat they find:")
-        for who, found in demo_work.told(work, people):
-            self.say(f"  {who:<6}{found}")
+        for user_name, line in demo_work.told(work, people):
+            self.say(f"  {user_name:<6}{line}")
         if folder.parent == data_folder.ROOT:
             data_folder.activate(folder.name)
-            how = "make serve"
+            command = "make serve"
         else:
-            how = f"ELEVATA_DATA_DIR={folder} make serve"
-        self.say(f"\nto look at it: {how}, then open http://localhost:8000/")
+            command = f"ELEVATA_DATA_DIR={folder} make serve"
+        self.say(f"\nto look at it: {command}, then open http://localhost:8000/")
 
 
 def _set_up(folder: Path) -> DemoUsers:
-    """Create the users, the metadata that their editor describes, and a first delivery."""
+    """Create the users, the metadata (as the editor), and a first delivery."""
     people = DemoUsers.made()
     with acting_as(people.editor.user):
         import_metadata(EXAMPLE)
@@ -151,7 +151,7 @@ def _set_up(folder: Path) -> DemoUsers:
 
 @contextmanager
 def _worker(folder: Path) -> Iterator[Family]:
-    """Run a worker of the demo's own, whose output goes to a file."""
+    """Run a worker for the demo, whose output is written to a file."""
     log = folder / "logs" / "worker.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as output:
@@ -164,23 +164,23 @@ def _worker(folder: Path) -> Iterator[Family]:
 
 
 def _wait_for(worker: Family, folder: Path) -> None:
-    deadline = time.monotonic() + _WORKER_STARTS_WITHIN
+    deadline = time.monotonic() + _WORKER_TIMEOUT
     while not live_workers().exists():
-        if worker.ended(timeout=_LOOK_EVERY) is not None or time.monotonic() > deadline:
+        if worker.ended(timeout=_POLL_SECONDS) is not None or time.monotonic() > deadline:
             raise CommandExit(1, f"the worker did not start; its log is {folder / 'logs' / 'worker.log'}")
 
 
 def _deliver(file: Path, place: Path) -> None:
-    """Put the file in its place by one rename, so that no load reads half a delivery."""
+    """Copy the file to its place and rename it there, so that no load reads an incomplete delivery."""
     pending = place.with_suffix(".new")
     shutil.copy(file, pending)
     pending.replace(place)
 
 
 def _take_new_columns(file: Path, worker: Family, people: DemoUsers) -> list[str]:
-    """Add delivered columns that the metadata lacks, with inferred types, as the editor; return their names.
+    """Add delivered columns that the metadata does not have, with inferred types, as the editor; return their names.
 
-    The header alone shows whether there are any, so most releases need no sample of the rows.
+    The rows are sampled only if the header has new columns.
     """
     source = SourceDataset.objects.get(system__short_name="air", name="airport")
     with file.open(encoding="utf-8-sig", newline="") as lines:
@@ -188,28 +188,28 @@ def _take_new_columns(file: Path, worker: Family, people: DemoUsers) -> list[str
     if set(header) <= set(source.columns.values_list("name", flat=True)):
         return []
     read = request_read(kind="discover", source=source).read
-    deadline = time.monotonic() + _READ_WITHIN
+    deadline = time.monotonic() + _READ_TIMEOUT
     while not read.is_finished:
-        if worker.ended(timeout=_LOOK_EVERY) is not None or time.monotonic() > deadline:
+        if worker.ended(timeout=_POLL_SECONDS) is not None or time.monotonic() > deadline:
             raise CommandExit(1, "the worker does not answer")
         read.refresh_from_db()
     if read.status != ReadRequest.Status.SUCCEEDED:
         raise Refusal.from_json(read.error)
     delivered = [{"name": column["name"], "type": column["type"]} for column in read.answer["columns"]]
-    fresh = {column.name for column in propose_columns(source, delivered).new}
-    if fresh:
+    new_names = {column.name for column in propose_columns(source, delivered).new}
+    if new_names:
         with acting_as(people.editor.user):
-            take_columns(source_dataset=source, proposals=[one for one in delivered if one["name"] in fresh])
-    return sorted(fresh)
+            take_columns(source_dataset=source, proposals=[one for one in delivered if one["name"] in new_names])
+    return sorted(new_names)
 
 
 def _load(release: demo_data.Release, people: DemoUsers) -> dict[str, Any]:
-    """Run one load of everything, dated as the release; return its line of the table."""
+    """Run a load of all datasets with the release's timestamp; return its printed row."""
     operator = people.operator.user
-    asked = request_load_run(scope=Scope(), load_timestamp=release.at, run_id=f"demo-{release.name}", user=operator)
-    if asked.notice:
-        raise CommandExit(1, asked.notice)
-    run = follow(asked.run, lambda *_: None)
+    requested = request_load_run(scope=Scope(), load_timestamp=release.at, run_id=f"demo-{release.name}", user=operator)
+    if requested.notice:
+        raise CommandExit(1, requested.notice)
+    run = follow(requested.run, lambda *_: None)
     if run.status != states.SUCCEEDED:
         message = Refusal.from_json(run.error).one_line() if run.error else run.status
         raise CommandExit(1, f"release {release.name} was not loaded: {message}")
@@ -217,18 +217,18 @@ def _load(release: demo_data.Release, people: DemoUsers) -> dict[str, Any]:
     return {"release": release.name, **{name: counts.get(name, 0) for name in COUNTS}}
 
 
-def _ask_duckdb(folder: Path) -> str:
-    """Return DuckDB's result of the query, as the example prints it."""
-    done = subprocess.run(
+def _query_duckdb(folder: Path) -> str:
+    """Return the output of the DuckDB example for the query."""
+    result = subprocess.run(
         [sys.executable, settings.BASE_DIR / DUCKDB, QUERY],
         env=os.environ | {"ELEVATA_DATA_DIR": str(folder)},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise CommandExit(1, f"DuckDB did not answer: {done.stderr.strip()}")
-    return done.stdout.strip()
+    if result.returncode:
+        raise CommandExit(1, f"DuckDB did not answer: {result.stderr.strip()}")
+    return result.stdout.strip()
 
 
 def _memory(peak: int) -> str:

@@ -29,7 +29,7 @@ _RETRY_SECONDS = 1.0
 
 
 class Command(ProductCommand):
-    """Command to execute a report. A failed, cancelled or lost execution is resumed without finished steps."""
+    """Command to execute a report, or to resume a failed, cancelled or lost execution after its finished steps."""
 
     help = (
         "Execute a change report as the user of the token in ELEVATA_TOKEN, and wait for the end. "
@@ -47,53 +47,55 @@ class Command(ProductCommand):
         parser.add_argument("--local", action="store_true", help="do the work in this process")
 
     def run(self, *, report: str, preview: str, abandon: str, local: bool, **_: Any) -> None:
-        found, user = report_named(report), current_actor().user
-        must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(found))
+        change_report, user = report_named(report), current_actor().user
+        must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(change_report))
         if abandon:
-            self._abandon(found, user, abandon)
+            self._abandon(change_report, user, abandon)
             return
         lines = StepLines(self.say)
-        do = self._locally if local else self._in_worker
+        execute = self._locally if local else self._in_worker
         try:
-            execution, asked_here = do(found, user, preview, lines)
-            if execution.status == states.LOST and not asked_here:
-                # The process of an earlier call is gone: this user requests the execution again.
+            execution, requested = execute(change_report, user, preview, lines)
+            if execution.status == states.LOST and not requested:
+                # The process of the earlier call has ended, so this user requests the execution again.
                 self.say(f"execution {execution.pk} was lost with its process: it goes on here")
-                execution, _ = do(found, user, preview, lines)
-        except NoWorker as nobody:
-            raise CommandExit(FAILED, nobody.one_line(), nobody.code) from nobody
+                execution, _ = execute(change_report, user, preview, lines)
+        except NoWorker as error:
+            raise CommandExit(FAILED, error.one_line(), error.code) from error
         self._finish(execution)
 
     def _in_worker(self, report: ChangeReport, user: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
-        """Return the execution when it has ended, and whether this call requested it, not an earlier one."""
+        """Return the finished execution, and True if this call requested it, not an earlier one."""
         if not live_workers().exists():
             raise NoWorker
-        asked = request_execution(report=report, user=user, preview_fingerprint=preview, command="manage.py execute")
-        asked.send_wakeup()
-        if asked.reason:
-            cancel_execution(execution=asked.execution, user=user)
-            raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
-        return follow_execution(asked.execution, lines.show, user=user), asked.requested
+        submitted = request_execution(
+            report=report, user=user, preview_fingerprint=preview, command="manage.py execute"
+        )
+        submitted.send_wakeup()
+        if submitted.reason:
+            cancel_execution(execution=submitted.execution, user=user)
+            raise CommandExit(FAILED, f"the broker does not answer: {submitted.reason}", "broker_down")
+        return follow_execution(submitted.execution, lines.show, user=user), submitted.requested
 
     def _locally(self, report: ChangeReport, user: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
-        """Execute in a thread of this process, so that this one can show progress and react to Ctrl-C."""
+        """Execute in a thread of this process, so that the main thread can show progress and react to Ctrl-C."""
         name = process_name()
         runner = self.make_runner(f"manage.py execute --local, {name}")
         stopping = threading.Event()
         try:
             try:
-                runner.start()  # refused here if the folder is in use, before any request
-            except Refusal as busy:
-                raise CommandExit(FAILED, busy.one_line(), busy.code) from busy
-            asked = request_execution(
+                runner.start()  # refuses a folder that is in use, before any request
+            except Refusal as error:
+                raise CommandExit(FAILED, error.one_line(), error.code) from error
+            submitted = request_execution(
                 report=report, user=user, preview_fingerprint=preview, command="manage.py execute --local"
             )
-            work = (asked.execution.pk, name, runner, stopping)
-            working = threading.Thread(target=_work, args=work, name="execution", daemon=True)
-            working.start()
-            execution = follow_execution(asked.execution, lines.show, user=user, is_somebody_there=working.is_alive)
-            working.join()
-            return execution, asked.requested
+            work = (submitted.execution.pk, name, runner, stopping)
+            thread = threading.Thread(target=_perform, args=work, name="execution", daemon=True)
+            thread.start()
+            execution = follow_execution(submitted.execution, lines.show, user=user, is_somebody_there=thread.is_alive)
+            thread.join()
+            return execution, submitted.requested
         finally:
             stopping.set()
             runner.close()
@@ -123,8 +125,8 @@ class Command(ProductCommand):
         )
 
 
-def _work(execution_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
-    """Perform the execution; while another holder has a lease, try again until it is released."""
+def _perform(execution_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
+    """Perform the execution; if another holder has a lease, retry until it is released."""
     try:
         waiting = Execution.objects.filter(pk=execution_pk, status=states.QUEUED)
         while not stopping.is_set() and retried(waiting.exists):

@@ -12,34 +12,34 @@ from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from loader.domain.refusals import Refusal
 from loader.domain.synthetic import PlanProblem, Row, SyntheticPlan, incremental, initial
 
-# Synthetic deliveries as files: a folder per delivery, one file each, written row by row.
+# Each delivery is a folder with one file, which is written row by row.
 
 
 CSV, PARQUET = "csv", "parquet"
 FORMATS = (CSV, PARQUET)
 INITIAL, INCREMENTAL = "initial", "incremental"
 
-# Values buffered while Parquet is written, whatever the number of rows and columns.
+# Number of values that are buffered while Parquet is written.
 _VALUES_IN_A_ROW_GROUP = 250_000
 
 
 def write_deliveries(plan: SyntheticPlan, folder: Path, *, format: str, overwrite: bool = False) -> dict[str, Path]:
-    """Write both deliveries below ``folder``; return the file of each, by the delivery's name.
+    """Write both deliveries below ``folder``; return their files by the delivery's name.
 
-    The same plan gives the same bytes (of Parquet: with the same pyarrow). A file appears when it is
-    complete. Raise Refusal ``FOLDER_IN_USE``, before anything is written, if a delivery's folder is not
-    empty, unless ``overwrite`` is set and it holds only what an earlier call wrote.
+    The same plan gives the same bytes (of Parquet with the same pyarrow). A file gets its name when it is complete.
+    Raise Refusal ``FOLDER_IN_USE`` before writing if a delivery's folder is not empty; with ``overwrite``, only if it
+    has files that no earlier call wrote.
     """
     files = {name: folder / name / f"rows.{format}" for name in (INITIAL, INCREMENTAL)}
     for file in files.values():
-        _refuse_what_is_not_ours(file.parent, overwrite)
+        _refuse_other_files(file.parent, overwrite)
     write = _write_csv if format == CSV else _write_parquet
     for (name, file), rows in zip(files.items(), (initial(plan), incremental(plan)), strict=True):
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             write(unfinished, plan, rows)
-            for old in (file.parent / f"rows.{one}" for one in FORMATS if one != format):
+            for old in (file.parent / f"rows.{other}" for other in FORMATS if other != format):
                 old.unlink(missing_ok=True)
             unfinished.replace(file)
         finally:
@@ -48,15 +48,15 @@ def write_deliveries(plan: SyntheticPlan, folder: Path, *, format: str, overwrit
     return files
 
 
-def _refuse_what_is_not_ours(folder: Path, overwrite: bool) -> None:
+def _refuse_other_files(folder: Path, overwrite: bool) -> None:
     if not folder.exists():
         return
-    found = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".rows."))
-    others = [name for name in found if name not in {f"rows.{one}" for one in FORMATS}]
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".rows."))
+    others = [name for name in names if name not in {f"rows.{known}" for known in FORMATS}]
     if others:
         raise Refusal("FOLDER_IN_USE", f"{folder} holds other files ({', '.join(others[:3])})")
-    if found and not overwrite:
-        raise Refusal("FOLDER_IN_USE", f"{folder} already holds {found[0]}", hint="--overwrite replaces it")
+    if names and not overwrite:
+        raise Refusal("FOLDER_IN_USE", f"{folder} already holds {names[0]}", hint="--overwrite replaces it")
 
 
 def _write_csv(path: Path, plan: SyntheticPlan, rows: Iterable[Row]) -> None:
@@ -135,13 +135,13 @@ class Command(ProductCommand):
 
 
 def _plan(options: dict[str, Any]) -> SyntheticPlan:
-    """Return the plan by the options; a problem ends the command and names them."""
-    wanted = ("initial_rows", "incremental_rows", "keys", "nonkeys", "deleted", "updated", "unchanged", "seed")
-    given = {name: options[name] for name in wanted}
-    if given["incremental_rows"] is None:
-        given["incremental_rows"] = given["initial_rows"]
+    """Return the plan of the options. Raise CommandExit with the invalid options."""
+    names = ("initial_rows", "incremental_rows", "keys", "nonkeys", "deleted", "updated", "unchanged", "seed")
+    values = {name: options[name] for name in names}
+    if values["incremental_rows"] is None:
+        values["incremental_rows"] = values["initial_rows"]
     try:
-        return SyntheticPlan.of(**given)
+        return SyntheticPlan.of(**values)
     except PlanProblem as problem:
-        named = ", ".join(f"--{parameter.replace('_', '-')}" for parameter in problem.parameters)
-        raise CommandExit(INVALID, f"{named}: {problem.message}", problem.code) from problem
+        invalid = ", ".join(f"--{parameter.replace('_', '-')}" for parameter in problem.parameters)
+        raise CommandExit(INVALID, f"{invalid}: {problem.message}", problem.code) from problem

@@ -1,4 +1,4 @@
-"""Command for one load run: by the worker, or with --local in this process."""
+"""Command that requests a load run, of a worker or with --local in this process."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -11,7 +11,7 @@ from loader.services.load_runs import request_load_run
 
 
 class Command(RunningCommand):
-    """Command to load and historize data. Without a scope everything is loaded."""
+    """Command to load and historize the datasets of a scope, by default all."""
 
     help = "One load run: raw, rawcore and history of everything, of a schema or of a dataset."
 
@@ -44,7 +44,7 @@ class Command(RunningCommand):
 
 
 def _scope(options: dict[str, Any]) -> Scope | None:
-    """Return the requested scope; None if none was given, which leaves that of a repeated run id as it is."""
+    """Return the requested scope; None if none was given, so that a repeated run keeps its scope."""
     if options["schema"]:
         return Scope(SCHEMA, options["schema"])
     if options["dataset"]:

@@ -10,7 +10,7 @@ from loader.services.maintenance_runs import COMPRESSIONS, FORMATS, request_hist
 
 
 class Command(MaintenanceCommand):
-    """Command for one history batch: earliest-start, upsert, update and delete files, applied in this order."""
+    """Command to apply a history batch: earliest-start, upsert, update and delete files, in this order."""
 
     request = staticmethod(request_history_batch)
     own_options = ("files", "format", "compression", "at")
@@ -37,5 +37,5 @@ class Command(MaintenanceCommand):
 
 
 def _absolute(path: str) -> str:
-    """Return a path as absolute, below the folder the command is called in; a URI stays as it is."""
+    """Return a path relative to the working directory as absolute; return a URI unchanged."""
     return path if ":" in path.split("/")[0] or path.startswith("{{") else str(Path.cwd() / path)

@@ -27,31 +27,32 @@ class Command(ProductCommand):
     def run(self, *, run: str | None, artifact: Path | None, **_: Any) -> None:
         if artifact is not None and run is None:
             raise CommandExit(INVALID, "--artifact goes with a run", "usage")
-        found = MaintenanceRecord.objects.select_related("run").order_by("-pk")
-        rows = list(found.filter(run__run_id=run) if run else found)
+        records = MaintenanceRecord.objects.select_related("run").order_by("-pk")
+        rows = list(records.filter(run__run_id=run) if run else records)
         if run and not rows:
             raise CommandExit(INVALID, f"there is no record of a run {run}", "UNKNOWN_RUN")
         exported = [record_artifact(row) for row in rows]
-        findings = [verify(one) for one in exported]
+        findings = [verify(document) for document in exported]
         if artifact is not None:
             write_artifact(artifact, exported[0])
         self.print_json(
             {
                 "records": [
-                    one | {"findings": [finding.as_json() for finding in wrong]}
-                    for one, wrong in zip(exported, findings, strict=True)
+                    document | {"findings": [finding.as_json() for finding in problems]}
+                    for document, problems in zip(exported, findings, strict=True)
                 ]
             }
         )
         if not self._as_json:
-            for row, wrong in zip(rows, findings, strict=True):
-                self.say(f"{_line(row)}{'  DOES NOT VERIFY' if wrong else ''}")
-        raise_unverified([wrong[0] for wrong in findings if wrong])
+            for row, problems in zip(rows, findings, strict=True):
+                self.say(f"{_line(row)}{'  DOES NOT VERIFY' if problems else ''}")
+        raise_unverified([problems[0] for problems in findings if problems])
 
 
 def _line(row: MaintenanceRecord) -> str:
-    said = row.document
-    names = ", ".join(dataset["dataset"] for dataset in said["datasets"]) or said["scope"].get("name", "")
-    why = f": {said['reason']}" if said["reason"] else ""
-    who = said["repeated_by"] or said["requested_by"]
-    return f"{row.created_at:%Y-%m-%d %H:%M:%S}  {said['run']}  {said['kind']} {names}  {row.outcome} by {who}{why}"
+    content = row.document
+    names = ", ".join(dataset["dataset"] for dataset in content["datasets"]) or content["scope"].get("name", "")
+    reason = f": {content['reason']}" if content["reason"] else ""
+    user = content["repeated_by"] or content["requested_by"]
+    subject = f"{content['run']}  {content['kind']} {names}"
+    return f"{row.created_at:%Y-%m-%d %H:%M:%S}  {subject}  {row.outcome} by {user}{reason}"

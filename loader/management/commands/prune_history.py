@@ -7,7 +7,7 @@ from loader.services.maintenance_runs import request_prune
 
 
 class Command(MaintenanceCommand):
-    """Command to remove closed versions that ended before a date, archived first on request; open ones stay."""
+    """Command to remove closed versions that ended before a date, after archiving them on request."""
 
     request = staticmethod(request_prune)
     own_options = ("ended_before", "older_than_days", "archive")

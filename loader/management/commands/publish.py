@@ -1,4 +1,4 @@
-"""Publication of names in the shared catalog."""
+"""Command that publishes names in the shared catalog."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -17,7 +17,7 @@ from loader.services.runner.supervisor import Runner
 
 
 class Command(ProductCommand):
-    """Command to publish every name in the shared catalog, or to compare the catalog with them."""
+    """Command to publish all names in the shared catalog, or to list the differences."""
 
     help = (
         "Publish tables, views and functions under their names in the catalog of ELEVATA_CATALOG: missing names are "
@@ -51,17 +51,17 @@ class Command(ProductCommand):
     def _in_worker(self, check: bool) -> ReadRequest:
         if not live_workers().exists():
             raise NoWorker
-        asked = request_read(kind=PUBLISH, arguments={"check": check})
-        if asked.reason:
-            withdraw_read(read=asked.read)
-            raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
-        return follow_job(asked.read)
+        requested = request_read(kind=PUBLISH, arguments={"check": check})
+        if requested.reason:
+            withdraw_read(read=requested.read)
+            raise CommandExit(FAILED, f"the broker does not answer: {requested.reason}", "broker_down")
+        return follow_job(requested.read)
 
     def _locally(self, check: bool) -> ReadRequest:
         name = process_name()
         runner = Runner(holder=f"manage.py publish --local, {name}")
         try:
-            runner.start()  # refused here if the folder is in use, before anything is asked
+            runner.start()  # refuses a folder that is in use, before the read is requested
             read = request_read(kind=PUBLISH, arguments={"check": check}, wake_worker=False).read
             try:
                 return perform_read(read_pk=read.pk, worker=name, runner=runner) or follow_job(read)

@@ -16,11 +16,11 @@ from loader.domain.refusals import Refusal
 from loader.services.runner.supervisor import Runner, runner_config
 
 DIFFERENT_EXIT = 1
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 class Command(ProductCommand):
-    """Command to apply the batches of each case to an empty history and compare the table with the expected one."""
+    """Command to apply the batches of each case to an empty history, and compare the result with the expected table."""
 
     help = "Run history cases on Spark and Delta and compare: exit 0 all as expected, 1 some differ, 4 unreadable."
 
@@ -31,9 +31,9 @@ class Command(ProductCommand):
     def run(self, **options: Any) -> None:
         path = Path(options["file"])
         text, cases = self._read(path, options["only"])
-        found = self._replayed(text, cases) if cases else {}
-        self.print_json([found[case.id] for case in cases])
-        failed = [case.id for case in cases if not found[case.id]["passed"]]
+        outcomes = self._replay(text, cases) if cases else {}
+        self.print_json([outcomes[case.id] for case in cases])
+        failed = [case.id for case in cases if not outcomes[case.id]["passed"]]
         if failed:
             raise CommandExit(DIFFERENT_EXIT, f"{len(failed)} of {len(cases)} cases differ: {', '.join(failed)}")
         self.say(f"{len(cases)} cases, all as expected")
@@ -43,33 +43,33 @@ class Command(ProductCommand):
         try:
             text = path.read_text(encoding="utf-8")
             return text, select(parse_cases(text), only)
-        except (OSError, UnicodeDecodeError, CaseProblem) as problem:
-            said = getattr(problem, "strerror", None) or str(problem)
-            raise CommandExit(INVALID, f"{path}: {said}", "unreadable") from None
+        except (OSError, UnicodeDecodeError, CaseProblem) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise CommandExit(INVALID, f"{path}: {reason}", "unreadable") from None
 
-    def _replayed(self, text: str, cases: list[Case]) -> dict[str, dict]:
-        """Return the runner's outcome of each case, by id. A cluster's workers can see the temporary folder, too."""
+    def _replay(self, text: str, cases: list[Case]) -> dict[str, dict]:
+        """Return the runner's outcomes by case id. The temporary folder is visible to a cluster's workers, too."""
         Path(settings.DATA_DIR).mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="replay-", dir=settings.DATA_DIR))
         config = runner_config() | {"warehouse": str(folder / "warehouse")}
         runner = Runner(holder=f"manage.py replay, {process_name()}", config=config, folder=folder)
         try:
             runner.start()
-            return self._listen(runner, ReplayManifest(text, tuple(case.id for case in cases)))
+            return self._collect_outcomes(runner, ReplayManifest(text, tuple(case.id for case in cases)))
         finally:
             runner.close()
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _listen(self, runner: Runner, manifest: ReplayManifest) -> dict[str, dict]:
-        exchange, found = runner.request("replay", manifest), {}
+    def _collect_outcomes(self, runner: Runner, manifest: ReplayManifest) -> dict[str, dict]:
+        exchange, outcomes = runner.request("replay", manifest), {}
         while True:
-            event = exchange.next(timeout=_LOOK_SECONDS)
+            event = exchange.next(timeout=_POLL_SECONDS)
             if event is None:
                 continue
             if event["event"] == "finished":
                 if event["status"] != "succeeded":
                     raise Refusal.from_json(event["error"])
-                return found
+                return outcomes
             outcome = event["outcome"]
-            found[outcome["id"]] = outcome
+            outcomes[outcome["id"]] = outcome
             self.say(f"{'ok     ' if outcome['passed'] else 'differs'} {outcome['id']} {outcome['message']}".rstrip())

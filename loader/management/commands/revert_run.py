@@ -7,9 +7,9 @@ from loader.services.maintenance_runs import request_revert
 
 
 class Command(MaintenanceCommand):
-    """Command to revert a run: versions it opened are removed, those it closed open again.
+    """Command to revert a run: versions that it opened are removed, and versions that it closed are reopened.
 
-    It is refused where later runs depend on the run.
+    It is refused if later runs depend on the run.
     """
 
     request = staticmethod(request_revert)

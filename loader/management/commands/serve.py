@@ -18,11 +18,11 @@ from loader.management.children import Family, beat_command, worker_command
 from loader.services.runner.folder_lock import FolderLock
 
 _WEB_THREADS, _WEB_WORKERS = 8, 2
-_STARTS_WITHIN = 30.0
+_START_TIMEOUT = 30.0
 
 
 class Command(ProductCommand):
-    """Command to start everything; one Ctrl-C, or the end of any part, stops all."""
+    """Command to start all processes; Ctrl-C, or the end of one process, stops all."""
 
     help = "Web, worker and scheduler together; Ctrl-C stops them."
     takes_user = False
@@ -49,8 +49,8 @@ class Command(ProductCommand):
             )
             family.start("web", _web_command(host, port), folder=settings.BASE_DIR)
             self._wait_for_web(family, host, port)
-            self.say(f"elevata is at {address} - data folder {_shown(settings.DATA_DIR)} - Ctrl-C stops it")
-            raise _stopped(*family.ended())
+            self.say(f"elevata is at {address} - data folder {_relative_path(settings.DATA_DIR)} - Ctrl-C stops it")
+            raise _process_ended(*family.ended())
         except KeyboardInterrupt:
             self.say("stopping")
         finally:
@@ -61,7 +61,7 @@ class Command(ProductCommand):
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _migrate(self) -> None:
-        """Migrate an embedded database; a server's is left to its operator. Raise CommandExit if it is outdated."""
+        """Migrate an embedded database. Raise CommandExit for an outdated one on a server."""
         executor = MigrationExecutor(connection)
         if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
             return
@@ -71,19 +71,19 @@ class Command(ProductCommand):
         call_command("migrate", interactive=False, verbosity=0)
 
     def _wait_for_web(self, family: Family, host: str, port: int) -> None:
-        """Wait until the web server answers, before its address is printed."""
-        deadline = time.monotonic() + _STARTS_WITHIN
+        """Wait until the web server answers. Raise CommandExit if a process ends, or after the time limit."""
+        deadline = time.monotonic() + _START_TIMEOUT
         while time.monotonic() < deadline:
             if (ended := family.ended(timeout=0.1)) is not None:
-                raise _stopped(*ended)
+                raise _process_ended(*ended)
             with socket.socket(_family_of(host)) as probe:
                 probe.settimeout(1)
-                if probe.connect_ex((_reached_at(host), port)) == 0:
+                if probe.connect_ex((_local_host(host), port)) == 0:
                     return
-        raise CommandExit(1, f"the web server did not answer within {_STARTS_WITHIN:.0f} s")
+        raise CommandExit(1, f"the web server did not answer within {_START_TIMEOUT:.0f} s")
 
 
-def _stopped(name: str, code: int) -> CommandExit:
+def _process_ended(name: str, code: int) -> CommandExit:
     return CommandExit(1, f"the {name} ended with code {code}, so everything was stopped")
 
 
@@ -92,9 +92,9 @@ def _interrupt(_number: int, _frame: Any) -> None:
 
 
 def _web_command(host: str, port: int) -> list[str]:
-    bound = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [
-        *(sys.executable, "-m", "gunicorn", "elevata.wsgi:application", "--bind", bound),
+        *(sys.executable, "-m", "gunicorn", "elevata.wsgi:application", "--bind", address),
         *("--workers", str(_WEB_WORKERS), "--threads", str(_WEB_THREADS), "--log-level", "warning"),
     ]
 
@@ -103,7 +103,7 @@ def _family_of(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _reached_at(host: str) -> str:
+def _local_host(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
@@ -119,13 +119,13 @@ def _refuse_busy_port(host: str, port: int) -> None:
 
 
 def _refuse_busy_folder() -> None:
-    """Raise Refusal if another runner has the folder: a second worker could not start one."""
+    """Raise Refusal if another runner uses the folder, because the worker could not start one."""
     lock = FolderLock(Path(settings.DATA_DIR))
     lock.acquire("manage.py serve")
     lock.release()
 
 
-def _shown(folder: Path) -> str:
-    """Return the folder as a user in the checkout would type it."""
+def _relative_path(folder: Path) -> str:
+    """Return the folder's path, relative to the checkout if it is in it."""
     base = Path(settings.BASE_DIR)
     return str(folder.relative_to(base)) if folder.is_relative_to(base) else str(folder)

@@ -71,7 +71,7 @@ class Command(ReadingCommand):
 
 
 def _json(answer: dict[str, Any]) -> str:
-    """Return one array of objects, a row each; columns of one name become ``name``, ``name_2``, and so on."""
+    """Return an array with an object for each row; repeated column names become ``name``, ``name_2``, and so on."""
     names: list[str] = []
     for name in answer["columns"]:
         count = answer["columns"][: len(names)].count(name)

@@ -1,4 +1,4 @@
-"""Command that removes the files which a dataset's tables no longer name."""
+"""Command that removes former files of a dataset's tables."""
 
 from argparse import ArgumentParser
 

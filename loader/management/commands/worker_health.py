@@ -9,7 +9,7 @@ from elevata.jobs.registry import live_workers
 
 
 class Command(ProductCommand):
-    """Command that exits with 0 if a worker of this host has a fresh heartbeat, 1 if not."""
+    """Command to exit with 0 if a worker of this host has a recent heartbeat, else with 1."""
 
     help = "Exit 0 if a worker of this host is alive, 1 if not."
     takes_user = False
@@ -21,11 +21,11 @@ class Command(ProductCommand):
         alive = live_workers()
         if not options["any"]:
             alive = alive.filter(name__startswith=f"{gethostname()}:")
-        found = [
+        workers = [
             {"name": worker.name, "heartbeat_at": worker.heartbeat_at.isoformat(), "runner_pid": worker.runner_pid}
             for worker in alive
         ]
-        if not found:
+        if not workers:
             raise CommandExit(1, "no worker is answering", "no_worker")
-        self.print_json(found)
-        self.say(", ".join(worker["name"] for worker in found) + " alive")
+        self.print_json(workers)
+        self.say(", ".join(worker["name"] for worker in workers) + " alive")

@@ -76,7 +76,7 @@ def test_what_is_taken_back_is_never_sealed() -> None:
 
 def test_what_a_dead_process_left_is_sealed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as dying:
-        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        dying.setattr(chain, "_seal_batch", lambda wait: 0)
         change("first")
         change("second")
     assert chain.verify().unsealed == 2
@@ -89,7 +89,7 @@ def test_a_seal_that_fails_does_not_fail_the_change(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("no")
 
     with monkeypatch.context() as failing:
-        failing.setattr(chain, "_seal_some", fail)
+        failing.setattr(chain, "_seal_batch", fail)
         change()
     assert chain.seal() == 1
 
@@ -207,7 +207,7 @@ def test_a_long_chain_is_walked_in_pieces(three: list[int], monkeypatch: pytest.
 
 def test_a_row_changed_while_it_waits_is_never_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as dying:
-        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        dying.setattr(chain, "_seal_batch", lambda wait: 0)
         change()
     tamper("UPDATE audit_changelogentry SET actor = 'somebody'")
     assert (chain.seal(), problem()) == (0, "row_changed")

@@ -97,7 +97,7 @@ def test_a_note_with_the_signature_of_a_link_is_never_sealed(three: list[int]) -
 def waiting(monkeypatch: pytest.MonkeyPatch) -> ChainPending:
     """Return a signed pending record that is not sealed yet."""
     with monkeypatch.context() as dying:
-        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        dying.setattr(chain, "_seal_batch", lambda wait: 0)
         change()
     return ChainPending.objects.get()
 

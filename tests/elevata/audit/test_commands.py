@@ -93,7 +93,7 @@ def test_json_is_one_document_also_where_it_is_broken(log: list[int], capsys: py
 
 def test_rows_that_wait_are_said(log: list[int], capsys: pytest.CaptureFixture, monkeypatch) -> None:
     with monkeypatch.context() as dying:
-        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        dying.setattr(chain, "_seal_batch", lambda wait: 0)
         record_change(action="changed", subject_kind="policy", subject_key="x", subject_name="x", after={"a": 1})
     assert run(verify_audit) == 0
     assert capsys.readouterr().out.endswith(", 1 rows not sealed yet\n")

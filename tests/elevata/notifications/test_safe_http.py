@@ -130,7 +130,7 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(safe_http.socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(safe_http, "_places", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(safe_http, "_slots", threading.BoundedSemaphore(2))
     yield speak
     speak.set()
     lookups_are_over()

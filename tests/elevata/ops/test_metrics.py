@@ -144,7 +144,7 @@ def test_without_the_database_requests_are_still_told(monkeypatch: pytest.Monkey
     def fail(now: object) -> None:
         raise DatabaseError("away")
 
-    monkeypatch.setattr(metrics, "_all", fail)
+    monkeypatch.setattr(metrics, "_families", fail)
     text = metrics.exposition().decode()
     assert "elevata_database_up 0.0" in text
     assert "elevata_http_requests_total" in text

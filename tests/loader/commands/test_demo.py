@@ -177,7 +177,7 @@ def left(worker, script, tmp_path, monkeypatch):
         table["columns"].append({"name": "remark", "type": "string", "nullable": True, "key": None})
         script.tell(**told)
 
-    monkeypatch.setattr(demo_work, "_run_others_jobs", job)
+    monkeypatch.setattr(demo_work, "_run_other_jobs", job)
     people = demo._set_up(tmp_path)
     demo._load(*sorted_releases(["20220406"]), people)
     return people, demo_work.leave_work(people=people, folder=tmp_path)

@@ -36,7 +36,7 @@ def answering(monkeypatch):
     def listen(self, text, found):
         return {c.id: {"id": c.id, "passed": c.id != "bad", "message": "", "actual": []} for c in found}
 
-    monkeypatch.setattr(replay.Command, "_replayed", listen)
+    monkeypatch.setattr(replay.Command, "_replay", listen)
 
 
 def run(*arguments):

@@ -56,7 +56,7 @@ class Command(ProductCommand):
         if days is not None and not token:
             raise CommandExit(INVALID, "--days goes with --token", "usage")
         if ask_password:
-            password = _asked()
+            password = _ask_password()
         with writing():
             if service_account_of:
                 user = create_service_account(name=name, owner=user_named(service_account_of), roles=role)
@@ -69,7 +69,7 @@ class Command(ProductCommand):
         self.print_json({"name": name, "roles": sorted(set(role)), "token": text})
 
 
-def _asked() -> str:
+def _ask_password() -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass.getpass("Password: ")

@@ -20,9 +20,9 @@ class Command(ProductCommand):
 
     def run(self, *, name: str, subject: str, issuer: str, **options: Any) -> None:
         provider = settings.SINGLE_SIGN_ON
-        told = issuer or (provider.issuer if provider is not None else "")
-        if not told:
+        issuer_url = issuer or (provider.issuer if provider is not None else "")
+        if not issuer_url:
             raise CommandExit(INVALID, "no provider is set: give --issuer", "usage")
-        link_identity(user=user_named(name), issuer=told, subject=subject)
-        self.say(f"{subject} at {told} is {name}")
-        self.print_json({"name": name, "issuer": told, "subject": subject})
+        link_identity(user=user_named(name), issuer=issuer_url, subject=subject)
+        self.say(f"{subject} at {issuer_url} is {name}")
+        self.print_json({"name": name, "issuer": issuer_url, "subject": subject})

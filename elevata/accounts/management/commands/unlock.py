@@ -25,15 +25,15 @@ class Command(ProductCommand):
         if address:
             self._address(address)
             return
-        opened = unlock(name=name)
-        self.say(f"{opened} locks of {name} opened" if opened else f"{name} is not locked")
-        self.print_json({"name": name, "opened": opened})
+        locks = unlock(name=name)
+        self.say(f"{locks} locks of {name} opened" if locks else f"{name} is not locked")
+        self.print_json({"name": name, "opened": locks})
 
     def _address(self, address: str) -> None:
         try:
-            known = str(ip_address(address))
+            normalized = str(ip_address(address))
         except ValueError:
             raise MetadataError("invalid", f"{address!r} is no address", "address") from None
-        was_locked = unlock_address(address=known)
-        self.say(f"{known} is open again" if was_locked else f"{known} is not locked")
-        self.print_json({"address": known, "opened": int(was_locked)})
+        was_locked = unlock_address(address=normalized)
+        self.say(f"{normalized} is open again" if was_locked else f"{normalized} is not locked")
+        self.print_json({"address": normalized, "opened": int(was_locked)})
