@@ -312,9 +312,10 @@ def _ask(
     manifest: ReadManifest | CheckManifest | ObserveManifest | PublishManifest | SizesManifest,
     stopping: threading.Event,
 ) -> dict:
-    """Return the runner's ``finished``. Raise Refusal WORKER_STOPPED or READ_TIMEOUT, Fenced for a withdrawn read.
+    """Return the runner's ``finished`` event.
 
-    The runner limits the time itself; the worker's limit is a safeguard.
+    Raise Refusal WORKER_STOPPED or READ_TIMEOUT, Fenced for a withdrawn read. The runner limits the time itself; the
+    worker's limit is a safeguard.
     """
     kind = _REQUESTS.get(type(manifest), "read")
     exchange = runner.request(kind, manifest)
