@@ -1,4 +1,4 @@
-"""Plain deliveries as Arrow tables: CSV as RFC 4180 has it, and Parquet whose types are the contract's."""
+"""Plain deliveries as Arrow tables: CSV of RFC 4180, and Parquet with the declared types."""
 
 import csv
 import os
@@ -18,10 +18,10 @@ from metadata.domain import types as data_types
 from metadata.domain.types import DataType, parse
 
 CSV, PARQUET = "csv", "parquet"
-# A larger file is none of a small table.
+# Maximum bytes of the files of a small table.
 _LARGEST = 16_000_000
-# Characters with which Spark's reader or the general load do more than read: a mark of the byte order, one for bytes
-# that are no character, NUL, and the private one that marks absent fields.
+# Characters that Spark's reader or the general load treat specially: byte order mark, replacement character, NUL, and
+# the private character that marks absent fields.
 _SPECIAL = ("\ufeff", "\ufffd", "\0", "\ue000")
 
 
@@ -36,7 +36,7 @@ class DeliveredFile:
 
 @dataclass(frozen=True)
 class Column:
-    """Column of the contract; ``required``: it has a value in every row."""
+    """Declared column of a delivery; ``required``: it has a value in every row."""
 
     name: str
     type: str
@@ -53,7 +53,7 @@ class Delivery:
     delimiter: str = ","
 
     def check_unchanged(self) -> None:
-        """Raise NotPlain if a file is no longer as it was listed."""
+        """Raise NotPlain if a file was changed since it was listed."""
         for file in self.files:
             status = os.stat(file.path)
             if (status.st_size, status.st_mtime_ns // 1_000_000) != (file.size, file.written):
@@ -61,7 +61,7 @@ class Delivery:
 
 
 def read_delivery(delivery: Delivery, limit: int) -> pa.Table:
-    """Return the rows with the contract's columns and types. Raise NotPlain for anything else."""
+    """Return the rows with the declared columns and types. Raise NotPlain for any other delivery."""
     if sum(file.size for file in delivery.files) > _LARGEST:
         raise NotPlain("the files are not small")
     read = _csv_rows if delivery.format == CSV else _parquet_rows
@@ -76,8 +76,8 @@ def read_delivery(delivery: Delivery, limit: int) -> pa.Table:
 
 
 def _csv_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
-    with open(file.path, "rb") as opened:
-        raw = opened.read()
+    with open(file.path, "rb") as stream:
+        raw = stream.read()
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -98,10 +98,10 @@ def _csv_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
 
 
 def _grammar(delimiter: str) -> re.Pattern[str]:
-    """Return the pattern of records without a stray quote, a line end of its own kind or a blank line."""
-    one = re.escape(delimiter)
-    field = rf'(?:"(?:[^"]|"")*+"|[^"{one}\r\n]*+)'
-    record = rf"(?!\r?\n){field}(?:{one}{field})*+"
+    """Return the pattern of records with correct quotes and line ends, and without blank lines."""
+    separator = re.escape(delimiter)
+    field = rf'(?:"(?:[^"]|"")*+"|[^"{separator}\r\n]*+)'
+    record = rf"(?!\r?\n){field}(?:{separator}{field})*+"
     return re.compile(rf"(?:{record}(?:\r?\n|\Z))*+")
 
 
@@ -114,13 +114,13 @@ def _typed_array(texts: tuple[str, ...], type_: DataType) -> pa.Array:
 
 
 def _reader(type_: DataType) -> Callable[[str], Any]:
-    """Return the conversion of a field; each text is converted once."""
-    known: dict[str, Any] = {"": None}
+    """Return a function that converts a field; it converts each text once."""
+    values: dict[str, Any] = {"": None}
 
     def value_of(text: str) -> Any:
-        if text not in known:
-            known[text] = typed(text, type_)
-        return known[text]
+        if text not in values:
+            values[text] = typed(text, type_)
+        return values[text]
 
     return value_of
 
@@ -138,23 +138,23 @@ def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Tab
         table = stored.read()
     except pa.ArrowException:
         raise NotPlain("it is not Parquet of the plain kind") from None
-    return pa.table({c.name: _as_described(table[c.name], parse(c.type)) for c in delivery.columns})
+    return pa.table({c.name: _with_type(table[c.name], parse(c.type)) for c in delivery.columns})
 
 
-def _as_described(values: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
+def _with_type(values: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
     wanted = arrow_type(type_)
     values = microseconds(values)
     if values.type != wanted:
         raise NotPlain(f"{values.type} is delivered for {type_}")
     if wanted == pa.string() and type_.name != data_types.STRING:
-        return _checked(values, type_)
+        return _check_format(values, type_)
     if type_.length is not None and (pc.max(pc.utf8_length(values)).as_py() or 0) > type_.length:
         raise NotPlain(f"a text is longer than {type_}")
     return values
 
 
-def _checked(values: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
-    """Return texts of a format of their own, like times, if all of them fit and none has blanks around it."""
+def _check_format(values: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
+    """Return texts of a type with a format, like times. Raise NotPlain for a misfit, or blanks around a value."""
     for text in _texts(values):
         try:
             if typed(text, type_) != text:

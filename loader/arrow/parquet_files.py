@@ -1,4 +1,4 @@
-"""Parquet files of Delta tables: read by a table's columns, and written with the statistics of their log entries."""
+"""Parquet files of Delta tables: reading, and writing with the statistics for the Delta log."""
 
 import json
 import os
@@ -28,19 +28,19 @@ _ARROW = {
     data_types.BINARY: pa.binary(),
 }
 _PRIVATE_FILE, _PRIVATE_FOLDER = stat.S_IRUSR | stat.S_IWUSR, stat.S_IRWXU
-# Times before are stored in another way by older writers, and read by some as such.
+# Older writers store earlier times in another way, and some readers still expect that.
 _ANCIENT = date(1900, 1, 1)
-# Delta's statistics shorten longer texts in a way of their own.
+# Delta truncates longer texts in its statistics by rules of its own.
 _LONGEST_TEXT = 32
 
 
 class NotPlain(Exception):
-    """Case that the general load has to decide; nothing was written that a table names."""
+    """Error raised for a case that the general load must handle; no file of a table was changed."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """Column of a table: its name, type as metadata spells it, and name and id in the files."""
+    """Column of a table: name, type in the metadata, and name and id in the files."""
 
     name: str
     type: str
@@ -51,7 +51,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Table:
-    """Table at a local folder; ``partition_by`` are column names."""
+    """Table in a local folder; ``partition_by`` are column names."""
 
     folder: str
     fields: tuple[Field, ...]
@@ -74,7 +74,7 @@ def arrow_type(type_: DataType) -> pa.DataType:
 
 
 def microseconds(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return timestamps without a zone as instants in UTC, large texts as texts, and all else as it is."""
+    """Convert timestamps to microseconds in UTC, and large strings to strings; return other values unchanged."""
     if pa.types.is_timestamp(values.type) and values.type.unit in ("us", "ms") and values.type.tz in (None, "UTC"):
         return values.cast(pa.timestamp("us", "UTC"))
     if pa.types.is_large_string(values.type):
@@ -91,7 +91,7 @@ def check_not_ancient(values: pa.ChunkedArray) -> None:
 
 
 def read_rows(table: Table, files: Iterable[StoredFile], limit: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the rows of these files with the table's columns; a column that a file lacks is NULL.
+    """Return the rows of these files with the table's columns; columns that a file lacks are NULL.
 
     Raise NotPlain if there are more than ``limit``.
     """
@@ -119,15 +119,15 @@ def _column(read: pa.Table, field: Field, type_: pa.DataType, partition: Mapping
 
 
 def write_rows(table: Table, rows: pa.Table, partition: Mapping[str, str] | None = None) -> list[str]:
-    """Write the rows as one file and return its ``add`` action as JSON; nothing for no rows.
+    """Write the rows as one file and return its ``add`` action as JSON. Without rows, write and return nothing.
 
-    A column that ``rows`` lacks is NULL. ``partition`` has the value of each partition column, by name.
+    Columns that ``rows`` lacks are NULL. ``partition`` has the value of each partition column, by name.
     """
     if not rows.num_rows:
         return []
     partition = partition or {}
     fields = [field for field in table.fields if field.name not in partition]
-    stored = pa.table([_stored(rows, field) for field in fields], schema=pa.schema([_described(f) for f in fields]))
+    stored = pa.table([_values(rows, field) for field in fields], schema=pa.schema([_file_field(f) for f in fields]))
     by_name = {field.name: field.stored_name for field in table.fields}
     folders = [f"{by_name[name]}={value}" for name, value in partition.items()]
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
@@ -147,7 +147,7 @@ def write_rows(table: Table, rows: pa.Table, partition: Mapping[str, str] | None
     return [json.dumps({"add": action})]
 
 
-def _stored(rows: pa.Table, field: Field) -> Any:
+def _values(rows: pa.Table, field: Field) -> Any:
     type_ = arrow_type(parse(field.type))
     present = field.name in rows.column_names
     values = rows[field.name].cast(type_) if present else pa.nulls(rows.num_rows, type_)
@@ -156,7 +156,7 @@ def _stored(rows: pa.Table, field: Field) -> Any:
     return values
 
 
-def _described(field: Field) -> pa.Field:
+def _file_field(field: Field) -> pa.Field:
     number = {} if field.number is None else {"PARQUET:field_id": str(field.number)}
     return pa.field(field.stored_name, arrow_type(parse(field.type)), field.nullable, number)
 
@@ -164,7 +164,7 @@ def _described(field: Field) -> pa.Field:
 def statistics(rows: pa.Table) -> dict[str, Any]:
     """Return Delta's statistics of a file: number of rows, NULLs, and the least and greatest values.
 
-    Only values that every reader compares alike have bounds. Raise NotPlain for a time before 1900.
+    Only types whose values all readers compare in the same way have bounds. Raise NotPlain for a time before 1900.
     """
     lowest, highest = {}, {}
     for name, values in zip(rows.column_names, rows.columns, strict=True):
@@ -191,7 +191,7 @@ def _is_bounded(values: pa.ChunkedArray) -> bool:
 
 
 def _bound(value: Any, more: int) -> Any:
-    """Return a bound as JSON; instants have milliseconds, rounded down, or up with ``more`` = 999 microseconds."""
+    """Return a bound as JSON. Instants are rounded to milliseconds: down, or up if ``more`` is 999 microseconds."""
     if isinstance(value, datetime):
         milliseconds = (value.astimezone(UTC).microsecond + more) // 1000
         rounded = value.astimezone(UTC).replace(microsecond=0)

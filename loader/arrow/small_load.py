@@ -1,11 +1,11 @@
 """Load of one small dataset in one task: a delivery and the stored rows in, Parquet files and counts out.
 
-The result is that of ``loader.spark`` for a delivery dated by the load, computed without a query: Spark's jobs cost
-seconds whatever the number of rows is. The task commits nothing; the driver commits the files it wrote.
+The result equals that of ``loader.spark`` for a delivery dated by the load. It is computed without Spark jobs, since
+each costs seconds, regardless of the number of rows. The driver commits the files that the task wrote.
 
-It decides plain cases only. Anything else (a value that does not fit, a repeated key, a quote out of place, an
-unknown column, another encoding) raises ``NotPlain``: the general load then reads the delivery, and only that one
-judges it, so that no refusal is worded twice.
+The task handles plain cases only. Anything else (a value that does not fit, a repeated key, a quote out of place, an
+unknown column, another encoding) raises ``NotPlain``. The general load then reads the delivery, and it alone raises
+refusals, so that none is worded twice.
 
 These modules run on executors: they import pyarrow, the standard library and rules without dependencies of their own.
 """
@@ -23,12 +23,12 @@ from loader.arrow.versions import History, Part, Rows, Stamp, compare, history_f
 
 @dataclass(frozen=True)
 class SmallLoad:
-    """One raw load and the rawcore load that reads it.
+    """Raw load and the rawcore load that reads it.
 
     ``raw_columns`` are (raw column, delivered column), ``stage_columns`` (rawcore column, delivered column).
-    ``raw_stamps`` and ``rawcore_stamps`` name the columns of run id and load time; hashes are (column, parts).
-    ``history`` is None for a dataset without one: its rawcore table is compared then. ``open_files`` hold the rows to
-    compare with, ``ended_files`` the ended versions of deleted keys. ``closes_absent``: a stored key that is not
+    ``raw_stamps`` and ``rawcore_stamps`` are the columns of run id and load time; hashes are (column, parts).
+    ``history`` is None for a dataset without one; then its rawcore table is compared. ``open_files`` contain the rows
+    to compare with, ``ended_files`` the last versions of deleted keys. ``closes_absent``: a stored key that is not
     delivered is deleted.
     """
 
@@ -51,43 +51,43 @@ class SmallLoad:
 
 
 def load_small(load: SmallLoad) -> dict[str, Any]:
-    """Return the files written and the counts, or ``{"not_plain": reason}``; the reason holds no value.
+    """Return the files written and the counts, or ``{"not_plain": reason}``; the reason contains no value.
 
-    ``raw``, ``history`` and ``rawcore`` list the ``add`` actions of a Delta log, as JSON; ``replaces`` is True if they
-    stand for all rows of the open files. ``counts`` has rows, new, reappeared, changed, deleted, unchanged, stored.
+    ``raw``, ``history`` and ``rawcore`` are the ``add`` actions of a Delta log, as JSON. ``replaces`` is True if they
+    replace the open files. ``counts`` has rows, new, reappeared, changed, deleted, unchanged, stored.
     """
     try:
-        return _loaded(load)
+        return _load(load)
     except NotPlain as reason:
         return {"not_plain": str(reason)}
-    except (OSError, pa.ArrowInvalid) as error:  # their messages can hold values, and the reason is logged
+    except (OSError, pa.ArrowInvalid) as error:  # the reason is logged, and messages may contain values
         return {"not_plain": type(error).__name__}
 
 
-def _loaded(load: SmallLoad) -> dict[str, Any]:
+def _load(load: SmallLoad) -> dict[str, Any]:
     delivered = read_delivery(load.delivery, load.limit)
     stage = stage_rows(delivered, load.stage_columns, load.entity_key, load.row_hash, load.foreign_keys)
     table = load.history.table if load.history else load.rawcore
     stored = read_rows(table, load.open_files, load.limit)
     rows = compare(stage, stored, load.entity_key[0], load.row_hash[0], closes_absent=load.closes_absent)
     load.delivery.check_unchanged()
-    result: dict[str, Any] = {"counts": rows.counts | {"reappeared": _reappeared(load, rows)}}
+    result: dict[str, Any] = {"counts": rows.counts | {"reappeared": _reappeared_keys(load, rows)}}
     result["replaces"] = rows.touches
     result["raw"] = _raw_files(load, delivered)
     result["history"] = history_files(load.history, rows, load.stamp) if load.history else []
     names = load.history.stamps if load.history else load.rawcore_stamps
-    kept = dict(zip(load.rawcore_stamps, names, strict=True))
-    result["rawcore"] = write_rows(load.rawcore, live_rows(rows, load.rawcore, load.stamp, kept))
+    stored_names = dict(zip(load.rawcore_stamps, names, strict=True))
+    result["rawcore"] = write_rows(load.rawcore, live_rows(rows, load.rawcore, load.stamp, stored_names))
     return result
 
 
 def _raw_files(load: SmallLoad, delivered: pa.Table) -> list[str]:
-    values: Mapping[str, pa.Array] = {name: delivered[there] for name, there in load.raw_columns}
+    values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in load.raw_columns}
     return write_rows(load.raw, pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows)))
 
 
-def _reappeared(load: SmallLoad, rows: Rows) -> int:
-    """Return the number of new keys that had a version before; the ended versions are read for their keys only."""
+def _reappeared_keys(load: SmallLoad, rows: Rows) -> int:
+    """Return the number of new keys with a version before. Only the keys of ended versions are read."""
     if not rows.counts["new"] or not load.ended_files or load.history is None:
         return 0
     name = load.entity_key[0]

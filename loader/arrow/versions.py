@@ -1,6 +1,6 @@
-"""Comparison of a delivery with the stored rows, and the versions that follow from it (rules 1 to 16).
+"""Comparison of a delivery with the stored rows, and the versions that result from it (rules 1 to 16).
 
-The rules are those of ``loader.spark.historization``; the property tests of ``tests/loader/arrow`` hold both against
+The rules are those of ``loader.spark.historization``; property tests in ``tests/loader/arrow`` compare both with
 ``loader.domain.reference``.
 """
 
@@ -30,14 +30,14 @@ class Stamp:
     loaded_at: datetime
 
     def columns(self, names: Sequence[str], rows: int) -> dict[str, pa.Array]:
-        """Return the columns of run id and load time, which ``names`` names in this order."""
+        """Return the columns of run id and load time; ``names`` are their names in this order."""
         run_id, loaded_at = names
-        return {run_id: _repeated(self.run_id, rows), loaded_at: _repeated(self.loaded_at, rows)}
+        return {run_id: _repeat(self.run_id, rows), loaded_at: _repeat(self.loaded_at, rows)}
 
 
 @dataclass(frozen=True)
 class History:
-    """History table: its columns by purpose, the parts of its version key, its labels and its open end.
+    """History table: columns by purpose, parts of the version key, state labels and open end.
 
     ``key_ids`` are the stable keys of entity key and start. ``labels`` are those of the states new, changed and
     deleted.
@@ -103,11 +103,11 @@ def stage_rows(
     row_hash: tuple[str, tuple[Part, ...]],
     foreign_keys: Iterable[tuple[str, tuple[Part, ...]]],
 ) -> pa.Table:
-    """Return the delivered rows under their names in rawcore, with entity key, row hash and foreign keys.
+    """Return the delivered rows with the column names of rawcore, with entity key, row hash and foreign keys.
 
-    A foreign key is NULL if one of its parts is.
+    A foreign key is NULL if one of its parts is NULL.
     """
-    stage = {name: delivered[there] for name, there in columns}
+    stage = {name: delivered[delivered_name] for name, delivered_name in columns}
     values = {name: array.to_pylist() for name, array in stage.items()}
     keys = {name: hashed(values, parts, delivered.num_rows) for name, parts in (entity_key, row_hash)}
     for name, parts in foreign_keys:
@@ -127,7 +127,7 @@ def hashed(values: Mapping[str, list[Any]], parts: Sequence[Part], rows: int) ->
 
 
 def compare(stage: pa.Table, stored: pa.Table, key: str, row_hash: str, *, closes_absent: bool) -> Rows:
-    """Return the changes from the stored rows to the delivered ones, by entity key and row hash.
+    """Compare the delivered rows with the stored ones by entity key and row hash.
 
     ``closes_absent``: a stored key without a delivered row is deleted, else it is kept.
     """
@@ -140,14 +140,14 @@ def compare(stage: pa.Table, stored: pa.Table, key: str, row_hash: str, *, close
         raise NotPlain("a key is delivered twice")
     new, changed, superseded, kept = [], [], [], []
     for place, (entity, now) in enumerate(zip(entities, stage[row_hash].to_pylist(), strict=True)):
-        known = places.pop(entity, None)
-        if known is None:
+        stored_place = places.pop(entity, None)
+        if stored_place is None:
             new.append(place)
-        elif hashes[known] == now:
-            kept.append(known)
+        elif hashes[stored_place] == now:
+            kept.append(stored_place)
         else:
             changed.append(place)
-            superseded.append(known)
+            superseded.append(stored_place)
     absent = list(places.values())
     return Rows(
         stage,
@@ -161,22 +161,22 @@ def compare(stage: pa.Table, stored: pa.Table, key: str, row_hash: str, *, close
 
 
 def history_files(history: History, rows: Rows, stamp: Stamp) -> list[str]:
-    """Write the versions that the run opens and, if it closes any, all stored ones; return their ``add`` actions."""
-    opened = [_opened(history, rows.delivered(rows.new), NEW, stamp)]
-    opened.append(_opened(history, rows.delivered(rows.changed), CHANGED, stamp))
+    """Write the versions that the run opens and, if it closes any, all stored ones. Return their ``add`` actions."""
+    opened = [_opened_versions(history, rows.delivered(rows.new), NEW, stamp)]
+    opened.append(_opened_versions(history, rows.delivered(rows.changed), CHANGED, stamp))
     if rows.touches:
         opened.append(rows.known(rows.kept))
-    files = _written(history, opened, OPEN)
-    files += _written(history, [_closed(history, rows.known(rows.superseded), CHANGED, stamp)], CLOSED)
-    return files + _written(history, [_closed(history, rows.known(rows.deleted), DELETED, stamp)], DELETED)
+    files = _write(history, opened, OPEN)
+    files += _write(history, [_closed_versions(history, rows.known(rows.superseded), CHANGED, stamp)], CLOSED)
+    return files + _write(history, [_closed_versions(history, rows.known(rows.deleted), DELETED, stamp)], DELETED)
 
 
-def _written(history: History, parts: list[pa.Table], segment: str) -> list[str]:
+def _write(history: History, parts: list[pa.Table], segment: str) -> list[str]:
     rows = pa.concat_tables(parts, promote_options="default")
     return write_rows(history.table, rows, {history.purposes["segment"]: segment})
 
 
-def _opened(history: History, rows: pa.Table, state: str, stamp: Stamp) -> pa.Table:
+def _opened_versions(history: History, rows: pa.Table, state: str, stamp: Stamp) -> pa.Table:
     entity_keys = rows[history.purposes["entity_key"]].to_pylist()
     entity_id, start_id = history.key_ids
     values = {
@@ -192,7 +192,7 @@ def _opened(history: History, rows: pa.Table, state: str, stamp: Stamp) -> pa.Ta
     return _with(history, rows, values, {history.purposes["history_key"]: pa.array(keys, pa.string())})
 
 
-def _closed(history: History, rows: pa.Table, state: str, stamp: Stamp) -> pa.Table:
+def _closed_versions(history: History, rows: pa.Table, state: str, stamp: Stamp) -> pa.Table:
     values = {
         "ended_at": stamp.at,
         "state": history.labels.get(state, state),
@@ -204,17 +204,17 @@ def _closed(history: History, rows: pa.Table, state: str, stamp: Stamp) -> pa.Ta
 
 
 def _with(history: History, rows: pa.Table, values: Mapping[str, Any], arrays: Mapping[str, pa.Array]) -> pa.Table:
-    """Return the rows with other values in the columns of these purposes, where the table has them."""
+    """Return the rows with these values by column purpose, in columns that the table has."""
     types = {field.name: field for field in history.table.fields}
     columns = dict(zip(rows.column_names, rows.columns, strict=True)) | dict(arrays)
     for purpose, value in values.items():
         name = history.purposes.get(purpose)
         if name in types:
-            columns[name] = _repeated(value, rows.num_rows)
+            columns[name] = _repeat(value, rows.num_rows)
     return pa.table(columns)
 
 
-def _repeated(value: Any, rows: int) -> pa.Array:
+def _repeat(value: Any, rows: int) -> pa.Array:
     if value is None:
         return pa.nulls(rows)
     type_ = pa.timestamp("us", "UTC") if isinstance(value, datetime) else None
@@ -222,16 +222,16 @@ def _repeated(value: Any, rows: int) -> pa.Array:
 
 
 def live_rows(rows: Rows, rawcore: Table, stamp: Stamp, stored_names: Mapping[str, str]) -> pa.Table:
-    """Return the rows to write to rawcore: new ones, or all that are live if a stored one changes.
+    """Return the rows to write to rawcore: new rows, or all live rows if a stored row changes.
 
-    ``stored_names`` are names of rawcore columns that the stored rows have under another name.
+    ``stored_names`` are names of columns in the stored rows, by their name in rawcore, where these differ.
     """
     delivered = rows.delivered(rows.new + rows.changed)
     stamped = dict(zip(delivered.column_names, delivered.columns, strict=True))
     stamped |= stamp.columns(tuple(stored_names), delivered.num_rows)
     if not rows.touches:
         return pa.table(stamped)
-    kept = rows.known(rows.kept)
-    names = [field.name for field in rawcore.fields if stored_names.get(field.name, field.name) in kept.column_names]
-    unchanged = pa.table({name: kept[stored_names.get(name, name)] for name in names})
+    stored = rows.known(rows.kept)
+    names = [field.name for field in rawcore.fields if stored_names.get(field.name, field.name) in stored.column_names]
+    unchanged = pa.table({name: stored[stored_names.get(name, name)] for name in names})
     return pa.concat_tables([pa.table(stamped), unchanged], promote_options="default")

@@ -1,8 +1,8 @@
 """Datasets of a load run: their order and the critical path.
 
-A run loads raw and rawcore datasets (a rawcore's history with it). Views between them are not
-loaded but resolved to the tables that they read. A rawcore waits for the tables its stage
-reads and for the parents of its references.
+A run loads raw and rawcore datasets, each rawcore dataset with its history. Views in between are not loaded, but
+resolved to the tables that they read. A rawcore dataset waits for the tables that its stage reads and for the parents
+of its references.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ HISTORY_SUFFIX = "_hist"
 
 @dataclass(frozen=True)
 class Scope:
-    """Requested datasets of a run. ``target_only`` leaves out the datasets they depend on."""
+    """Requested datasets of a run. ``target_only`` leaves out the datasets that they depend on."""
 
     kind: str = ALL
     name: str = ""
@@ -43,20 +43,21 @@ class Scope:
 
 @dataclass(frozen=True)
 class LoadStep:
-    """A dataset that is loaded, and the datasets of the same run that it waits for (stable keys)."""
+    """Dataset to load, with the datasets of the same run that it waits for (stable keys)."""
 
     dataset: DatasetState
     depends_on: tuple[str, ...]
 
 
 def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[LoadStep, ...]:
-    """Return the datasets of a scope, each after those it depends on.
+    """Return the datasets of a scope, each after those that it depends on.
 
-    Datasets fed by history batches are left out. Raise Refusal BY_BATCH_FILES if the scope is one such dataset.
+    Datasets whose history comes as batch files are left out. Raise Refusal BY_BATCH_FILES if the scope is such a
+    dataset.
     """
     by_key = {state.key: state for state in states}
     waits_for = dependencies(by_key)
-    chosen = _chosen(by_key, scope)
+    chosen = _selected(by_key, scope)
     by_files = come_by_files(by_key)
     if scope.kind == DATASET and chosen <= by_files:
         named = by_key[min(chosen)]
@@ -70,15 +71,16 @@ def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[
     chosen -= by_files
     return tuple(
         LoadStep(by_key[key], tuple(sorted(waits_for[key] & chosen, key=lambda upstream: _place(by_key[upstream]))))
-        for key in _ordered(chosen, waits_for, by_key)
+        for key in _in_order(chosen, waits_for, by_key)
     )
 
 
 def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]]:
-    """Return for every loaded dataset the loaded datasets it waits for.
+    """Return for every loaded dataset the loaded datasets that it waits for.
 
-    Raise Refusal CIRCULAR_INPUTS for datasets that read each other in a circle. References may form one (orders and
-    their latest invoice): a foreign key is hashed without reading the parent, so the edge that closes it is left out.
+    Raise Refusal CIRCULAR_INPUTS for datasets that read each other in a circle. A circle of references (orders and
+    their latest invoice) is permitted, because a foreign key is hashed without reading the parent: the reference that
+    closes the circle is ignored.
     """
     loaded = {key: state for key, state in by_key.items() if is_loaded(state)}
     graph = {key: {table.key for table in tables_read(state, by_key)} & loaded.keys() for key, state in loaded.items()}
@@ -92,9 +94,9 @@ def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]
 
 
 def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
-    """Return the keys of datasets that no delivery feeds.
+    """Return the keys of datasets without deliveries.
 
-    These are datasets whose history comes as batch files, and raw tables that only those read.
+    They are datasets whose history comes as batch files, and raw tables that only those read.
     """
     feeds = {
         key
@@ -112,7 +114,7 @@ def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
 
 
 def is_loaded(state: DatasetState) -> bool:
-    """Return whether a load run writes this dataset's table."""
+    """Return True if load runs write this dataset's table."""
     return state.active and state.materialization == "table" and state.layer in LOADED_LAYERS
 
 
@@ -161,10 +163,10 @@ def with_upstreams(keys: Iterable[str], waits_for: Mapping[str, Iterable[str]]) 
     return frozenset(selected)
 
 
-def _ordered(
+def _in_order(
     chosen: frozenset[str], waits_for: Mapping[str, frozenset[str]], by_key: Mapping[str, DatasetState]
 ) -> Iterator[str]:
-    """Yield keys in topological order, the same on every machine: among those ready, raw first, then by name."""
+    """Yield keys in topological order, and those without order among them raw first, then by name."""
     sorter = TopologicalSorter({key: waits_for[key] & chosen for key in chosen})
     sorter.prepare()
     while sorter.is_active():
@@ -194,22 +196,22 @@ def _circle(keys: Iterable[str], by_key: Mapping[str, DatasetState]) -> Refusal:
     )
 
 
-def _chosen(by_key: Mapping[str, DatasetState], scope: Scope) -> frozenset[str]:
+def _selected(by_key: Mapping[str, DatasetState], scope: Scope) -> frozenset[str]:
     if scope.kind == ALL:
-        return _or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
+        return _keys_or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
     named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [named_dataset(by_key, scope.name)]
-    meant = [loaded for state in named for loaded in _meant_by(state, by_key)]
-    return _or_refuse(meant, f"nothing is loaded for {scope}")
+    loaded_states = [loaded for state in named for loaded in _loaded_for(state, by_key)]
+    return _keys_or_refuse(loaded_states, f"nothing is loaded for {scope}")
 
 
 def fed_by_files(states: Iterable[DatasetState], scope: Scope) -> tuple[DatasetState, ...]:
-    """Return the historized datasets of a scope that history batches feed; a load only creates their tables."""
+    """Return the historized datasets of a scope with history batches; a load only creates their tables."""
     by_key = {state.key: state for state in states}
-    keys = _chosen(by_key, scope) & come_by_files(by_key)
+    keys = _selected(by_key, scope) & come_by_files(by_key)
     return tuple(sorted((by_key[key] for key in keys if by_key[key].historize), key=_place))
 
 
-def _or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:
+def _keys_or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:
     keys = frozenset(state.key for state in states)
     if not keys:
         raise Refusal(
@@ -221,12 +223,12 @@ def _or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:
 def _named_schema(by_key: Mapping[str, DatasetState], name: str) -> list[DatasetState]:
     states = [state for state in by_key.values() if state.schema == name]
     if not states:
-        raise _unknown("SCHEMA", name, {state.schema for state in by_key.values()})
+        raise _unknown_name("SCHEMA", name, {state.schema for state in by_key.values()})
     return states
 
 
 def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState:
-    """Return the active dataset ``schema.name``; the name of a history means its base.
+    """Return the active dataset ``schema.name``, or the base of a history of that name.
 
     Raise Refusal UNKNOWN_DATASET or RETIRED.
     """
@@ -234,13 +236,13 @@ def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState
     histories = {f"{qualified}{HISTORY_SUFFIX}": state for qualified, state in names.items() if state.historize}
     dataset = (names | histories).get(name)
     if dataset is None:
-        raise _unknown("DATASET", name, names.keys() | histories.keys())
+        raise _unknown_name("DATASET", name, names.keys() | histories.keys())
     if not dataset.active:
         raise Refusal("RETIRED", f"dataset {name} is retired", hint="activate it before loading it")
     return dataset
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+def _unknown_name(what: str, name: str, known: Iterable[str]) -> Refusal:
     known = sorted(known)
     bare = name.rpartition(".")[2]
     same_name = [item for item in known if item.rpartition(".")[2] == bare]
@@ -249,8 +251,8 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
     return Refusal(f"UNKNOWN_{what}", f"there is no {what.lower()} {name}", hint=hint)
 
 
-def _meant_by(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
-    """Yield the loaded tables of a dataset: its own, or of a view the tables that it reads."""
+def _loaded_for(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
+    """Yield the dataset itself if it is loaded, or the loaded datasets that read a view."""
     if is_loaded(state):
         yield state
     elif state.materialization == "view":
@@ -272,7 +274,7 @@ def _views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> froz
 
 
 # Critical path of a run: the longest chain of datasets, each waiting for the one before. A run cannot be shorter,
-# however many datasets are loaded in parallel; a dataset off the path may take longer by its slack without delaying
+# however many datasets are loaded in parallel. A dataset outside the path may take longer by its slack without delaying
 # the run.
 
 
@@ -280,7 +282,7 @@ def _views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> froz
 class CriticalPath:
     """Chain of datasets in load order and its ``seconds``; empty and 0 if nothing takes time.
 
-    ``slack`` is by how many seconds each dataset could take longer without lengthening the longest chain; 0 on the
+    ``slack`` are the seconds that each dataset could take longer without lengthening the longest chain; 0 on the
     path.
     """
 
@@ -292,8 +294,8 @@ class CriticalPath:
 def critical_path(seconds: Mapping[str, float], waits_for: Mapping[str, Iterable[str]]) -> CriticalPath:
     """Return the critical path of datasets with these durations and dependencies.
 
-    A dependency without a duration is not part of the run. Of chains that take equally long, the one whose names
-    come first is returned. Raise ValueError for circular dependencies.
+    A dependency without a duration is not part of the run. Of equally long chains, return the first by name. Raise
+    ValueError for circular dependencies.
     """
     upstreams = {key: sorted(set(waits_for.get(key, ())) & seconds.keys()) for key in seconds}
     order = _topological_order(upstreams)
@@ -304,9 +306,9 @@ def critical_path(seconds: Mapping[str, float], waits_for: Mapping[str, Iterable
     slack = _slack(order, upstreams, seconds, ends, longest)
     if not longest:
         return CriticalPath(slack=slack)
-    # A dataset that takes no time ends when its upstreams do, and cannot end the path.
+    # A dataset that takes no time cannot be the last of the path, since it ends when its upstreams end.
     last = min(key for key in order if ends[key] == longest and seconds[key])
-    path = _back_from(last, upstreams, ends)
+    path = _chain_to(last, upstreams, ends)
     # Floating-point sums differ slightly with their order, so the slack on the path is set to 0.
     return CriticalPath(path, longest, slack | dict.fromkeys(path, 0.0))
 
@@ -333,8 +335,8 @@ def _slack(
     return {key: max(0.0, latest[key] - ends[key]) for key in order}
 
 
-def _back_from(last: str, upstreams: Mapping[str, list[str]], ends: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the chain that ends with ``last``, in load order: back from it, always the upstream that ended last."""
+def _chain_to(last: str, upstreams: Mapping[str, list[str]], ends: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the chain that ends with ``last``, in load order. Before each dataset is its upstream that ended last."""
     path = [last]
     while upstreams[path[-1]]:
         before = min(upstreams[path[-1]], key=lambda key: (-ends[key], key))

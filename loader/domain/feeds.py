@@ -1,10 +1,10 @@
-"""Files of a feed: those in its raw table, and those that a run has to read. Each is loaded once.
+"""Files of a feed: those in its raw table, and those that a run must read. Each is loaded once.
 
-The raw table itself records them as transaction identifiers of its Delta log: one for each file (path, size, time,
-content tag) and one for each run, with the run's number in this table. They are committed with the rows, and
-checkpoints retain them when the log is cleaned, so a restored control database changes nothing. Each history
-records in its commit metadata the newest number it has (``NOTE``): files of later numbers were read by runs that
-failed before they wrote the history, and are read again; their old rows leave raw with the same commit.
+The Delta log of the raw table records them as transaction identifiers: one for each file (path, size, time, content
+tag) and one for each run, with the number of the run in this table. They are committed with the rows, and checkpoints
+retain them when the log is cleaned, so they do not depend on the control database. The commit metadata of each history
+record the newest number that it has (``NOTE``). Files with later numbers were read by runs that failed before they
+wrote the history: they are read again, and the same commit removes their old rows from raw.
 """
 
 import json
@@ -19,7 +19,7 @@ _FILE, _RUN = "elevata.file ", "elevata.run "
 
 @dataclass(frozen=True)
 class FeedFile:
-    """A listed file. ``etag`` identifies its content where the store has one; ``number`` is its run's."""
+    """Listed file. ``etag`` identifies its content, if the store has etags; ``number`` is that of its run."""
 
     path: str
     size: int
@@ -28,7 +28,7 @@ class FeedFile:
     number: int = 0
 
     def is_as(self, other: "FeedFile") -> bool:
-        """Return whether size, time and content tag are the same."""
+        """Return True if size and content tag are the same, or size and time if there is no tag."""
         if self.size != other.size:
             return False
         return self.etag == other.etag if self.etag and other.etag else self.written == other.written
@@ -36,7 +36,7 @@ class FeedFile:
 
 @dataclass(frozen=True)
 class FeedLog:
-    """Files and runs in a raw table. ``table`` is the table's own id: a recreated table starts again."""
+    """Files and runs in a raw table. ``table`` is the table's own id, which a recreated table does not share."""
 
     table: str
     files: Mapping[str, FeedFile] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class FeedLog:
 
     @classmethod
     def of(cls, table: str, transactions: Mapping[str, int]) -> "FeedLog":
-        """Parse a log's transaction identifiers. Of a file that was read in several forms, the newest counts."""
+        """Return the log with these transaction identifiers. Of several readings of one file, use the newest."""
         files: dict[str, FeedFile] = {}
         for name, number in sorted(transactions.items(), key=lambda item: item[1]):
             if name.startswith(_FILE):
@@ -63,7 +63,7 @@ class FeedLog:
         return number if table == self.table else 0
 
     def transactions(self, run_id: str, files: Iterable[FeedFile]) -> dict[str, int]:
-        """Return the transaction identifiers of a run's commit: its own, and those of the files whose rows it adds."""
+        """Return the transaction identifiers of a run's commit: its own, and those of the files that it adds."""
         number = self.newest + 1
         names = [_FILE + json.dumps([file.path, file.size, file.written, file.etag]) for file in files]
         return dict.fromkeys([_RUN + run_id, *names], number)
@@ -71,7 +71,7 @@ class FeedLog:
 
 @dataclass(frozen=True)
 class FeedChoice:
-    """The files that a run reads, the runs whose rows it replaces, and the paths that no longer exist."""
+    """Files that a run reads, runs whose rows it replaces, and paths that no longer exist."""
 
     files: tuple[FeedFile, ...]
     replaced: tuple[str, ...] = ()
@@ -79,36 +79,36 @@ class FeedChoice:
 
 
 def choose(name: str, log: FeedLog, listed: Iterable[FeedFile], *, held: int, one_file: bool) -> FeedChoice:
-    """Choose the files to read from a feed's location, whose histories all hold the numbers up to ``held``.
+    """Return the files to read from a feed's location, if all its histories have the numbers up to ``held``.
 
-    ``one_file``: the location names a file, which every delivery replaces; so it is read again when it changed.
-    Elsewhere, raise Refusal CHANGED_SINCE_LOADED for a file that changed after it was loaded.
+    ``one_file``: the location is one file, which every delivery replaces; it is read again if it has changed.
+    Otherwise raise Refusal CHANGED_SINCE_LOADED for a file that changed after it was loaded.
     """
-    there = {file.path: file for file in listed}
+    by_path = {file.path: file for file in listed}
     files = []
-    for path, file in there.items():
+    for path, file in by_path.items():
         known = log.files.get(path)
         if known is not None and known.number <= held:
             if file.is_as(known):
                 continue
             if not one_file:
-                raise _changed(name, file, known)
+                raise _changed_file(name, file, known)
         files.append(file)
     unread = [known for known in log.files.values() if known.number > held]
-    missing = tuple(known.path for known in unread if known.path not in there)
-    lost = {known.number for known in unread if known.path not in there}
+    missing = tuple(known.path for known in unread if known.path not in by_path)
+    lost = {known.number for known in unread if known.path not in by_path}
     replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
     return FeedChoice(tuple(files), replaced, missing)
 
 
 def with_note(note: str | None, raw: str, log: FeedLog, run_id: str) -> str | None:
-    """Return a history's note after this run: with the run's number, if its rows are in raw."""
+    """Return a history's note after this run, with the number of the run if its rows are in raw."""
     if run_id not in log.runs:
         return note
     return json.dumps(json.loads(note or "{}") | {raw: [log.table, log.runs[run_id]]}, sort_keys=True)
 
 
-def _changed(name: str, file: FeedFile, known: FeedFile) -> Refusal:
+def _changed_file(name: str, file: FeedFile, known: FeedFile) -> Refusal:
     shown = file.path.removeprefix("file:")
     return Refusal(
         "CHANGED_SINCE_LOADED",

@@ -4,15 +4,15 @@ Requests go to the runner's standard input:
     {"id": …, "kind": "ping" | "observe" | "sizes" | "dry-run" | "execute" | "load" | "revert" | "prune" | "accept"
                   | "compact" | "vacuum" | "read" | "check" | "replay", "body": manifest}
     {"id": …, "kind": "cancel"}          cancels the request of that id
-    {"id": …, "kind": "ping"}            answered at once with ``finished``, whatever else is under way
-Closing the pipe ends the runner: it dies with its worker.
+    {"id": …, "kind": "ping"}            answered at once with ``finished``, even during other requests
+The runner ends when the pipe is closed, and so with its worker.
 
-Events come from a descriptor of its own (standard output carries log noise), each with the ``id``
+Events are written to a descriptor of their own, since libraries print to standard output. Each has the ``id``
 of its request (none for ``ready`` and ``fatal``) and an ``event``:
 
     ready               pid, spark_version, seconds, commits (name and reason of the commits' path):
-                        the session is up, requests are taken
-    fatal               error: the runner cannot go on
+                        the session is ready for requests
+    fatal               error: the runner cannot continue
     log                 level, message, dataset (optional)
     dataset_started     dataset
     dataset_phase       dataset, phase
@@ -51,9 +51,9 @@ EVENTS = (
 )
 
 
-# Log lines of a runner: their format, and a parser that also reads Spark's own lines. The runner's own log records
-# are one JSON object a line. The JVM prints Spark's log4j lines (``26/01/31 12:00:00 ERROR TaskSetManager: …``), and
-# both print lines without any head: traces, warnings of Java itself, output of libraries.
+# Log lines of a runner: their format, and a parser that also reads Spark's lines. The runner's own log records are one
+# JSON object a line. The JVM prints log4j lines of Spark (``26/01/31 12:00:00 ERROR TaskSetManager: …``). Both print
+# lines without a head, too: traces, warnings of Java, output of libraries.
 
 
 MARK = "elevata_log"
@@ -61,25 +61,25 @@ _JAVA = re.compile(
     r"(?:\d{2,4}[/-]\d\d[/-]\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ([^\s:]{1,200}): ?(.*)"
 )
 _LEVELS = {"TRACE": logging.DEBUG, "WARN": logging.WARNING, "FATAL": logging.CRITICAL}
-_OF_SPARK = "spark"
+_SPARK_LOGGER = "spark"
 
 
 @dataclass(frozen=True)
 class Said:
-    """A log record of a child process: message, level (as ``logging`` counts), logger name and thread.
+    """Log record of a child process: message, level (as in ``logging``), logger name and thread.
 
     ``at`` is in seconds since 1970; None means the time of reading. ``trace`` is a traceback, or empty.
     """
 
     message: str
     level: int = logging.INFO
-    logger: str = _OF_SPARK
+    logger: str = _SPARK_LOGGER
     thread: str = ""
     at: float | None = None
     trace: str = ""
 
     def followed_by(self, line: str) -> Said:
-        """Return the record with a line that belongs to it appended."""
+        """Return the record with a further line appended."""
         return replace(self, message=f"{self.message}\n{line}")
 
 
@@ -100,11 +100,11 @@ class MarkedLines(logging.Formatter):
 
 
 def heard(line: str) -> Said | None:
-    """Return the record that begins with this line; None for a line without a head, which may continue the last one."""
-    return _marked(line) or _java(line)
+    """Return the record that begins with this line; None for a line without a head, which continues a record."""
+    return _own_record(line) or _java_record(line)
 
 
-def _marked(line: str) -> Said | None:
+def _own_record(line: str) -> Said | None:
     if not line.startswith('{"' + MARK):
         return None
     try:
@@ -118,12 +118,12 @@ def _marked(line: str) -> Said | None:
             trace=str(record["trace"]),
         )
     except (ValueError, KeyError, TypeError):
-        return None  # a line that was cut off, or written by another program
+        return None  # a truncated line, or one of another program
 
 
-def _java(line: str) -> Said | None:
+def _java_record(line: str) -> Said | None:
     match = _JAVA.match(line)
     if match is None:
         return None
     level, logger, message = match.groups()
-    return Said(message, _LEVELS.get(level) or getattr(logging, level), f"{_OF_SPARK}.{logger}")
+    return Said(message, _LEVELS.get(level) or getattr(logging, level), f"{_SPARK_LOGGER}.{logger}")

@@ -18,25 +18,24 @@ DATASET_STEPS: Mapping[str, frozenset[str]] = {
 
 def unfinished_becomes(end: str) -> dict[str, str]:
     """Return the states that running and queued datasets get when their run ends in state ``end``."""
-    under_way = CANCELED if end == CANCELED else FAILED
-    return {RUNNING: under_way, QUEUED: CANCELED}
+    of_running = CANCELED if end == CANCELED else FAILED
+    return {RUNNING: of_running, QUEUED: CANCELED}
 
 
-# Kinds of load runs, and the limits that compaction follows. ``LoadRun.details["asked"]`` has, by kind:
-# history_batch: files (paths by kind of file), format, compression; revert: run_id of the run to revert; prune:
-# ended_before, archive; compact and accept: nothing, they work on the tables of their time.
-# vacuum: retention_hours, dry_run.
+# Kinds of load runs, and limits of compaction. ``LoadRun.details["asked"]`` has, by kind:
+# history_batch: files (paths by kind of file), format, compression; revert: run_id of the run to revert;
+# prune: ended_before, archive; vacuum: retention_hours, dry_run; compact and accept: nothing.
 
 
 LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
 ACCEPT, VACUUM = "accept", "vacuum"
 # Kinds that only an identified user may request; their work is sealed in a record.
 MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM)
-# Kinds that change files and no row.
+# Kinds that change files, but no rows.
 OF_FILES = (COMPACT, VACUUM)
-# Kinds that bring rows: a later run must be dated later (rule 3), and they can be reverted.
+# Kinds that add rows: later runs must be dated later (rule 3), and the runs can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
-# Codes of refusals after which a table can be accepted as it is.
+# Codes of refusals after which a table can be accepted.
 ACCEPTABLE = ("TABLE_BEHIND", "EVENT_LOG_CHANGED", "sequence_behind_table")
 
 # A table is crowded if one of its partitions has more than MOST_SMALL_FILES files smaller than SMALL_FILE_BYTES, or
@@ -48,10 +47,10 @@ SMALL_FILE_BYTES = 32 * 1024 * 1024
 COMPACTED_FILE_BYTES = 128 * 1024 * 1024
 
 
-# Counts of a dataset's run beyond those that every list shows, with their labels.
+# Counts of a dataset's run besides those in every list, with their labels.
 
 
-# N of a change feed is ``unchanged``, which lists show; X is ``missing``.
+# Of the counts of a change feed, N is ``unchanged``, which every list shows, and X is ``missing``.
 FURTHER = {
     "missing": "not delivered, left as they were (X)",
     "files": "files read",

@@ -1,7 +1,7 @@
 """Settings of the runner's Spark session: the product's defaults, and reserved settings.
 
 An installation's own settings (``ELEVATA_SPARK_CONF``) override the defaults. A reserved setting, on which the
-product depends, has one value or is set in another way; in the file it is refused with its reason.
+product depends, has a fixed value or is set in another way; the file may not contain it.
 """
 
 import re
@@ -12,10 +12,10 @@ from elevata.core.properties import Property
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 PARALLELISM = "spark.default.parallelism"
-# Read by set-up, which fetches the jars (``elevata.bootstrap.jars``); the session is not given them.
+# Only set-up, which fetches the jars (``elevata.bootstrap.jars``), reads these; the session does not get them.
 OF_SET_UP = ("spark.jars.packages", "spark.jars.repositories", "spark.jars.ivySettings")
 
-# A value ``{{ secret NAME }}`` is the secret of that name (``elevata.core.secrets``), for Hadoop's settings only.
+# A value ``{{ secret NAME }}``, for Hadoop's settings only, is the secret of that name (``elevata.core.secrets``).
 SECRET_PREFIX = "ELEVATA_SPARK_SECRET_"
 HADOOP = "spark.hadoop."
 _REFERENCE = re.compile(r"\{\{\s*secret\s+([A-Za-z0-9_]*)\s*\}\}")
@@ -26,7 +26,7 @@ _CREDENTIAL = re.compile(
 
 @dataclass(frozen=True)
 class Promise:
-    """A setting that an installation cannot give: its fixed value, if the product sets one, and the reason."""
+    """Reserved setting: its fixed value, if the product sets one, and the reason."""
 
     reason: str
     value: str | None = None
@@ -86,7 +86,7 @@ PROMISES: Mapping[str, Promise] = {
     "spark.sql.streaming.streamingQueryListeners": Promise(_CODE),
     "spark.plugins": Promise(_CODE),
 }
-# Settings whose names begin so.
+# Prefixes of further reserved settings.
 _PREFIXES: Mapping[str, Promise] = {
     "spark.sql.legacy.": Promise(f"it changes what SQL means; {_VALUES}"),
     "spark.elevata.": Promise("these are the runner's own"),
@@ -95,14 +95,14 @@ _PREFIXES: Mapping[str, Promise] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A property of the file that is refused, with the reason."""
+    """Refused property of the file, with the reason."""
 
     property: Property
     reason: str
 
 
 def problems_of(properties: Iterable[Property]) -> list[Problem]:
-    """Return the properties that are refused, in their order."""
+    """Return the refused properties, in their order."""
     return [Problem(entry, reason) for entry in properties if (reason := _problem(entry))]
 
 
@@ -147,15 +147,15 @@ def is_cluster(master: str) -> bool:
 
 
 def settings_of(*, master: str, cores: int, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the product's settings for a master, with an installation's ``own`` above the defaults."""
+    """Return the settings for a master; an installation's ``own`` settings override the defaults."""
     fixed = {name: promise.value for name, promise in PROMISES.items() if promise.value is not None}
-    given = {name: value for name, value in own.items() if name not in OF_SET_UP}
-    return _DEFAULTS | ({} if is_cluster(master) else _sized_by(cores)) | given | fixed
+    own_settings = {name: value for name, value in own.items() if name not in OF_SET_UP}
+    return _DEFAULTS | ({} if is_cluster(master) else _settings_by_cores(cores)) | own_settings | fixed
 
 
-# Small tables are the common case: their cost is the number of tasks, not the bytes. On a cluster the runner's
-# sessions take the number of its cores, which is known once executors have registered.
-def _sized_by(cores: int) -> dict[str, str]:
+# Most tables are small, and their loads take a time that depends on the number of tasks, not bytes. On a cluster, the
+# runner determines the number of cores after executors have registered.
+def _settings_by_cores(cores: int) -> dict[str, str]:
     return {
         SHUFFLE_PARTITIONS: str(max(2, cores)),
         PARALLELISM: str(max(2, cores)),
@@ -165,21 +165,21 @@ def _sized_by(cores: int) -> dict[str, str]:
 
 _DEFAULTS: Mapping[str, str] = {
     "spark.databricks.delta.snapshotPartitions": "1",
-    # A load compiles some hundred small plans; the default of 100 throws them out between two loads. Each
-    # entry holds its source text: some ten thousand of them would fill a runner's memory.
+    # A load compiles some hundred small plans, and the default of 100 would evict them between two loads. Some ten
+    # thousand entries would fill a runner's memory, since each has its source text.
     "spark.sql.codegen.cache.maxEntries": "2000",
-    # Nobody looks at a runner's own pages: what they would show need not be kept.
+    # The runner has no Spark UI, so its data need not be kept.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.databricks.delta.properties.defaults.checkpointInterval": "20",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-    # Else PySpark asks Java some ten times, and looks through sys.path, each time a column is written down, to
-    # name the line of Python in an error.
+    # Otherwise PySpark calls Java some ten times, and searches sys.path, for every column expression, to show the
+    # Python line in errors.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A history has three segments: a file of each is written at once, without sorting the rows before.
+    # A history has three segments, whose files are written at the same time, without sorting the rows first.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
 }

@@ -1,8 +1,8 @@
 """Synthetic CDC data: a first delivery and a second one with known changes (``manage.py generate_cdc``).
 
-Rows depend only on the seed and the row's number, so they are generated one by one, on demand, and alike on every
-machine. Of the first delivery's rows exactly the given shares are deleted, updated and unchanged in the second,
-which new rows fill up to its size.
+Rows depend only on the seed and the row's number, so they are generated one by one, and are equal on every machine. In
+the second delivery, exactly the given shares of the first delivery's rows are deleted, updated and unchanged. New rows
+fill it up to its size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ Row = tuple[str | int, ...]
 
 
 class PlanProblem(Refusal):
-    """Error in a plan; ``parameters`` are the arguments of ``SyntheticPlan.of`` at fault."""
+    """Error in a plan; ``parameters`` are the wrong arguments of ``SyntheticPlan.of``."""
 
     def __init__(self, message: str, *parameters: str) -> None:
         super().__init__("BAD_PLAN", message)
@@ -33,7 +33,7 @@ class PlanProblem(Refusal):
 
 @dataclass(frozen=True)
 class SyntheticPlan:
-    """Plan of the data. Shares are of the initial rows; they are exact, so pass them as text or Decimal."""
+    """Plan of the data. ``shares`` are exact parts of the initial rows: text or Decimal."""
 
     initial_rows: int
     incremental_rows: int
@@ -86,18 +86,18 @@ class SyntheticPlan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of a row's values: keys first."""
+        """Return the names of a row's values, keys first."""
         keys = (f"key_{number}" for number in range(1, self.keys + 1))
         return (*keys, *(f"value_{number}" for number in range(1, self.nonkeys + 1)))
 
     @property
     def inserted(self) -> int:
-        """Number of new rows in the second delivery."""
+        """Return the number of new rows in the second delivery."""
         counts = self.counts()
         return self.incremental_rows - counts[UPDATED] - counts[UNCHANGED]
 
     def counts(self) -> dict[str, int]:
-        """Return rows per change, whole and summing up: the largest remainders get what rounding down leaves."""
+        """Return the number of rows per change, rounded by largest remainders so that their sum is exact."""
         exact = {name: share * self.initial_rows for name, share in self.shares.items()}
         whole = {name: int(number) for name, number in exact.items()}
         by_remainder = sorted(_CHANGES, key=lambda name: (whole[name] - exact[name], _CHANGES.index(name)))
@@ -112,7 +112,7 @@ def initial(plan: SyntheticPlan) -> Iterator[Row]:
 
 
 def incremental(plan: SyntheticPlan) -> Iterator[Row]:
-    """Yield the rows of the second delivery: those left of the first, in its order, then the new ones."""
+    """Yield the rows of the second delivery: the remaining ones of the first, in order, then the new ones."""
     for number, change in enumerate(changes(plan)):
         if change != DELETED:
             yield _row(plan, number, updated=change == UPDATED)
@@ -121,15 +121,15 @@ def incremental(plan: SyntheticPlan) -> Iterator[Row]:
 
 
 def changes(plan: SyntheticPlan) -> Iterator[str]:
-    """Yield the change of each initial row: drawn without replacement, so that the numbers come out exactly."""
-    left = plan.counts()
+    """Yield the change of each initial row, drawn without replacement, so that the counts are exact."""
+    remaining = plan.counts()
     for number in range(plan.initial_rows):
-        drawn = _numbers(plan, "change", number, 1, below=sum(left.values()))[0]
+        drawn = _numbers(plan, "change", number, 1, below=sum(remaining.values()))[0]
         for change in _CHANGES:
-            if drawn < left[change]:
+            if drawn < remaining[change]:
                 break
-            drawn -= left[change]
-        left[change] -= 1
+            drawn -= remaining[change]
+        remaining[change] -= 1
         yield change
 
 
@@ -137,7 +137,7 @@ def _row(plan: SyntheticPlan, number: int, *, updated: bool = False) -> Row:
     keys = [_uuid(plan, number, column) for column in range(plan.keys)]
     values = _numbers(plan, "value", number, plan.nonkeys)
     if updated:
-        # Added modulo the range, and never 0: every value of an updated row differs.
+        # Steps are added modulo the range and are never 0, so every value of an updated row differs.
         steps = _numbers(plan, "update", number, plan.nonkeys, below=_NUMBERS - 1)
         values = [(value + step + 1) % _NUMBERS for value, step in zip(values, steps, strict=True)]
     return (*keys, *values)

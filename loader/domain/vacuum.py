@@ -1,8 +1,8 @@
-"""Retention of files that a table no longer names.
+"""Retention of former files of tables.
 
-A former file is needed to read or restore an older version of the table: by a query that began before the last
-commit, the revert of a run, an undo, a read as known at an earlier time. So every vacuum keeps at least the safe
-minimum, and everything that requested work needs.
+Former files are needed to read or restore an older version of a table: by a query that began before the last commit,
+the revert of a run, an undo, a read as known at an earlier time. So every vacuum keeps the files of at least the safe
+minimum, and those that requested work needs.
 """
 
 import math
@@ -12,7 +12,7 @@ from datetime import datetime
 
 from loader.domain.refusals import Refusal
 
-# Delta's own default: longer than any query or load runs.
+# Delta's default, which is longer than any query or load takes.
 SAFE_HOURS = 168
 MOST_HOURS = 24 * 3660
 _HOUR = 3600
@@ -20,14 +20,14 @@ _HOUR = 3600
 
 @dataclass(frozen=True)
 class Need:
-    """Something that needs the files which were current at ``since``."""
+    """Requested work that needs the files of the time ``since``."""
 
     since: datetime
     what: str
 
 
 def refuse_short(hours: int, needs: Iterable[Need], *, now: datetime) -> None:
-    """Raise Refusal RETENTION_TOO_SHORT if so many hours are below the safe minimum, or below a need."""
+    """Raise Refusal RETENTION_TOO_SHORT for fewer hours than the safe minimum, or than a need requires."""
     if not SAFE_HOURS <= hours <= MOST_HOURS:
         raise Refusal(
             "RETENTION_TOO_SHORT" if hours < SAFE_HOURS else "BAD_RETENTION",

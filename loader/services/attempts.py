@@ -1,7 +1,7 @@
 """Writes of one attempt: dataset states, sealed record, notifications.
 
-A worker whose run was marked as lost may still be running. Its attempt number is outdated by then, so its writes
-match no row.
+A worker whose run was marked as lost may still be running. Its writes match no row, because its attempt number is
+outdated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ def seal_end(*, run_pk: int, attempt: int) -> MaintenanceRecord | None:
 
 
 def record_document(run: LoadRun, attempt: int) -> dict[str, Any]:
-    """Return a record's document. Numbers with fractions are texts, so that they have one spelling."""
+    """Return a record's document. Fractional numbers are texts, so that each has one spelling."""
     return {
         "format": artifacts.MAINTENANCE,
         "run": run.run_id,
@@ -159,7 +159,7 @@ _ALLOCATION_TRIES = 20
 
 @dataclass(frozen=True)
 class LoadAttempt(Attempt):
-    """One worker's hold on one run, and on the leases it took with it. Its writes wait for the control database."""
+    """Attempt of a load run, with its leases. Its writes are retried while the control database is unavailable."""
 
     leases: Held | None = None
 
@@ -209,7 +209,7 @@ class LoadAttempt(Attempt):
         self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})
 
     def _write(self, key: str, target: str, from_states: Iterable[str], fields: dict[str, Any]) -> None:
-        # A repeated event finds the row in its target state, and writes the same again.
+        # The target state is permitted, because an event may be repeated.
         rows = self._rows().filter(dataset_key=key, status__in=(*from_states, target))
         if not retried(lambda: rows.update(status=target, **fields)) and not self._rows().exists():
             raise Fenced
@@ -217,13 +217,13 @@ class LoadAttempt(Attempt):
     def prepare(
         self, *, steps: Iterable[LoadStep], numbered: bool = True, comes_last: bool = False
     ) -> dict[str, DatasetRun]:
-        """Return a row for every dataset of the run, each with its number in the dataset's history.
+        """Return a row for every dataset of the run, each with its sequence in the dataset's history.
 
-        A run that changes no history is not ``numbered``. One that ``comes_last`` takes a new number if other runs
-        followed: its commits are identified by its id alone.
+        A run that changes no history is not ``numbered``. With ``comes_last``, unfinished rows get a new sequence if
+        other runs have a later one: commits of such runs are identified by the run id alone.
 
-        The row of an earlier attempt keeps its number, and its success. The numbers are allocated under a unique
-        constraint: of two concurrent runs the second takes the next one.
+        The row of an earlier attempt keeps its sequence, and its success. A unique constraint gives concurrent runs
+        different sequences.
         """
         steps = list(steps)
         for _ in range(_ALLOCATION_TRIES):
@@ -236,11 +236,11 @@ class LoadAttempt(Attempt):
     @transaction.atomic
     def _prepare(self, steps: list[LoadStep], numbered: bool, comes_last: bool) -> dict[str, DatasetRun]:
         self.must_hold()
-        known = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.job_pk)}
-        fresh = [step for step in steps if step.dataset.key not in known]
+        existing = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.job_pk)}
+        fresh = [step for step in steps if step.dataset.key not in existing]
         counting = {step.dataset.key for step in fresh if numbered and step.dataset.layer != "raw"}
         newest = _newest_sequences(sorted(counting))
-        ids = _described_by([step.dataset for step in fresh])
+        ids = _metadata_ids([step.dataset for step in fresh])
         new_rows = [
             DatasetRun(
                 run_id=self.job_pk,
@@ -253,7 +253,7 @@ class LoadAttempt(Attempt):
             )
             for step in fresh
         ]
-        # In one order everywhere, so that two runs that number the same datasets cannot deadlock.
+        # Always in the same order, so that two runs that number the same datasets cannot deadlock.
         DatasetRun.objects.bulk_create(sorted(new_rows, key=lambda row: row.dataset_key))
         self._reset(steps)
         if comes_last:
@@ -270,10 +270,10 @@ class LoadAttempt(Attempt):
     def _reset(self, steps: list[LoadStep]) -> None:
         """Assign all rows to this attempt.
 
-        Rows that did not succeed, or whose delivery was replaced since, are queued again; those out of scope, skipped.
+        Queue rows again that did not succeed, or whose delivery was replaced since. Skip rows outside the scope.
         """
         rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.job_pk)}
-        overwritten = _overwritten_since(rows.values())
+        overwritten = _rows_to_reload(rows.values())
         for ordinal, step in enumerate(steps, start=1):
             row = rows.pop(step.dataset.key)
             row.ordinal, row.depends_on, row.attempt = ordinal, list(step.depends_on), self.number
@@ -312,13 +312,13 @@ def end_datasets(*, run_pk: int, end: str, error: Mapping | None = None) -> None
         DatasetRun.objects.filter(run_id=run_pk, status=before).update(**fields)
 
 
-def _described_by(states: list[DatasetState]) -> dict[str, int]:
-    """Return the ids of the metadata rows of these datasets, by the key they are loaded under.
+def _metadata_ids(states: list[DatasetState]) -> dict[str, int]:
+    """Return ids of the metadata rows of these datasets, by the stable keys of their tables.
 
-    Metadata may have another key, so a row is found by its name where the key is unknown.
+    A dataset whose key is not in the metadata is looked up by name, because metadata may have another key.
     """
-    found = TargetDataset.objects.filter(key__among=[state.key for state in states]).values_list("key", "pk")
-    ids = {str(key): pk for key, pk in found}
+    rows = TargetDataset.objects.filter(key__among=[state.key for state in states]).values_list("key", "pk")
+    ids = {str(key): pk for key, pk in rows}
     for state in (state for state in states if state.key not in ids):
         named = TargetDataset.objects.filter(schema__name=state.schema, name=state.name, history_of__isnull=True)
         pk = named.values_list("pk", flat=True).first()
@@ -328,8 +328,8 @@ def _described_by(states: list[DatasetState]) -> dict[str, int]:
 
 
 def _newest_sequences(keys: list[str]) -> dict[str, int]:
-    found = DatasetRun.objects.filter(dataset_key__among=keys).order_by().values_list("dataset_key")
-    return {str(key): newest or 0 for key, newest in found.annotate(newest=Max("sequence"))}
+    rows = DatasetRun.objects.filter(dataset_key__among=keys).order_by().values_list("dataset_key")
+    return {str(key): newest or 0 for key, newest in rows.annotate(newest=Max("sequence"))}
 
 
 def _queue_again(row: DatasetRun) -> None:
@@ -340,8 +340,8 @@ def _queue_again(row: DatasetRun) -> None:
     row.started_at = row.finished_at = row.seconds = None
 
 
-def _overwritten_since(rows: Iterable[DatasetRun]) -> set[int]:
-    """Return ids of succeeded raw rows whose delivery another run has replaced since: they are loaded again."""
+def _rows_to_reload(rows: Iterable[DatasetRun]) -> set[int]:
+    """Return ids of succeeded raw rows that must be loaded again, because another run replaced their delivery."""
     return {
         row.pk
         for row in rows

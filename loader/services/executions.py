@@ -1,7 +1,7 @@
 """Executions and dry runs performed on the runner.
 
-The runner performs one step after another and verifies each by observing; every event is stored when it arrives. An
-execution always ends in a final state; only if its worker dies is it marked as lost later, and can be resumed.
+The runner performs one step after another and verifies each by observing the table; every event is stored when it
+arrives. An execution always ends in a final state. If its worker dies, it is marked as lost and can be resumed.
 """
 
 import logging
@@ -54,13 +54,13 @@ def perform_execution(
     attempt = retried(partial(claim_execution, execution_pk=execution_pk, worker=worker))
     if attempt is None:
         return None
-    found = Execution.objects.select_related("environment", "report", "preview", "requested_by")
-    execution = retried(lambda: found.get(pk=execution_pk))
+    executions = Execution.objects.select_related("environment", "report", "preview", "requested_by")
+    execution = retried(lambda: executions.get(pk=execution_pk))
     talk = Conversation(attempt, runner, stopping or threading.Event())
-    named = about(execution_id=execution.pk, person_id=execution.requested_by_id)
+    log_context = about(execution_id=execution.pk, person_id=execution.requested_by_id)
     try:
-        with named, on_behalf_of(execution.requested_by):
-            error = _outcome(ExecutionWork(execution, attempt, talk), worker)
+        with log_context, on_behalf_of(execution.requested_by):
+            error = _error_of(ExecutionWork(execution, attempt, talk), worker)
             wanted = states.FAILED if error else states.SUCCEEDED
             retried(lambda: end_attempt(attempt=attempt, wanted=wanted, error=error))
     except Fenced:
@@ -68,7 +68,7 @@ def perform_execution(
     return retried(Execution.objects.filter(pk=execution_pk).first)
 
 
-def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
+def _error_of(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
     """Perform the work and return its error as JSON, None if it succeeded."""
     try:
         work.perform()
@@ -118,7 +118,7 @@ class ExecutionWork:
         retried(partial(self.attempt.tell, execution_log.looked(len(keys), len(answer))))
 
     def _run(self, todo: Todo) -> None:
-        """Run the remaining steps. All are sent, finished ones marked, so events carry the rows' ordinals."""
+        """Run the remaining steps. The request has all steps, so that the ordinals of events are those of the rows."""
         retried(partial(self.attempt.enter, "changing tables"))
         done = tuple(place for place in range(len(todo.steps)) if place not in todo.left)
         manifest = ExecuteManifest(
@@ -131,8 +131,8 @@ class ExecutionWork:
         def store(event: dict) -> None:
             if event["event"] == "step_started":
                 place = event["ordinal"]
-                said = f"step {place + 1} of {len(todo.steps)}: {todo.steps[place].describe()}"
-                retried(partial(self.attempt.enter, said))
+                phase = f"step {place + 1} of {len(todo.steps)}: {todo.steps[place].describe()}"
+                retried(partial(self.attempt.enter, phase))
             store_step(self.attempt, event)
 
         finished = self.talk.ask("execute", manifest, store)
@@ -168,13 +168,12 @@ def store_step(attempt: ExecutionAttempt, event: dict) -> None:
     retried(write)
 
 
-# Names, which are published once the tables are written: a catalog that is down, or a name that is taken, fails none
-# of them.
+# Names are published after the tables are written: an unavailable catalog, or a name that is taken, fails no table.
 
 
 @dataclass(frozen=True)
 class Publication:
-    """Result of publishing: ``findings`` are what is left, by name, or ``refusal`` why nothing was published."""
+    """Result of publishing: ``findings`` by name that was not published, or ``refusal`` if none was."""
 
     findings: Mapping[str, Finding] = field(default_factory=dict)
     refusal: Refusal | None = None
@@ -184,7 +183,7 @@ class Publication:
         return self.refusal is None and name not in self.findings
 
     def problem_of(self, name: str) -> Refusal | None:
-        """Return why a name is not published; None if it is, and in a catalog that cannot have it."""
+        """Return the reason why a name is not published; None if it is, or if the catalog cannot have it."""
         finding = self.findings.get(name)
         if finding is None or finding.problem == UNSUPPORTED:
             return self.refusal
@@ -192,7 +191,7 @@ class Publication:
 
 
 def publish_after(*, talk: Conversation, manifest: PublishManifest) -> Publication:
-    """Publish after a load or an execution, and tell what is left as warnings."""
+    """Publish names after a load or an execution, and warn about those that could not be published."""
     try:
         finished = talk.ask(PUBLISH, manifest)
     except Stopped:
@@ -217,8 +216,8 @@ def publish_execution(
 ) -> Refusal | None:
     """Publish all names after the steps, and finish the rows that change no table.
 
-    The row of a view gets its statement once the catalog shows the view. Return why one is not published: its row
-    fails, unless the work does not need views (``needs_views``).
+    The row of a view gets its statement once the catalog shows the view. With ``needs_views``, the row of a view that
+    is not published fails; return the first such error.
     """
     ordinals = retried(attempt.silent_rows)
     rows = retried(lambda: {row.ordinal: row for row in execution.operations.filter(ordinal__in=ordinals)})
@@ -242,7 +241,7 @@ def publish_execution(
 
 
 def _answer(finished: dict) -> dict[str, Any]:
-    """Return the runner's answer, or raise the refusal that it gave instead."""
+    """Return the runner's answer. Raise its error as a Refusal."""
     if finished.get("error"):
         raise Refusal.from_json(finished["error"])
     return finished.get("answer") or {}
@@ -269,8 +268,8 @@ def perform_dry_run(
     claimed = retried(partial(claim, job_pk=dry_run_pk, worker=worker))
     if claimed is None:
         return None
-    found = DryRun.objects.select_related("preview__report__environment", "requested_by")
-    dry_run = retried(partial(found.get, pk=dry_run_pk))
+    dry_runs = DryRun.objects.select_related("preview__report__environment", "requested_by")
+    dry_run = retried(partial(dry_runs.get, pk=dry_run_pk))
     attempt = DryRunAttempt(claimed.job_pk, claimed.number)
     talk = Conversation(attempt, runner, stopping or threading.Event())
     try:
@@ -299,44 +298,44 @@ def _end(dry_run: DryRun, talk: Conversation, worker: str) -> dict[str, Any]:
 
 
 def dry_run_manifest(dry_run: DryRun) -> DryRunManifest:
-    """Return the manifest: the steps, and the queries over the touched tables before and after them."""
+    """Return the manifest: the steps, and the queries over the changed tables before and after them."""
     preview = dry_run.preview
     steps = steps_in(preview)
-    touched = {step.table.dataset_key for step in steps}
+    changed = {step.table.dataset_key for step in steps}
     desired = {state.key: state for state in basis_of(preview.report).desired}
     applied = {state.key: state for state in applied_states(environment=preview.report.environment)}
     before, after = {**desired, **applied}, {**applied, **desired}
-    read = {key for state in _readers(touched, before) for key in _read_by(state, before)}
+    read = {key for state in _readers(changed, before) for key in _read_by(state, before)}
     return DryRunManifest(
         dry_run=str(dry_run.pk),
         steps=_without_views(steps),
-        tables=tuple(sorted(read - touched)),
-        queries=tuple(_queries(touched, before)),
-        after=tuple(_queries(touched, after)),
-        sensitive=sensitive_keys(preview.report.environment, touched),
+        tables=tuple(sorted(read - changed)),
+        queries=tuple(_queries(changed, before)),
+        after=tuple(_queries(changed, after)),
+        sensitive=sensitive_keys(preview.report.environment, changed),
     )
 
 
 def _without_views(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return the steps that publish no view: views are queried, since publishing needs the warehouse's names."""
+    """Return the steps that publish no view. A dry run queries views instead, since it publishes no names."""
     return tuple(step for step in steps if not step.view)
 
 
-def _queries(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> Iterable[DownstreamQuery]:
-    for key in sorted(touched & states_by_key.keys()):
+def _queries(changed: set[str], states_by_key: Mapping[str, DatasetState]) -> Iterable[DownstreamQuery]:
+    for key in sorted(changed & states_by_key.keys()):
         state = states_by_key[key]
         if state.active and state.historize and state.history_key is not None:
             for place, statement in enumerate(history_views(state), start=1):
                 yield DownstreamQuery(f"{state.qualified_name}: view {place} of its history", statement)
-    for state in _readers(touched, states_by_key):
+    for state in _readers(changed, states_by_key):
         yield DownstreamQuery(state.qualified_name, view_sql(state, states_by_key))
 
 
-def _readers(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> list[DatasetState]:
-    """Return active views that read a touched dataset, directly or through other views, by name."""
+def _readers(changed: set[str], states_by_key: Mapping[str, DatasetState]) -> list[DatasetState]:
+    """Return active views that read a changed dataset, directly or through other views, by name."""
     views = (state for state in states_by_key.values() if state.active and state.materialization == "view")
-    found = [state for state in views if touched & _read_by(state, states_by_key)]
-    return sorted(found, key=lambda state: state.qualified_name)
+    readers = [state for state in views if changed & _read_by(state, states_by_key)]
+    return sorted(readers, key=lambda state: state.qualified_name)
 
 
 def _read_by(state: DatasetState, states_by_key: Mapping[str, DatasetState]) -> set[str]:

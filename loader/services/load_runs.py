@@ -1,6 +1,6 @@
 """Life cycle of a load run: request, claim, cancel, loss, broken leases.
 
-The states of its job are changed by ``elevata.jobs``.
+``elevata.jobs`` changes the states of its job.
 """
 
 import re
@@ -32,16 +32,16 @@ from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
 from loader.services.manifests import plan_load
 
-# Kind of a lease's holder; its id is the run's.
+# Holder kind of the leases of a load run; the holder id is the run id.
 LOAD_RUN = "load run"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Requested run. ``asked`` has the details of its kind (``loader.domain.run_states``).
+    """Request for a run. ``asked`` has the details of its kind (``loader.domain.run_states``).
 
-    ``check`` refuses a new run that cannot be performed; an existing one was checked when it was new.
+    ``check`` raises Refusal for a run that cannot be performed; it is called for new runs only.
     """
 
     kind: str = LOAD
@@ -55,7 +55,7 @@ class Asked:
 
 
 class RequestedRun(Submitted[LoadRun]):
-    """Result of requesting a run; a succeeded or active run stays as it is."""
+    """Result of requesting a run; a succeeded or active run is unchanged."""
 
     @property
     def run(self) -> LoadRun:
@@ -63,7 +63,7 @@ class RequestedRun(Submitted[LoadRun]):
 
 
 def new_run_id(*, at: datetime | None = None) -> str:
-    """Return a run id that sorts by time and reads well: ``20261121T081500Z-3f9c2a``."""
+    """Return a readable run id that sorts by time: ``20261121T081500Z-3f9c2a``."""
     at = (at or timezone.now()).astimezone(UTC)
     return f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
@@ -79,12 +79,12 @@ def request_load_run(
     wake_worker: bool = True,
     reason: str = "",
 ) -> RequestedRun:
-    """Request a load run; the same run id again means the same run. ``reason`` is stored with a new one.
+    """Request a load run; an existing run id repeats its run. ``reason`` is stored with a new run.
 
     Without a scope everything is loaded. A run that succeeded or is active is returned unchanged; one that failed,
-    was blocked, cancelled or lost is queued again, and its log has the reason. Raises Refusal for an empty scope,
-    and for the run id of a run with another scope or time. Without ``wake_worker`` no worker is woken: the caller
-    claims the run in the same transaction.
+    was blocked, cancelled or lost is queued again, and the reason is added to its log. Raise Refusal for an empty
+    scope, and for the run id of a run with another scope or time. Without ``wake_worker`` no worker is woken: the
+    caller claims the run in the same transaction.
     """
     wanted = Asked(
         scope=scope,
@@ -102,8 +102,8 @@ def request_run(
 ) -> RequestedRun:
     """Request a run of any kind; see ``request_load_run``, and ``loader.services.maintenance_runs`` for the others.
 
-    ``user`` is the current actor, if it is not given. Raise Refused NOT_PERMITTED for a user who may not start loads
-    here, NO_PERSON for a maintenance run without a user, be it new or repeated.
+    ``user`` defaults to the current actor. Raise Refused NOT_PERMITTED for a user who may not start loads in this
+    environment, NO_PERSON for a new or repeated maintenance run without a user.
     """
     if user is None and not requester and wanted.kind != COMPACT:
         user = current_actor().user
@@ -116,21 +116,21 @@ def request_run(
             hint="up to 100 letters, digits and . _ : + -, beginning with a letter or digit",
         )
     with transaction.atomic():
-        known = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
-        # A schedule starts runs for the user who made it.
-        if ((known or wanted).kind in MAINTENANCE and not requester) or user is not None:
+        run = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
+        # A schedule (``requester``) starts runs on behalf of the user who created it.
+        if ((run or wanted).kind in MAINTENANCE and not requester) or user is not None:
             must_be_permitted(user, Permission.START_LOAD, on=here)
-        if known is None:
+        if run is None:
             wanted.check()
-            known, created = _create(run_id, wanted, user, requester)
+            run, created = _create(run_id, wanted, user, requester)
         else:
             created = False
         if created:
-            result = RequestedRun(known)
+            result = RequestedRun(run)
         else:
-            _refuse_another(known, wanted)
-            _refuse_reverted(known)
-            result = _ask_again(known, wanted, user)
+            _refuse_another(run, wanted)
+            _refuse_reverted(run)
+            result = _ask_again(run, wanted, user)
         if wake_worker:
             result.wake_after_commit()
     return result
@@ -163,7 +163,7 @@ def _refuse_another(run: LoadRun, wanted: Asked) -> None:
     if wanted.kind != run.kind and (wanted.scope is not None or wanted.kind != LOAD):
         differs.append(f"it is a {run.get_kind_display().lower()}, not a {LoadRun.Kind(wanted.kind).label.lower()}")
     elif scope is not None and scope != Scope.from_json(run.scope):
-        differs.append(f"it {_does(run.kind)} {Scope.from_json(run.scope)}, not {scope}")
+        differs.append(f"it {_verb_of(run.kind)} {Scope.from_json(run.scope)}, not {scope}")
     elif wanted.asked is not None and dict(wanted.asked) != run.details.get("asked"):
         differs.append("it was asked with other details")
     if at is not None and at != run.load_timestamp:
@@ -176,7 +176,7 @@ def _refuse_another(run: LoadRun, wanted: Asked) -> None:
         )
 
 
-def _does(kind: str) -> str:
+def _verb_of(kind: str) -> str:
     return "loads" if kind == LOAD else "is about"
 
 
@@ -193,7 +193,7 @@ def _refuse_reverted(run: LoadRun) -> None:
 
 def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     jobs.mark_lost(job_pk=run.pk)
-    # The next attempt of a maintenance run may be another user's than the first.
+    # Another user may repeat a maintenance run.
     again = {}
     if run.kind in MAINTENANCE:
         by = user.get_username() if user is not None else None
@@ -207,7 +207,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
         )
     run.refresh_from_db()
     if queued and wanted.reason:
-        # The run's own reason stays that of the first request.
+        # The reason in the run's row stays that of the first request.
         _note(run, f"asked for again{_by(user)}: {wanted.reason}")
     for decision, text in (("allow_empty", "empty deliveries"), ("allow_deletes", "deletes beyond the guard")):
         if queued and getattr(wanted, decision):
@@ -219,8 +219,8 @@ def _by(user: Any) -> str:
     return f" by {user}" if user is not None else ""
 
 
-def _note(run: LoadRun, said: str) -> None:
-    RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, message=said)
+def _note(run: LoadRun, message: str) -> None:
+    RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, message=message)
 
 
 def claim(*, run_pk: int, worker: str) -> LoadRun | None:
@@ -238,9 +238,9 @@ def attempt_of(run: LoadRun) -> LoadAttempt:
 
 @transaction.atomic
 def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadRun:
-    """Request that a run stops: a queued one is cancelled at once, a running one when its worker reads it.
+    """Cancel a queued run at once; ask the worker of a running one to stop.
 
-    A run that is finished stays as it is; another one records the user and, if it is given, the reason.
+    A finished run is unchanged. Otherwise the user and the reason, if given, are recorded in the run.
     """
     who = f"cancelled by {user}" if user is not None else "cancelled"
     error = {"code": "CANCELED", "message": f"{who}: {reason}" if reason else who}
@@ -251,7 +251,7 @@ def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadR
 
 
 def end_lost_run(job: Job, error: dict[str, Any]) -> None:
-    """Settle a run that was marked as lost: its datasets, its execution, its record, its leases and its notices."""
+    """End the datasets and execution of a lost run, seal its record, release its leases and send notices."""
     run = LoadRun.objects.select_related("execution", "environment").get(pk=job.pk)
     end_datasets(run_pk=run.pk, end=states.LOST, error=error)
     seal_end(run_pk=run.pk, attempt=run.attempt)
@@ -262,20 +262,20 @@ def end_lost_run(job: Job, error: dict[str, Any]) -> None:
 
 
 def log_failed_wakeup(job: Job, reason: str) -> None:
-    """Add a line to a run's log: no worker could be woken for it."""
+    """Log in a run that no worker could be woken for it."""
     message = f"queued: the broker does not respond ({reason}); nothing started"
     RunEvent.objects.create(run_id=job.pk, attempt=job.attempt, level="warning", message=message)
 
 
-# Runs that wrote rows, which architecture must know before it restores a table to an older version.
+# Runs that wrote rows; ``architecture`` reads them before it restores a table to an older version.
 
 
 def runs_that_wrote(
     *, environment: Environment, dataset_keys: Collection[str], after: datetime
 ) -> Mapping[str, Sequence[str]]:
-    """Return ids of the runs that ended on a dataset after a time and moved its table, oldest first, by dataset key.
+    """Return ids of the runs that changed rows of a dataset after a time, oldest first, by dataset key.
 
-    A compaction moves the table's version, but no row of it; a vacuum neither.
+    Compactions and vacuums are left out, because they change no rows.
     """
     moved = Q(table_version_before__isnull=True) | Q(table_version_after__gt=F("table_version_before"))
     rows = DatasetRun.objects.filter(
@@ -285,13 +285,13 @@ def runs_that_wrote(
         table_version_after__isnull=False,
         finished_at__gt=after,
     ).exclude(run__kind__in=OF_FILES)
-    found: dict[str, list[str]] = {}
+    run_ids: dict[str, list[str]] = {}
     for key, run_id in rows.order_by("finished_at", "pk").values_list("dataset_key", "run__run_id"):
-        found.setdefault(str(key), []).append(run_id)
-    return found
+        run_ids.setdefault(str(key), []).append(run_id)
+    return run_ids
 
 
-# Breaking of leases: the holder is shut out at once, not only with its next heartbeat.
+# Breaking of leases: the holder's writes are refused at once, not only after its next heartbeat.
 
 
 LEASE_BROKEN = "LEASE_BROKEN"
@@ -301,16 +301,16 @@ LEASE_BROKEN = "LEASE_BROKEN"
 def shut_out_holder(*, lease: Lease, fence: int, user: Any, reason: str) -> Lease:
     """Break a lease, and mark its holder (run or execution) as lost, which frees its other leases.
 
-    ``fence`` is the lease's number on the user's page: Refusal LEASE_MOVED if it was released or taken since.
-    Refused for a user without the permission, and without a reason. Writes a change-log entry. The holder's commits
-    stay; it can be started again and continues from there.
+    ``fence`` is the lease's number on the user's page: raise Refusal LEASE_MOVED if it was released or taken since.
+    Raise Refused for a user without the permission, and without a reason. Write a change-log entry. The holder's
+    commits stay; it can be started again and continues after them.
     """
-    held = Lease.objects.select_for_update(of=("self",)).select_related("environment").get(pk=lease.pk)
-    if not held.holder_kind or held.fence != fence:
-        now = f"{held.holder_kind} {held.holder_id} has it" if held.holder_kind else "it is free"
+    current = Lease.objects.select_for_update(of=("self",)).select_related("environment").get(pk=lease.pk)
+    if not current.holder_kind or current.fence != fence:
+        now = f"{current.holder_kind} {current.holder_id} has it" if current.holder_kind else "it is free"
         raise Refusal("LEASE_MOVED", f"the lease is not what you have seen: {now} by now", hint="nothing was broken")
-    kind, name, attempt = held.holder_kind, held.holder_id, held.holder_attempt
-    broken = break_lease(lease=held, user=user, reason=reason)
+    kind, name, attempt = current.holder_kind, current.holder_id, current.holder_attempt
+    broken = break_lease(lease=current, user=user, reason=reason)
     error = {
         "code": LEASE_BROKEN,
         "message": f"{user.get_username()} broke one of its leases: {reason.strip()}",
@@ -322,6 +322,6 @@ def shut_out_holder(*, lease: Lease, fence: int, user: Any, reason: str) -> Leas
 
 
 def _jobs_of(kind: str, name: str, attempt: int) -> QuerySet[Job]:
-    """Return the job of a lease's holder, if this is still its attempt."""
+    """Return the job of a lease's holder; empty if the job has another attempt by now."""
     jobs = Job.objects.filter(attempt=attempt)
     return jobs.filter(load_run_row__run_id=name) if kind == LOAD_RUN else jobs.filter(execution_row__pk=int(name))

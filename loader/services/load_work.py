@@ -59,10 +59,10 @@ from loader.services.runner.worker import Conversation, Stopped, SupportsRequest
 
 @dataclass(frozen=True)
 class Claimed:
-    """A claimed run, its leases, and its plan as of the claim.
+    """Claimed run with its leases and the plan made at the claim.
 
-    ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is why
-    there is no plan: the run then ends with it.
+    ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is the
+    refusal with which the run ends if there is no plan.
     """
 
     run: LoadRun
@@ -80,8 +80,8 @@ class Claimed:
 def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
     """Claim a queued run and its leases; return None if it could not be claimed.
 
-    A run that needs a lease of another holder stays queued and its phase names the holder; the sweeper has it
-    tried again.
+    A run that needs a lease of another holder stays queued and its phase names the holder; the sweep tries it
+    again.
     """
     run = retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).first())
     if run is None:
@@ -95,14 +95,14 @@ def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
     try:
         claimed = retried(lambda: _claim(run_pk, worker, plan, problem))
         return claimed and replace(claimed, through=through)
-    except Refused as held:
-        phase = f"waiting: {held.message}"
+    except Refused as refused:
+        phase = f"waiting: {refused.message}"
         retried(lambda: wait(job_pk=run_pk, phase=phase))
         return None
 
 
 def plan_of(run: LoadRun) -> LoadPlan:
-    """Return the plan of a run of any kind. Raise Refusal if its scope is empty by now."""
+    """Return the plan of a run of any kind. Raise Refusal if its scope has become empty."""
     if run.kind == HISTORY_BATCH:
         return plan_history_batch(run.scope["name"])
     return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])
@@ -128,7 +128,7 @@ _SHOWN = 5
 
 
 class Blocked(Exception):
-    """Error raised when pending changes are not all safe: a user has to decide."""
+    """Error raised when pending changes need a user's decision."""
 
     def __init__(self, refusal: Refusal):
         super().__init__(refusal.message)
@@ -148,22 +148,22 @@ def perform_load_run(
         return None
     attempt = replace(attempt_of(claimed.run), leases=claimed.leases)
     work = LoadWork(claimed, attempt, Conversation(attempt, runner, stopping or threading.Event()))
-    named = about(run_id=claimed.run.run_id, person_id=claimed.run.requested_by_id)
-    with named, on_behalf_of(retried(lambda: claimed.run.requested_by)):
-        _see_through(work, worker)
+    log_context = about(run_id=claimed.run.run_id, person_id=claimed.run.requested_by_id)
+    with log_context, on_behalf_of(retried(lambda: claimed.run.requested_by)):
+        _perform_and_end(work, worker)
     return retried(LoadRun.objects.filter(pk=run_pk).first)
 
 
-def _see_through(work: "LoadWork", worker: str) -> None:
-    """Perform the run, and end it with its result."""
+def _perform_and_end(work: "LoadWork", worker: str) -> None:
+    """Perform the run and record its end."""
     run, attempt = work.run, work.attempt
     try:
         try:
             status = work.perform()
-            _end(attempt, status, None if status == states.SUCCEEDED else _what_failed(run))
+            _end(attempt, status, None if status == states.SUCCEEDED else _datasets_failed(run))
             work.have_compacted()
         except Stopped:
-            _end(attempt, states.FAILED, _stopped(worker))
+            _end(attempt, states.FAILED, _worker_stopped(worker))
         except Blocked as blocked:
             _end(attempt, states.BLOCKED, blocked.refusal.as_json())
         except (Refusal, Refused) as refusal:
@@ -179,7 +179,7 @@ def _see_through(work: "LoadWork", worker: str) -> None:
 
 @dataclass
 class LoadWork:
-    """Work of one attempt. ``crowded`` are the datasets with too many small files."""
+    """Work of one attempt of a load run. ``crowded`` are the datasets with too many small files."""
 
     claimed: Claimed
     attempt: LoadAttempt
@@ -194,23 +194,23 @@ class LoadWork:
         """Perform the run; return the runner's result: succeeded or failed."""
         if self.run.kind not in BRINGING:
             return govern(self)
-        todo, files = self.claimed.planned(), self._files()
-        rows = self.attempt.prepare(steps=todo.steps)
+        plan, files = self.claimed.planned(), self._files()
+        rows = self.attempt.prepare(steps=plan.steps)
         self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")
-        pending = self.pending(todo)
+        pending = self.pending(plan)
         if pending.operations:
             self._execute(pending)
         self.attempt.enter("loading")
-        manifest = retried(lambda: load_manifest(run=self.run, plan=todo, rows=rows, files=files))
+        manifest = retried(lambda: load_manifest(run=self.run, plan=plan, rows=rows, files=files))
         finished = self.talk.ask("load", manifest, self.store)
         self.keep_commits(finished)
         result = self.must_answer(finished)
         if not pending.operations:  # else all names were published with the changes
-            self._publish(frozenset(step.dataset.key for step in todo.steps))
+            self._publish(frozenset(step.dataset.key for step in plan.steps))
         return result
 
     def _publish(self, datasets: Collection[str]) -> None:
-        """Publish the names of these datasets; what cannot be published is a warning of the run."""
+        """Publish the names of these datasets; warn in the run's log about names that could not be published."""
         make = partial(publish_manifest, environment=self.run.environment, datasets=datasets)
         publish_after(talk=self.talk, manifest=retried(make))
 
@@ -218,12 +218,12 @@ class LoadWork:
         """Request the compaction of the tables that this run left with too many small files."""
         for key in sorted(self.crowded):
             try:
-                asked = retried(partial(request_compaction, dataset_key=key, reason=f"after run {self.run.run_id}"))
+                requested = retried(partial(request_compaction, dataset_key=key, reason=f"after run {self.run.run_id}"))
             except Exception:  # the run itself is done; the next one over these tables requests it again
-                log.exception("a compaction of %s could not be asked for", key)
+                log.exception("a compaction of %s could not be requested", key)
             else:
-                if asked is not None:
-                    log.info("run %s compacts after run %s", asked.run, self.run)
+                if requested is not None:
+                    log.info("run %s compacts after run %s", requested.run, self.run)
 
     def _files(self) -> HistoryFiles | None:
         if self.run.kind != HISTORY_BATCH:
@@ -236,20 +236,20 @@ class LoadWork:
         """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval."""
         self.attempt.enter("scanning the warehouse")
         keys = todo.described
-        asked = table_keys(state for state in todo.states.values() if state.key in keys)
-        observe = ObserveManifest(tuple(sorted(asked)), dropped=True, skip_unreadable=True)
+        tables = table_keys(state for state in todo.states.values() if state.key in keys)
+        observe = ObserveManifest(tuple(sorted(tables)), dropped=True, skip_unreadable=True)
         finished = self.talk.ask("observe", observe)
-        _succeeded(finished)
+        _raise_error(finished)
         unreadable = frozenset(finished.get("unreadable") or ())
-        if unreadable:  # the runner fails their own datasets and names them
+        if unreadable:  # the runner fails the datasets of these tables and names them
             keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((todo.states[key],))))
-            asked = frozenset(asked) - unreadable
+            tables = frozenset(tables) - unreadable
         environment, answer = self.run.environment, finished.get("answer") or {}
         retried(lambda: self._refuse_missing(todo, frozenset(answer) | unreadable))
 
         def compare() -> Pending:
-            keep_what_was_seen(environment=environment, asked=asked, tables=answer)
-            seen = last_seen(environment=environment, keys=asked)
+            keep_what_was_seen(environment=environment, asked=tables, tables=answer)
+            seen = last_seen(environment=environment, keys=tables)
             described, through = todo.states.values(), self.claimed.through
             return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)
 
@@ -285,7 +285,7 @@ class LoadWork:
             )
 
     def _execute(self, pending: Pending) -> None:
-        """Execute changes that are all safe, with an execution record of their own."""
+        """Execute safe changes, with an execution record of their own."""
         reason = f"load run {self.run.run_id}"
         scope = ReportScope(**self.run.scope)
         begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
@@ -307,7 +307,7 @@ class LoadWork:
                 publish_execution(execution=execution, attempt=writer, talk=self.talk, needs_views=False)
         finally:
             ended = retried(partial(finish_execution, execution=execution))
-        _succeeded(finished)
+        _raise_error(finished)
         if ended.status != states.SUCCEEDED:
             failed = ended.operations.exclude(error="").first()
             raise Refusal("STEP_FAILED", failed.error if failed else f"{ended} did not succeed")
@@ -341,14 +341,14 @@ class LoadWork:
             seconds=event.get("seconds"),
         )
         if error:
-            # A reader of the log may lack permission to read the data: examples are in the dataset's row.
+            # Readers of the log may lack permission to read data, so only the dataset's row has the examples.
             self.attempt.say(without_any_value(error), level="error", dataset_key=key)
         elif event["status"] == run_states.SKIPPED:
             because = event.get("skipped_because")
             self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
 
     def keep_commits(self, finished: dict) -> None:
-        """Record in the run and in its log which path its commits took, and why."""
+        """Record the commit path of the run and its reason in the run and in its log."""
         commits = finished.get("commits")
         if not commits:
             return
@@ -357,7 +357,7 @@ class LoadWork:
         retried(lambda: LoadRun.objects.filter(pk=self.run.pk).update(details=self.run.details))
 
     def must_answer(self, finished: dict) -> str:
-        """Return the load's result. Raise Stopped, or the Refusal of the whole request."""
+        """Return succeeded or failed. Raise Stopped, or the Refusal of the whole request."""
         if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
             raise Stopped
         if finished.get("error"):
@@ -365,20 +365,20 @@ class LoadWork:
         return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
 
 
-def _succeeded(finished: dict) -> None:
-    """Raise the runner's error, if it gave one."""
+def _raise_error(finished: dict) -> None:
+    """Raise the runner's error, if there is one."""
     if finished.get("error"):
         raise Refusal.from_json(finished["error"])
 
 
 def _end(attempt: LoadAttempt, wanted: str, error: dict | None) -> None:
-    """End the run; a cancel may arrive until the very last moment. Raise Fenced."""
+    """End the run, as cancelled if a user asked for that meanwhile. Raise Fenced."""
     if attempt.finish(status=wanted, error=error) is None:
         raise Fenced
 
 
-def _what_failed(run: LoadRun) -> dict:
-    """Return the run's error: those of its datasets, on one line."""
+def _datasets_failed(run: LoadRun) -> dict:
+    """Return the run's error: the errors of its datasets on one line."""
     rows = list(retried(lambda: list(run.datasets.order_by("ordinal"))))
     failed = [row for row in rows if row.status == DatasetRun.Status.FAILED]
     skipped = sum(row.status == DatasetRun.Status.SKIPPED for row in rows)
@@ -392,18 +392,18 @@ def _what_failed(run: LoadRun) -> dict:
 
 def _blocked(needing: tuple[str, ...], run: LoadRun) -> Refusal:
     scope = Scope.from_json(run.scope)
-    asked = {SCHEMA: f"--schema {scope.name}", DATASET: f"--dataset {scope.name}"}.get(scope.kind, "--all")
+    arguments = {SCHEMA: f"--schema {scope.name}", DATASET: f"--dataset {scope.name}"}.get(scope.kind, "--all")
     return Refusal(
         "BLOCKED",
         f"{counted(len(needing), 'pending change needs', 'pending changes need')} a person: "
         + "; ".join(needing[:_SHOWN]),
-        hint=f"create the report (manage.py plan {asked}), have it approved, execute it, then load again",
+        hint=f"create the report (manage.py plan {arguments}), have it approved, execute it, then load again",
         count=len(needing),
         samples=needing[_SHOWN : 2 * _SHOWN],
     )
 
 
-def _stopped(worker: str) -> dict[str, Any]:
+def _worker_stopped(worker: str) -> dict[str, Any]:
     return Refusal(
         "WORKER_STOPPED",
         f"worker {worker} was stopped during the run",

@@ -1,7 +1,7 @@
 """Requests and work of maintenance runs.
 
-Each is a load run of its own kind, claimed, fenced, cancelled and repeated like any other. A request that cannot be
-performed is refused before there is a run; if only the tables can show it, by the runner.
+A maintenance run is a load run of its own kind: it is claimed, fenced, cancelled and repeated like any other. A
+request that cannot be performed is refused before a run is created, or by the runner if that depends on the tables.
 
 All but compactions need a user with the permission (Refused ``NO_PERSON``, ``NOT_PERMITTED``). ``user`` defaults
 to the current actor.
@@ -64,23 +64,23 @@ def request_history_batch(
     user: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Request that batch files are applied to a dataset's history: ``files`` by kind, paths or URIs.
+    """Request a history batch for a dataset. ``files`` are paths or URIs, by kind.
 
-    A reason may be given, but is not required.
+    The reason is optional.
     """
-    asked = _asked_files(files, format, compression)
+    details = _file_details(files, format, compression)
     wanted = Asked(
         kind=HISTORY_BATCH,
         scope=_scope(dataset),
         load_timestamp=at,
-        asked=asked,
+        asked=details,
         check=lambda: plan_history_batch(dataset),
         reason=reason.strip(),
     )
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
 
-def _asked_files(files: Mapping[str, Sequence[str]], format: str, compression: str) -> dict[str, Any]:
+def _file_details(files: Mapping[str, Sequence[str]], format: str, compression: str) -> dict[str, Any]:
     unknown = [kind for kind in files if kind not in FILES]
     if unknown:
         raise Refusal("UNKNOWN_FILE", f"there is no {unknown[0]} file", hint=f"known: {', '.join(FILES)}")
@@ -92,14 +92,14 @@ def _asked_files(files: Mapping[str, Sequence[str]], format: str, compression: s
         )
     if (format, compression) == ("parquet", "zstd"):
         raise Refusal("BAD_OPTION", "Parquet files say themselves how they are compressed", hint="leave it out")
-    chosen = {kind: [_followed(stands_at(path)) for path in files[kind]] for kind in FILES if files.get(kind)}
+    chosen = {kind: [_resolve_links(stands_at(path)) for path in files[kind]] for kind in FILES if files.get(kind)}
     if not chosen:
         raise Refusal("NO_FILES", "a history batch needs at least one file", hint=f"of {', '.join(FILES)}")
     return {"files": chosen, "format": format, "compression": compression}
 
 
-def _followed(place: str) -> str:
-    """Return a local place with its links resolved, so that a link that is changed later has no effect."""
+def _resolve_links(place: str) -> str:
+    """Return a local path with its links resolved, so that later changes of a link have no effect."""
     location = parse_location(place, folder="/")
     if not location.is_local:
         return place
@@ -109,9 +109,9 @@ def _followed(place: str) -> str:
 
 @dataclass(frozen=True)
 class Reversion:
-    """Revert of one run, as far as the control database has its facts.
+    """Facts about the revert of one run from the control database.
 
-    ``refusal`` is why it is not possible any more, unless it was done already, which only the table shows.
+    ``refusal`` is why the revert is impossible, unless it was already done, which only the table shows.
     """
 
     row: DatasetRun
@@ -132,29 +132,29 @@ def request_revert(
     """Request the revert of one run in one dataset's history. A revert that did not succeed is queued again."""
     _check_reason(reason)
     name = plan_one(dataset).steps[0].dataset.qualified_name
-    asked = {"run_id": of_run}
+    details = {"run_id": of_run}
     wanted = Asked(
         kind=REVERT,
         scope=_scope(name),
-        asked=asked,
+        asked=details,
         check=lambda: _check_revertible(of_run, dataset),
         reason=reason.strip(),
     )
     if run_id is None:
         unfinished = LoadRun.objects.filter(kind=REVERT).exclude(status=states.SUCCEEDED).order_by("-pk")
-        same = (run for run in unfinished if run.scope["name"] == name and run.details.get("asked") == asked)
+        same = (run for run in unfinished if run.scope["name"] == name and run.details.get("asked") == details)
         run_id = next((run.run_id for run in same), None)
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
 
 def _check_revertible(of_run: str, dataset: str) -> None:
-    found = reversion(of_run, dataset)
-    if found.refusal is not None:
-        raise found.refusal
+    revert = reversion(of_run, dataset)
+    if revert.refusal is not None:
+        raise revert.refusal
 
 
 def reversion(of_run: str, dataset: str, by: LoadRun | None = None) -> Reversion:
-    """Return the revert of a run.
+    """Return the facts about the revert of a run.
 
     Raise Refusal UNKNOWN_RUN, NOT_REVERTIBLE, ALREADY_REVERTED (unless by the run ``by``), NOT_APPLIED or RUN_ACTIVE.
     """
@@ -176,13 +176,13 @@ def reversion(of_run: str, dataset: str, by: LoadRun | None = None) -> Reversion
         raise Refusal("RUN_ACTIVE", f"run {of_run} is still under way", hint="wait for its end, or cancel it")
     others = applied_rows().filter(dataset_key=state.key, run__environment=run.environment).exclude(pk=row.pk)
     later = others.filter(sequence__gt=row.sequence)
-    refusal = _pruned_since(row, name) or _rested_upon(state, row, later)
+    refusal = _pruned_refusal(row, name) or _later_runs_refusal(state, row, later)
     newest = others.order_by("-run__load_timestamp").values_list("run__load_timestamp", flat=True).first()
     runs = tuple(later.values_list("run__run_id", flat=True))
     return Reversion(row, newest.isoformat() if newest else None, runs, refusal)
 
 
-def _pruned_since(row: DatasetRun, name: str) -> Refusal | None:
+def _pruned_refusal(row: DatasetRun, name: str) -> Refusal | None:
     pruned = DatasetRun.objects.filter(
         dataset_key=row.dataset_key, run__kind=PRUNE, status=states.SUCCEEDED, sequence__gt=row.sequence
     ).select_related("run")
@@ -196,10 +196,10 @@ def _pruned_since(row: DatasetRun, name: str) -> Refusal | None:
     )
 
 
-def _rested_upon(state: DatasetState, row: DatasetRun, later: QuerySet[DatasetRun]) -> Refusal | None:
+def _later_runs_refusal(state: DatasetState, row: DatasetRun, later: QuerySet[DatasetRun]) -> Refusal | None:
     """Return a refusal if later runs depend on this one.
 
-    They do not if each delivered rows with a time of their own, and refused none as late because of this run.
+    Runs of rows with a time of their own depend on it only if they ignored or refused late rows.
     """
     policy = HistoryPolicy.from_dict(state.history_policy)
     runs = list(later.select_related("run").order_by("sequence"))
@@ -214,16 +214,16 @@ def _rested_upon(state: DatasetState, row: DatasetRun, later: QuerySet[DatasetRu
             hint=hint,
             count=len(runs),
         )
-    turned_away = [
+    ignoring_late_rows = [
         run for run in runs if any(run.counts.get(name) for name in ("late_ignored", "beyond_horizon", "refused"))
     ]
-    if not turned_away:
+    if not ignoring_late_rows:
         return None
     return Refusal(
         "LATER_RUNS",
-        f"run {turned_away[0].run} turned late rows away, perhaps because of run {row.run}",
+        f"run {ignoring_late_rows[0].run} ignored or refused late rows, perhaps because of run {row.run}",
         hint=hint,
-        count=len(turned_away),
+        count=len(ignoring_late_rows),
     )
 
 
@@ -238,32 +238,32 @@ def request_prune(
     user: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Request the removal of closed versions that ended before a date, or before so many days ago."""
+    """Request the removal of closed versions that ended before a date, or more than a number of days ago."""
     _check_reason(reason)
     state = plan_one(dataset).steps[0].dataset
     before = _ended_before(state, ended_before, older_than_days)
-    asked = {"ended_before": before, "archive": stands_at(archive) if archive else None}
-    known = LoadRun.objects.filter(run_id=run_id, kind=PRUNE).first() if run_id else None
-    if known is not None and older_than_days is not None:
-        asked["ended_before"] = known.details["asked"]["ended_before"]  # the days count back from the first request
-    wanted = Asked(kind=PRUNE, scope=_scope(state.qualified_name), asked=asked, reason=reason.strip())
+    details = {"ended_before": before, "archive": stands_at(archive) if archive else None}
+    earlier = LoadRun.objects.filter(run_id=run_id, kind=PRUNE).first() if run_id else None
+    if earlier is not None and older_than_days is not None:
+        details["ended_before"] = earlier.details["asked"]["ended_before"]  # the days count back from the first request
+    wanted = Asked(kind=PRUNE, scope=_scope(state.qualified_name), asked=details, reason=reason.strip())
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
 
 def archive_place(dataset: str) -> str:
-    """Return the folder for a history's pruned versions if none is named: beside the warehouse's tables."""
+    """Return the default folder for a history's pruned versions, in the warehouse."""
     state = plan_one(dataset).steps[0].dataset
     return f"{settings.WAREHOUSE.rstrip('/')}/.archive/{state.history_key}"
 
 
 def _ended_before(state: DatasetState, text: str | None, days: int | None) -> str:
-    """Return the limit as a value of the type that versions are dated in."""
+    """Return the limit as text in the type of the history's times."""
     type_ = parse(history_table(state).column("ended_at").type).name
     if (text is None) == (days is None):
-        raise Refusal("NO_DATE", "say either a date or a number of days")
+        raise Refusal("NO_DATE", "give either a date or a number of days")
     if type_ in (BIGINT, INTEGER):
         if text is None or not text.strip().lstrip("-").isdigit():
-            raise Refusal("BAD_DATE", f"versions of {state.qualified_name} are dated by a number: say one")
+            raise Refusal("BAD_DATE", f"versions of {state.qualified_name} are dated by a number: give a number")
         return str(int(text))
     now = timezone.now()
     if days is not None:
@@ -278,16 +278,16 @@ def _ended_before(state: DatasetState, text: str | None, days: int | None) -> st
         instant = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
         if instant > now:
             raise Refusal("BAD_DATE", f"{text} lies in the future", hint="only the past can be pruned")
-    found: date = instant.date() if type_ == DATE else instant
-    return found.isoformat()
+    limit: date = instant.date() if type_ == DATE else instant
+    return limit.isoformat()
 
 
 def request_accept(
     *, dataset: str, reason: str, run_id: str | None = None, user: Any = None, wake_worker: bool = True
 ) -> RequestedRun:
-    """Request that a table is accepted as it is, though runs applied to it are missing; they count as reverted then."""
+    """Request the acceptance of a table that lacks runs applied to it; these are then marked as reverted."""
     _check_reason(reason)
-    state = _loaded(dataset)
+    state = _loaded_dataset(dataset)
     wanted = Asked(kind=ACCEPT, scope=_scope(state.qualified_name), asked={}, reason=reason.strip())
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
@@ -295,7 +295,7 @@ def request_accept(
 def request_compaction(
     *, dataset_key: str, run_id: str | None = None, reason: str = "", wake_worker: bool = True
 ) -> RequestedRun | None:
-    """Request the compaction of a dataset's small files; None if one is queued or under way."""
+    """Request the compaction of a dataset's small files; return None if one is queued or running."""
     row = DatasetRun.objects.filter(dataset_key=dataset_key).order_by("-pk").first()
     if row is None:
         raise Refusal("UNKNOWN_DATASET", f"no run ever loaded {dataset_key}")
@@ -317,12 +317,12 @@ def request_vacuum(
     requester: str = "",
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Request the removal of files that a dataset's tables have not named for so many hours, or a list of them.
+    """Request a vacuum of a dataset's tables; a dry run only lists the files.
 
-    Raise Refusal RETENTION_TOO_SHORT below the safe minimum, and below what an open undo or a queued revert needs.
+    Raise Refusal RETENTION_TOO_SHORT for fewer hours than the safe minimum, or than an undo report or a revert needs.
     """
     _check_reason(reason)
-    state = _loaded(dataset)
+    state = _loaded_dataset(dataset)
     wanted = Asked(
         kind=VACUUM,
         scope=_scope(state.qualified_name),
@@ -334,7 +334,7 @@ def request_vacuum(
 
 
 def _needs(state: DatasetState) -> list[Need]:
-    """Return what needs former files of a dataset: undo reports that restore a version, and reverts not done yet."""
+    """Return the undo reports and the unfinished reverts that need former files of a dataset."""
     environment = current_environment()
     open_ = (ChangeReport.Status.OPEN, ChangeReport.Status.APPROVED, ChangeReport.Status.BLOCKED)
     reports = ChangeReport.objects.filter(environment=environment, undo_of__isnull=False, status__in=open_)
@@ -351,8 +351,8 @@ def _needs(state: DatasetState) -> list[Need]:
     return needs
 
 
-def _loaded(dataset: str) -> DatasetState:
-    """Return a dataset that runs load. Raise Refusal NOT_LOADED."""
+def _loaded_dataset(dataset: str) -> DatasetState:
+    """Return a dataset that has a table loaded by runs. Raise Refusal NOT_LOADED."""
     state = plan_named(dataset).steps[0].dataset
     if not is_loaded(state):
         raise Refusal("NOT_LOADED", f"{state.qualified_name} is not loaded by runs: it has no table of its own")
@@ -368,15 +368,15 @@ def _check_reason(reason: str) -> None:
         raise Refusal("NO_REASON", "enter a reason: changing a history needs one")
 
 
-# Work of reverts, prunes, compactions, acceptances and vacuums: the runner does each in one request.
+# Work of reverts, prunes, compactions, acceptances and vacuums: one request to the runner each.
 
 
-# In the runner's answer: the number of the newest run that an accepted table holds, and that of the run itself.
+# Fields of the runner's answer: the sequence of the newest run in an accepted table, and that of the run itself.
 HELD, SEQUENCE = "held", "sequence"
 
 
 class RunWork(Protocol):
-    """Work of one attempt of a run, as maintenance needs it (``loader.services.load_work.LoadWork``)."""
+    """Interface of ``loader.services.load_work.LoadWork`` that maintenance runs use."""
 
     @property
     def run(self) -> LoadRun: ...
@@ -418,7 +418,7 @@ def _mark_reverted(run: LoadRun) -> None:
 
 @transaction.atomic
 def _take_over(run: LoadRun, held: int, sequence: int) -> None:
-    """Set the run's number to the accepted table's, and mark runs that the table lacks as reverted."""
+    """Set the run's sequence to the accepted table's, and mark runs that the table lacks as reverted."""
     row = run.datasets.get()
     lost = applied_rows().filter(dataset_key=row.dataset_key, run__environment=run.environment, sequence__gt=held)
     DatasetRun.objects.filter(pk__in=list(lost.values_list("pk", flat=True))).update(reverted_by=run)
@@ -426,21 +426,21 @@ def _take_over(run: LoadRun, held: int, sequence: int) -> None:
 
 
 def _revert(work: RunWork) -> RevertManifest:
-    of_run, plan, rows = work.run.details["asked"]["run_id"], *_ready(work)
-    found = retried(lambda: reversion(of_run, plan.steps[0].dataset.qualified_name, by=work.run))
+    of_run, plan, rows = work.run.details["asked"]["run_id"], *_prepare(work)
+    facts = retried(lambda: reversion(of_run, plan.steps[0].dataset.qualified_name, by=work.run))
     return RevertManifest(
         run_id=work.run.run_id,
         load=retried(lambda: maintenance_load(run=work.run, plan=plan, rows=rows)),
         reverted_run=of_run,
-        reverted_sequence=found.row.sequence or 0,
-        newest_applied_at=found.newest_applied_at,
-        later_runs=found.later_runs,
-        refused=found.refusal.as_json() if found.refusal else None,
+        reverted_sequence=facts.row.sequence or 0,
+        newest_applied_at=facts.newest_applied_at,
+        later_runs=facts.later_runs,
+        refused=facts.refusal.as_json() if facts.refusal else None,
     )
 
 
 def _prune(work: RunWork) -> PruneManifest:
-    asked, (plan, rows) = work.run.details["asked"], _ready(work)
+    asked, (plan, rows) = work.run.details["asked"], _prepare(work)
     return PruneManifest(
         run_id=work.run.run_id,
         load=retried(lambda: maintenance_load(run=work.run, plan=plan, rows=rows)),
@@ -450,12 +450,12 @@ def _prune(work: RunWork) -> PruneManifest:
 
 
 def _accept(work: RunWork) -> AcceptManifest:
-    plan, rows = _ready(work, plan_named)
+    plan, rows = _prepare(work, plan_named)
     return AcceptManifest(work.run.run_id, retried(lambda: maintenance_load(run=work.run, plan=plan, rows=rows)))
 
 
-def _ready(work: RunWork, planned: Callable[[str], LoadPlan] = plan_one) -> tuple[LoadPlan, dict[str, DatasetRun]]:
-    """Return the plan and its rows. Raise Refusal TABLES_DIFFER while the tables are not as described."""
+def _prepare(work: RunWork, planned: Callable[[str], LoadPlan] = plan_one) -> tuple[LoadPlan, dict[str, DatasetRun]]:
+    """Return the plan and its rows. Raise Refusal TABLES_DIFFER if changes of the tables are pending."""
     plan = retried(lambda: planned(work.run.scope["name"]))
     rows = work.attempt.prepare(steps=plan.steps, comes_last=True)
     operations = work.pending(plan).operations

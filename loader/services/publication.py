@@ -19,12 +19,12 @@ PUBLISH = "publish"
 
 
 def is_shared() -> bool:
-    """Return True if names are published in a catalog that others read."""
+    """Return True if names are published in a catalog that other programs read."""
     return settings.CATALOG != EMBEDDED
 
 
 def must_be_shared() -> None:
-    """Raise Refusal EMBEDDED_CATALOG where there is no catalog to publish in."""
+    """Raise Refusal EMBEDDED_CATALOG if names are published in the runner's own catalog only."""
     if not is_shared():
         raise Refusal(
             "EMBEDDED_CATALOG",
@@ -37,7 +37,7 @@ def must_be_shared() -> None:
 def published(*, environment: Environment) -> tuple[Entry, ...]:
     """Return every published table and view of an environment.
 
-    A table was applied there, and was not missing or dropped when it was last observed.
+    Only applied tables are published, without those that were missing or dropped when last observed.
     """
     return _entries(environment, applied_states(environment=environment))
 
@@ -55,10 +55,10 @@ def publish_manifest(
     datasets: Collection[str] | None = None,
     becoming: Iterable[DatasetState] = (),
 ) -> PublishManifest:
-    """Return the names of an environment as they were applied, by default all: tables, views and functions.
+    """Return the manifest that publishes the applied tables, views and functions of an environment.
 
-    ``datasets`` narrows them to some, by stable key, and to the views over their tables. ``becoming`` are states
-    that an execution is about to record.
+    ``datasets`` restricts them to datasets, by stable key, and to the views over their tables. ``becoming`` are
+    states that an execution is about to record.
     """
     by_key = {state.key: state for state in (*applied_states(environment=environment), *becoming)}
     states, warehouse = tuple(by_key.values()), environment.warehouse

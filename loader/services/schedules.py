@@ -1,8 +1,8 @@
 """Schedules of load runs, and the periodic sweep.
 
-``start_due`` is called repeatedly, by any number of processes. A due time belongs to the one that
-moves the schedule's ``next_at`` on by compare-and-set, and its run is requested in the same transaction,
-under an id that follows from schedule and due time. Due times that no process handled result in one run.
+Any number of processes call ``start_due`` repeatedly. The process that advances the schedule's ``next_at`` by
+compare-and-set handles the due time. It requests the run in the same transaction, under an id that is computed from
+schedule and due time. Several missed due times result in one run.
 """
 
 import logging
@@ -52,11 +52,11 @@ def create_schedule(*, name: str, cron: str, **described: Any) -> Schedule:
     """Create a schedule in this installation's environment.
 
     Optional are ``time_zone`` (UTC), ``scope`` (everything), ``active`` (true) and ``allow_empty`` (false). Raise
-    MetadataError at an invalid field.
+    MetadataError for an invalid field.
     """
     with writing():
         schedule = Schedule(environment=current_environment(), scope=Scope().as_json())
-        assign(schedule, _plain({"name": name, "cron": cron, **described}), FIELDS)
+        assign(schedule, _field_values({"name": name, "cron": cron, **described}), FIELDS)
         _check(schedule)
         _set_next(schedule)
         store(schedule)
@@ -67,12 +67,12 @@ def create_schedule(*, name: str, cron: str, **described: Any) -> Schedule:
 def update_schedule(*, schedule: Schedule, expected_version: int, **changes: Any) -> Schedule:
     """Change fields of a schedule. Raise StaleVersion if it was changed meanwhile.
 
-    With other times, or active again, due times count from now on. Otherwise the next one stays.
+    After a change of times, or when the schedule becomes active, the next due time is computed anew.
     """
     with writing():
         row = claim(schedule, expected_version)
         before = told(row)
-        if not assign(row, _plain(changes), FIELDS):
+        if not assign(row, _field_values(changes), FIELDS):
             return row
         _check(row)
         after = told(row)
@@ -84,10 +84,10 @@ def update_schedule(*, schedule: Schedule, expected_version: int, **changes: Any
 
 
 def delete_schedule(*, schedule: Schedule, expected_version: int) -> None:
-    """Remove a schedule; the runs it started stay."""
+    """Delete a schedule; the runs it started stay."""
     with writing():
         row = claim(schedule, expected_version)
-        # Runs are many, and they are no metadata: detached in one statement.
+        # One statement, because a schedule may have many runs; runs have no change log.
         LoadRun.objects.filter(schedule=row).update(schedule=None)
         _log("deleted", row, before=told(row))
         remove([row])
@@ -96,16 +96,16 @@ def delete_schedule(*, schedule: Schedule, expected_version: int) -> None:
 def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
     """Start the schedule's load at any time, active or not. Due times are unchanged.
 
-    ``reason`` is stored with the run. Raises Refusal STILL_GOING while the previous run is active, and Refusal if
-    its scope is empty by now.
+    ``reason`` is stored with the run. Raise Refusal STILL_GOING while the previous run is active, and Refusal if its
+    scope has become empty.
     """
     with transaction.atomic():
         row = Schedule.objects.select_for_update().get(pk=schedule.pk)
-        going = _still_going(row)
-        if going is not None:
-            raise Refusal("STILL_GOING", f"load run {going} of this schedule is still {going.status}")
-        (asked, *_), _refused = _start(row, user=user, reason=reason)
-        return asked
+        active = _active_run(row)
+        if active is not None:
+            raise Refusal("STILL_GOING", f"load run {active} of this schedule is still {active.status}")
+        (requested, *_), _refused = _start(row, user=user, reason=reason)
+        return requested
 
 
 def told(schedule: Schedule) -> dict[str, Any]:
@@ -124,12 +124,12 @@ def told(schedule: Schedule) -> dict[str, Any]:
 
 
 def timetable_of(schedule: Schedule) -> Timetable:
-    """Return the schedule's timetable. Raise MetadataError if the time zone is not known here any more."""
+    """Return the schedule's timetable. Raise MetadataError if this machine does not know its time zone."""
     return read(schedule.cron, schedule.time_zone)
 
 
-def _plain(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields as a row holds them: the scope as JSON, texts without needless white space."""
+def _field_values(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields as values of a row: the scope as JSON, texts without superfluous white space."""
     values = {name: " ".join(value.split()) if isinstance(value, str) else value for name, value in described.items()}
     return values | ({"scope": values["scope"].as_json()} if isinstance(values.get("scope"), Scope) else {})
 
@@ -175,9 +175,9 @@ def _log(action: str, schedule: Schedule, **sides: dict[str, Any]) -> None:
 
 
 def start_due(*, now: datetime | None = None) -> list[LoadRun]:
-    """Start the runs that are due in this installation's environment; return those that were started here.
+    """Start the runs that are due in this installation's environment, and return them.
 
-    The run itself checks whether there is still something to load. A schedule that fails does not delay the others.
+    Runs that another process started are not returned. A schedule that fails does not delay the others.
     """
     now = now or timezone.now()
     due = Schedule.objects.filter(environment=current_environment(), active=True, next_at__lte=now)
@@ -186,36 +186,39 @@ def start_due(*, now: datetime | None = None) -> list[LoadRun]:
         try:
             started += retried(partial(_start_due, pk, at, now))
         except Exception:
-            log.exception("schedule %s, due at %s, was not started; it is tried again", pk, at)
+            log.exception("schedule %s, due at %s, was not started; the next call tries again", pk, at)
     return started
 
 
 @transaction.atomic
 def _start_due(pk: int, due: datetime, now: datetime) -> list[LoadRun]:
-    """Handle one due time, if no other process did: start its runs, or skip it while the previous one is active."""
+    """Start the runs of one due time, or skip it while the previous run is active.
+
+    Return nothing if another process handles the due time.
+    """
     row = Schedule.objects.select_for_update().filter(pk=pk, active=True, next_at=due).first()
     if row is None:
         return []
     following = timetable_of(row).next_after(now)
-    mine = Schedule.objects.filter(pk=pk, active=True, next_at=due)
-    if not mine.update(next_at=following, last_due_at=due):
+    unchanged = Schedule.objects.filter(pk=pk, active=True, next_at=due)
+    if not unchanged.update(next_at=following, last_due_at=due):
         return []
-    going = _still_going(row)
-    if going is not None:
-        remark = {"code": "STILL_GOING", "message": f"load run {going} was still {going.status}"}
+    active = _active_run(row)
+    if active is not None:
+        remark = {"code": "STILL_GOING", "message": f"load run {active} was still {active.status}"}
         _note(row, Schedule.Outcome.SKIPPED, remark)
         return []
     try:
-        asked, refused = _start(row, run_id=_run_id(row, due), requester=f"schedule {row.name}")
+        requests, refused = _start(row, run_id=_run_id(row, due), requester=f"schedule {row.name}")
     except Refusal as refusal:
         _note(row, Schedule.Outcome.SKIPPED, refusal.as_json())
         return []
     _note(row, Schedule.Outcome.STARTED, refused.as_json() if refused else None)
-    return [requested.run for requested in asked]
+    return [request.run for request in requests]
 
 
 def _run_id(schedule: Schedule, due: datetime) -> str:
-    """Return the run id of a due time. It follows from schedule and time, so there can never be a second run."""
+    """Return the run id of a due time, computed from schedule and time, so that no due time has two runs."""
     return f"{due:%Y%m%dT%H%M%SZ}-{schedule.key.hex[:12]}"
 
 
@@ -224,18 +227,22 @@ def _start(
 ) -> tuple[list[RequestedRun], Refusal | None]:
     """Request the schedule's runs: a load of its scope, or a vacuum of each dataset in it.
 
-    Return them with the refusal of the first dataset that cannot be vacuumed now. Raise Refusal if none is started.
+    Return the runs, and the refusal of the first dataset that cannot be vacuumed. Raise Refusal if no run is requested.
     """
     if schedule.kind == Schedule.Kind.LOAD:
-        known = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
-        wanted = _asked(schedule)
+        existing = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
+        wanted = _load_request(schedule)
         if run_id is None:  # requested by a user, who sees the refusal
             wanted = replace(wanted, check=partial(plan_load, wanted.scope), reason=reason)
-        asked = [RequestedRun(known)] if known else [request_run(wanted, run_id=run_id, user=user, requester=requester)]
-        _hold_on_to(schedule, asked[0].run)
-        return asked, None
-    asked, refused = [], None
-    for state in _loaded_in(Scope.from_json(schedule.scope)):
+        requested = (
+            [RequestedRun(existing)]
+            if existing
+            else [request_run(wanted, run_id=run_id, user=user, requester=requester)]
+        )
+        _link(schedule, requested[0].run)
+        return requested, None
+    requested, refused = [], None
+    for state in _loaded_datasets(Scope.from_json(schedule.scope)):
         try:
             vacuum = request_vacuum(
                 dataset=state.qualified_name,
@@ -248,25 +255,25 @@ def _start(
         except Refusal as refusal:
             refused = refused or refusal
             continue
-        _hold_on_to(schedule, vacuum.run)
-        asked.append(vacuum)
-    if not asked:
+        _link(schedule, vacuum.run)
+        requested.append(vacuum)
+    if not requested:
         raise refused or Refusal("NOTHING_LOADED", "no dataset in the schedule's scope has a table of its own")
-    return asked, refused
+    return requested, refused
 
 
-def _loaded_in(scope: Scope) -> list[DatasetState]:
+def _loaded_datasets(scope: Scope) -> list[DatasetState]:
     plan = plan_load(scope)
     return [state for state in (*(step.dataset for step in plan.steps), *plan.left_out) if is_loaded(state)]
 
 
-def _asked(schedule: Schedule) -> Asked:
-    """Return the run to request, dated by its start, not its due time: a load in between must be dated earlier."""
+def _load_request(schedule: Schedule) -> Asked:
+    """Return the request for a load, dated by its start, so that loads since the due time are dated earlier."""
     return Asked(scope=Scope.from_json(schedule.scope), allow_empty=schedule.allow_empty)
 
 
-def _still_going(schedule: Schedule) -> LoadRun | None:
-    """Return a run of the schedule that is queued or under way."""
+def _active_run(schedule: Schedule) -> LoadRun | None:
+    """Return an active run of the schedule, if there is one."""
     active = LoadRun.objects.filter(schedule=schedule, status__in=states.ACTIVE)
     for pk in active.values_list("pk", flat=True):
         mark_lost(job_pk=pk)
@@ -277,8 +284,8 @@ def _note(schedule: Schedule, outcome: str, remark: dict[str, Any] | None = None
     Schedule.objects.filter(pk=schedule.pk).update(outcome=outcome, remark=remark)
 
 
-def _hold_on_to(schedule: Schedule, run: LoadRun) -> None:
-    """Link run and schedule to each other. The schedule's version stays: no user edited it."""
+def _link(schedule: Schedule, run: LoadRun) -> None:
+    """Link run and schedule to each other. The schedule's version is unchanged, because no user edited it."""
     LoadRun.objects.filter(pk=run.pk).update(schedule=schedule)
     run.schedule = schedule
     Schedule.objects.filter(pk=schedule.pk).update(last_run=run)
@@ -288,12 +295,12 @@ def _hold_on_to(schedule: Schedule, run: LoadRun) -> None:
 
 
 def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
-    """Sweep once; any number of sweeps at once do no harm, since rows change by compare-and-set only."""
+    """Sweep once. Sweeps may run concurrently, since rows change by compare-and-set only."""
     end_old_reads()
     swept = sweep_jobs(resent_after=resent_after)
     delete_old_responses()
     sweep_uploads()
     forget_old_events()
-    # Entries that a process committed and, because it died, did not seal.
+    # A process that died may have committed entries without sealing them.
     chain.seal()
     return swept

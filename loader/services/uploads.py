@@ -1,7 +1,7 @@
 """Uploaded history batch files: format, size, storage until their run ends.
 
-Each batch has a folder of its own below ``BATCH_FOLDER``, named by its run and its content, so that
-the same batch under the same run id is the same files. No part of a path comes from a sender.
+Each batch has a folder of its own below ``BATCH_FOLDER``. Its name is computed from run id and content, so that a
+repeated upload uses the files stored before. No part of a path comes from a sender.
 """
 
 import hashlib
@@ -26,9 +26,8 @@ from loader.domain.reference.batch_files import FILES
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun
 
-# Format and size of uploaded files, both determined from their content, because names and media types come from the
-# sender. A compressed file is decompressed once, without storing the result, before any other read: its size is known
-# only then.
+# Format and size of uploaded files are determined from their content, because names and media types come from the
+# sender. The size of a compressed file is measured by decompressing it, without storing the result.
 
 
 CSV, PACKED_CSV, PARQUET = "csv", "csv.zst", "parquet"
@@ -45,7 +44,7 @@ _HINT = "Send CSV in UTF-8, plain or packed with zstd, or Parquet."
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a file: bytes when it is unpacked, rows of a Parquet file."""
+    """Limits of a file: bytes after decompression, rows of a Parquet file."""
 
     unpacked_bytes: int
     rows: int = 50_000_000
@@ -69,13 +68,13 @@ def examined(path: Path, shown: str, limits: Limits) -> str:
 
 
 def _must_be_text(head: bytes, shown: str) -> None:
-    what = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), "")
-    if not what and b"\x00" in head:
-        what = "no text"
+    problem = next((problem for magic, problem in _FOREIGN.items() if head.startswith(magic)), "")
+    if not problem and b"\x00" in head:
+        problem = "no text"
     if not head:
-        what = "empty"
-    if what:
-        raise Refusal("NOT_A_BATCH_FILE", f"{shown} is {what}", file=shown, hint=_HINT)
+        problem = "empty"
+    if problem:
+        raise Refusal("NOT_A_BATCH_FILE", f"{shown} is {problem}", file=shown, hint=_HINT)
 
 
 def _examine_packed(path: Path, shown: str, limits: Limits) -> None:
@@ -92,7 +91,7 @@ def _examine_packed(path: Path, shown: str, limits: Limits) -> None:
 
 
 def _examine_parquet(path: Path, shown: str, limits: Limits) -> None:
-    """Check the footer: few bytes of a column may stand for many rows, so both are limited."""
+    """Check bytes and rows in the footer; both are limited, since many rows may take few bytes."""
     try:
         with pq.ParquetFile(path) as file:
             footer = file.metadata
@@ -114,25 +113,25 @@ def _too_large(shown: str, limits: Limits) -> Refusal:
 
 
 def _unreadable(shown: str, error: Exception) -> Refusal:
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-    return Refusal("UNREADABLE_FILE", f"{shown} cannot be read: {said}", file=shown, hint="Send the whole file again.")
+    cause = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return Refusal("UNREADABLE_FILE", f"{shown} cannot be read: {cause}", file=shown, hint="Send the whole file again.")
 
 
 log = logging.getLogger(__name__)
 
-# A run that did not succeed may be repeated for so long; then its files are removed.
+# Files of a run that did not succeed are removed after this time; until then it can be repeated.
 KEPT_FOR = timedelta(days=7)
-# Files that no run refers to by then are removed.
+# Files without a run are removed after this time.
 ABANDONED_AFTER = timedelta(hours=1)
 # Maximum number of stored batches.
 MOST_BATCHES = 100
-_NOTE = "batch.json"
-_FORMS = {CSV: ("csv", "none"), PACKED_CSV: ("csv", "zstd"), PARQUET: ("parquet", "none")}
+_RUN_FILE = "batch.json"
+_FORMATS = {CSV: ("csv", "none"), PACKED_CSV: ("csv", "zstd"), PARQUET: ("parquet", "none")}
 
 
 @dataclass(frozen=True)
 class SentFile:
-    """One uploaded file: its kind of batch file, the sender's name for it, its bytes in chunks."""
+    """Uploaded file: kind of batch file, the sender's file name, content in chunks."""
 
     kind: str
     name: str
@@ -141,7 +140,7 @@ class SentFile:
 
 @dataclass(frozen=True)
 class KeptBatch:
-    """A batch's files as ``request_history_batch`` takes them; ``made`` unless they were stored already."""
+    """Stored batch in the form that ``request_history_batch`` takes; ``made`` unless it was stored before."""
 
     folder: Path
     files: dict[str, list[str]]
@@ -158,7 +157,7 @@ class KeptBatch:
 def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
     """Store the files of a run's batch.
 
-    Raises Refusal, and stores nothing, for files that are no batch files or too large.
+    Raise Refusal, and store nothing, for files that are no batch files or too large.
     """
     root = Path(settings.BATCH_FOLDER)
     root.mkdir(parents=True, exist_ok=True)
@@ -171,19 +170,19 @@ def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
     incoming = root / f".{secrets.token_hex(16)}"
     incoming.mkdir(mode=0o700)
     try:
-        stored, form, digest = _stored(incoming, sent)
-        (incoming / _NOTE).write_text(json.dumps({"run_id": run_id}))
+        stored, form, digest = _store(incoming, sent)
+        (incoming / _RUN_FILE).write_text(json.dumps({"run_id": run_id}))
         folder = root / f"{_digest(run_id)[:16]}-{digest[:32]}"
-        made = _placed(incoming, folder)
+        made = _move_into_place(incoming, folder)
     except BaseException:
         shutil.rmtree(incoming, ignore_errors=True)
         raise
     files = {kind: [str(folder / name) for name in names] for kind, names in stored.items()}
-    return KeptBatch(folder, files, *_FORMS[form], made=made)
+    return KeptBatch(folder, files, *_FORMATS[form], made=made)
 
 
-def _placed(incoming: Path, folder: Path) -> bool:
-    """Give the folder its name; return False where the same files are stored already."""
+def _move_into_place(incoming: Path, folder: Path) -> bool:
+    """Rename the incoming folder to ``folder``; return False if the same files are stored already."""
     try:
         os.rename(incoming, folder)
     except OSError:
@@ -194,8 +193,8 @@ def _placed(incoming: Path, folder: Path) -> bool:
     return True
 
 
-def _stored(folder: Path, sent: Iterable[SentFile]) -> tuple[dict[str, list[str]], str, str]:
-    """Return the names of the stored files by kind, the format of all of them, and a digest of everything."""
+def _store(folder: Path, sent: Iterable[SentFile]) -> tuple[dict[str, list[str]], str, str]:
+    """Store the files; return their names by kind, their common format, and a digest of kinds and contents."""
     limits = Limits(settings.BATCH_MAX_UNPACKED_BYTES)
     stored: dict[str, list[str]] = {}
     whole, form, first = hashlib.sha256(), "", ""
@@ -205,12 +204,12 @@ def _stored(folder: Path, sent: Iterable[SentFile]) -> tuple[dict[str, list[str]
         shown = f"{file.kind} file {file.name!r}"
         path = folder / f"{file.kind}-{place}"
         digest = _write(path, file.chunks)
-        found = examined(path, shown, limits)
-        if form and found != form:
-            message = f"{first} is {form}, {shown} is {found}"
+        format_ = examined(path, shown, limits)
+        if form and format_ != form:
+            message = f"{first} is {form}, {shown} is {format_}"
             raise Refusal("MIXED_FILES", message, hint="Send the files of a batch in one format.")
-        form, first = found, first or shown
-        name = f"{path.name}.{found}"
+        form, first = format_, first or shown
+        name = f"{path.name}.{format_}"
         path.rename(folder / name)
         stored.setdefault(file.kind, []).append(name)
         whole.update(f"{file.kind}:{digest}\n".encode())
@@ -233,19 +232,19 @@ def _digest(text: str) -> str:
 
 
 def sweep_uploads() -> int:
-    """Remove the files of batches that are applied, expired, or were never requested; return the number of batches."""
+    """Remove the files of applied, expired and never requested batches; return the number of batches."""
     root = Path(settings.BATCH_FOLDER)
     if not root.is_dir():
         return 0
     folders = {folder: _run_of(folder) for folder in _folders(root)}
     runs = {run.run_id: run for run in LoadRun.objects.filter(run_id__in=set(folders.values()))}
-    gone = [folder for folder, run_id in folders.items() if _is_done_with(folder, runs.get(run_id))]
-    for folder in gone:
+    unused = [folder for folder, run_id in folders.items() if _is_unused(folder, runs.get(run_id))]
+    for folder in unused:
         try:
             shutil.rmtree(folder)
         except OSError as error:  # the next sweep tries again
             log.warning("the files of a batch cannot be removed: %s", error)
-    return len(gone)
+    return len(unused)
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -253,15 +252,15 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _run_of(folder: Path) -> str:
-    """Return the run that a folder's files are for; empty for an incomplete folder."""
+    """Return the run id of a folder's batch; empty for an incomplete folder."""
     try:
-        return str(json.loads((folder / _NOTE).read_text())["run_id"])
+        return str(json.loads((folder / _RUN_FILE).read_text())["run_id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
-def _is_done_with(folder: Path, run: LoadRun | None) -> bool:
-    if run is None or not _asks_for(run, folder):
+def _is_unused(folder: Path, run: LoadRun | None) -> bool:
+    if run is None or not _uses(run, folder):
         try:
             return time.time() - folder.stat().st_mtime > ABANDONED_AFTER.total_seconds()
         except OSError:  # another process removed it
@@ -271,6 +270,6 @@ def _is_done_with(folder: Path, run: LoadRun | None) -> bool:
     return run.is_finished and run.finished_at is not None and timezone.now() - run.finished_at > KEPT_FOR
 
 
-def _asks_for(run: LoadRun, folder: Path) -> bool:
+def _uses(run: LoadRun, folder: Path) -> bool:
     files = (run.details.get("asked") or {}).get("files") or {}
     return any(Path(path).parent == folder for paths in files.values() for path in paths)

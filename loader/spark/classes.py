@@ -1,8 +1,7 @@
 """Archive of Spark's loaded classes for faster JVM starts (``python -m loader.spark.classes FOLDER``).
 
-Reading and verifying some twenty thousand classes takes a third of a runner's start and first load. A JVM that is
-given the archive (class data sharing) maps the classes into memory; if the archive does not fit the JVM, it is
-ignored and the jars are read.
+Reading and verifying some twenty thousand classes takes a third of a runner's start and first load. With the archive
+(class data sharing), a JVM maps the classes into memory. A JVM that it does not fit ignores it and reads the jars.
 """
 
 import sys
@@ -15,7 +14,7 @@ from loader.domain.reference.cases import parse_cases
 from loader.spark.replay import replay
 from loader.spark.session import CLASS_ARCHIVE, RunnerConfig, start_session
 
-# A snapshot that opens, closes and renames, and a feed with a late row: the usual paths of loads.
+# A snapshot that opens, changes and closes versions, and a feed with a late row: the usual paths of loads.
 _CASES = """[
   {"id": "snapshot", "keys": ["id"], "columns": {"id": "integer", "v": "string"},
    "policy": {"input": "snapshot", "time": "load", "deletes": "close"},
@@ -39,7 +38,7 @@ _CASES = """[
 
 
 def keep_classes(jars: Path) -> None:
-    """Write the archive beside Delta's jars in one move; raise SystemExit with the reason on failure."""
+    """Write the archive beside Delta's jars in one move. Raise SystemExit with the reason if that fails."""
     archive = jars / CLASS_ARCHIVE
     pending = archive.with_name(f"{archive.name}.new")
     archive.unlink(missing_ok=True)

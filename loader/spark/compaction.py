@@ -1,7 +1,7 @@
 """Compaction of tables, and the context that maintenance runs share.
 
-Delta needs two statements: OPTIMIZE merges small files but leaves a large file as it is, however many of its
-rows are deleted; REORG rewrites every file with deleted rows and no other.
+Compaction takes two Delta statements: OPTIMIZE merges small files but never rewrites a large file, even if most of its
+rows are deleted; REORG rewrites the files with deleted rows only.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def carried(
     counts: dict[str, int] | None = None,
     notes: dict[str, str] | None = None,
 ) -> str:
-    """Return commit metadata that repeat the newest run's time, number and notes."""
+    """Return commit metadata with the time, sequence and notes of the newest run."""
     return run_signature(
         run_id=run_id,
         at=signed.at if signed else "",
@@ -76,21 +76,21 @@ _BOUNDS = "spark.databricks.delta.optimize."
 def is_crowded(table: DeltaTable) -> bool:
     """Return True if a table needs compaction (``loader.domain.run_states``).
 
-    Its checksum file usually suffices.
+    Usually only its checksum file is read.
     """
     if not table.exists():
         return False
-    return _has_small_files(table) or _has_dead_rows(table)
+    return _has_small_files(table) or _has_many_deleted_rows(table)
 
 
-def _has_dead_rows(table: DeltaTable) -> bool:
+def _has_many_deleted_rows(table: DeltaTable) -> bool:
     partitions: dict[str, list[Any]] = {}
     for file in DirectFiles(table.spark, table).all:
         partitions.setdefault(file.partitionValues().toString(), []).append(file)
-    return any(_is_half_dead(files) for files in partitions.values())
+    return any(_are_many_rows_deleted(files) for files in partitions.values())
 
 
-def _is_half_dead(files: list[Any]) -> bool:
+def _are_many_rows_deleted(files: list[Any]) -> bool:
     marked = [file for file in files if file.deletionVector()]
     dead = sum(file.deletionVector().cardinality() for file in marked)
     live = rows_in(files) if marked else None
@@ -122,9 +122,9 @@ def compact(house: House, manifest: CompactManifest) -> dict[str, int]:
         files = file_count(table)
         house.before(spec.qualified_name, table, files_before=files)
         signed = table.newest_run_commit()
-        told = dict(signed.counts) if signed is not None and signed.version == table.version() else {}
-        house.sign(carried(signed, run_id=house.run_id, what=run_states.COMPACT, counts=told))
-        if _has_dead_rows(table):
+        run_counts = dict(signed.counts) if signed is not None and signed.version == table.version() else {}
+        house.sign(carried(signed, run_id=house.run_id, what=run_states.COMPACT, counts=run_counts))
+        if _has_many_deleted_rows(table):
             house.session.sql(f"REORG TABLE {table.sql_name} APPLY (PURGE)")
         if _has_small_files(table):
             Delta.forPath(house.session, table.location).optimize().executeCompaction()

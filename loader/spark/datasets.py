@@ -29,8 +29,8 @@ from loader.spark.tables.tables import DeltaTable, run_signature
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
-# How often a load compares with a table that another writer moves under it, before it gives up.
-_COMPARISONS = 3
+# Attempts of a load to compare and commit while another writer changes its table.
+_TRIES = 3
 
 
 @dataclass
@@ -52,8 +52,8 @@ class Canceled(Exception):
 class Task:
     """Context of a dataset's load: the run, and its progress callback.
 
-    ``phase`` reports the current phase and raises Canceled if the run was cancelled. ``small`` is the load as a task
-    prepared it, None for the general way.
+    ``phase`` reports the current phase and raises Canceled if the run was cancelled. ``small`` is the load that a
+    task has prepared (``loader.spark.small_loads``), None for the general way.
     """
 
     spark: SparkSession
@@ -93,10 +93,10 @@ def guard_of(manifest: LoadManifest) -> DeleteGuard:
 def load_raw(task: Task, load: RawLoad) -> Outcome:
     """Check the whole delivery, then write it to raw: feeds append, other sources overwrite.
 
-    Everything is repeated if another writer commits first.
+    Read and write again if another writer commits first.
     """
     outcome = Outcome()
-    _retried(lambda: _load_raw(task, load, outcome), outcome)
+    _retry(lambda: _load_raw(task, load, outcome), outcome)
     return outcome
 
 
@@ -120,7 +120,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
     try:
         task.phase("writing raw")
-        delivered = [F.col(quote_identifier(there)).alias(here) for here, there in load.columns]
+        delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
         run_id = load.table.column("run_id").name
         rows = delivery.frame.select(
             *delivered,
@@ -152,38 +152,38 @@ def _write_raw(
         files = open_files(session, raw)
         commit(files, None, add=typed, remove=files.all, last=last)
         return
-    gone = feed.replaced_rows()
+    replaced = feed.replaced_rows()
     commit(
         feed.table,
         None,
         add=typed,
-        gone=gone,
-        gone_from=feed.table.all if gone is not None else None,
+        gone=replaced,
+        gone_from=feed.table.all if replaced is not None else None,
         last=last,
         recorded=feed.recorded,
     )
 
 
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
-    """Raise Refusal for problems that no delivery could correct, before the run writes anything.
+    """Raise Refusal for problems that do not depend on the delivery, before the run writes anything.
 
-    These are a feed without a history, a table without the newest applied run, a run that breaks rule 3, and
-    a history written under another history policy.
+    They are a feed without a history, a table without the newest applied run, a run that breaks rule 3, and a
+    history written under another history policy.
     """
     policy = HistoryPolicy.from_dict(load.policy)
     check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
-    dated = dated_by_run(policy)
+    is_dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
-    held = signed.sequence if signed else None
-    check_holds_applied(name=load.name, applied=load.newest_applied, held=held, run=load.sequence)
-    if not dated and load.history is None:
+    newest_sequence = signed.sequence if signed else None
+    check_holds_applied(name=load.name, applied=load.newest_applied, held=newest_sequence, run=load.sequence)
+    if not is_dated and load.history is None:
         return
-    # Its number is compared, too: a RESTORE keeps the table's own id and the number of the run before.
+    # The sequence is compared, too: a RESTORE keeps the table's own id and the sequence of the run before.
     if signed is not None and (signed.run_id == task.manifest.run_id or signed.sequence == load.sequence):
         return
     refuse_policy_changed(load, signed)
-    if not dated:
+    if not is_dated:
         return
     check_later(
         name=load.name,
@@ -195,27 +195,27 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
 def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
     """Compute the batch's changes, commit the history, then update rawcore.
 
-    Everything is repeated if another writer commits between the comparison and the commit.
+    Compare and commit again if another writer commits in between.
     """
     outcome = Outcome()
-    _retried(lambda: _load_rawcore(task, load, outcome), outcome)
+    _retry(lambda: _load_rawcore(task, load, outcome), outcome)
     return outcome
 
 
-def _retried(do: Callable[[], None], outcome: Outcome) -> None:
+def _retry(do: Callable[[], None], outcome: Outcome) -> None:
     """Call ``do`` again, with a warning, if another writer changed the table or an executor was lost.
 
-    Raise the last of these errors in the end. Nothing was committed by then, or the table shows that it was.
+    After the last try, raise the error. A repetition is safe: the table shows if a try has committed.
     """
-    for left in reversed(range(_COMPARISONS)):
+    for tries_left in reversed(range(_TRIES)):
         try:
             return do()
         except TableMoved as moved:
-            if not left:
+            if not tries_left:
                 raise
             outcome.warnings.append(f"{moved.message}; this run read the table again.")
         except JAVA_ERRORS as failure:
-            if not left or not lost_executor(failure):
+            if not tries_left or not lost_executor(failure):
                 raise
             outcome.warnings.append("An executor was lost with rows that only it held: the dataset was loaded again.")
 
@@ -228,7 +228,7 @@ def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:
     committed = target.leading.committed_sequence(load.leading.key)
     if committed >= load.sequence:
         _require_commit_of_this_run(task, load, target.leading, committed)
-        if not outcome.counts:  # not this attempt's own commit, after which rawcore moved
+        if not outcome.counts:  # an earlier attempt committed it, not an earlier try of this one
             outcome.warnings.append("The table already held this run: nothing was added.")
         if target.history:
             task.phase("writing rawcore")
@@ -242,7 +242,7 @@ def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:
 def _load_batch(
     task: Task, session: SparkSession, load: RawcoreLoad, target: Target, outcome: Outcome, committed: int
 ) -> None:
-    # A restoring revert has no transaction number in the history: its signature has it.
+    # A revert by RESTORE has its sequence only in the commit metadata, not as a transaction number of the history.
     signed = target.signed
     followed = target.rawcore.newest_run_commit()
     foreign = (*(signed.foreign if signed else ()), *(followed.foreign if followed and target.history else ()))
@@ -251,9 +251,9 @@ def _load_batch(
             f"Another writer changed {load.name} since its newest run: {', '.join(foreign)}. "
             "This run compared with the history as it is."
         )
-    # Where they may differ otherwise than by this batch, rawcore cannot follow it.
+    # If rawcore may differ from the history by more than this batch, it must be rebuilt.
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
-    with _prepared(task, session, load, target, committed) as batch:
+    with _prepared_batch(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
         outcome.warnings += batch.warnings
         if target.history:
@@ -268,15 +268,17 @@ def _load_batch(
 
 
 @contextmanager
-def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int) -> Iterator[Batch]:
-    """Yield the run's prepared batch, from stage or from the files of a history batch."""
-    with ExitStack() as held:
+def _prepared_batch(
+    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int
+) -> Iterator[Batch]:
+    """Yield the prepared batch of the run, from stage or from the files of a history batch."""
+    with ExitStack() as resources:
         if load.files is not None:
             task.phase("reading files")
-            files = held.enter_context(read_history_files(session, task.warehouse, load, task.manifest.run_id))
+            files = resources.enter_context(read_history_files(session, task.warehouse, load, task.manifest.run_id))
             task.phase("comparing")
             by_files = FilesBatch(load, target, task.stamp)
-            held.callback(by_files.release)
+            resources.callback(by_files.release)
             by_files.prepare(files)
             yield by_files
             return
@@ -289,15 +291,15 @@ def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Targ
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
         stage = typed_stage(session, task.warehouse, load, **run)
         batch = find_batch(session, load, target, task.stamp, committed)
-        held.callback(batch.release)
-        expected = _rows_delivered(task, session, load)
+        resources.callback(batch.release)
+        expected = _maximum_rows(task, session, load)
         batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
         yield batch
 
 
-def _rows_delivered(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
-    """Return the largest possible number of stage rows by file statistics, None if these are missing."""
-    tables = [DeltaTable(session, task.warehouse, one.table.key) for one in load.inputs]
+def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
+    """Return the maximum number of stage rows from file statistics, None if these are missing."""
+    tables = [DeltaTable(session, task.warehouse, stage_input.table.key) for stage_input in load.inputs]
     counts = [open_files(session, table).rows() for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -311,16 +313,19 @@ def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -
 
 
 def _require_commit_of_this_run(task: Task, load: RawcoreLoad, table: DeltaTable, committed: int) -> None:
-    """Raise Refusal unless the table's log holds a commit of this run, whose number is already used."""
+    """Raise Refusal unless the table's log has a commit of this run, whose sequence is already used."""
     commits, run_id = table.run_commits(), task.manifest.run_id
-    by = next((one for one in commits if one.what == REVERT and one.notes.get("reverted") == run_id), None)
-    if by is not None:
+    revert = next(
+        (entry for entry in commits if entry.what == REVERT and entry.notes.get("reverted") == run_id),
+        None,
+    )
+    if revert is not None:
         raise Refusal(
             "RUN_REVERTED",
-            f"{load.name}: run {run_id} was reverted by run {by.run_id}",
+            f"{load.name}: run {run_id} was reverted by run {revert.run_id}",
             hint="Load the delivery again with a run of its own.",
         )
-    if not any(one.run_id == run_id for one in commits):
+    if not any(entry.run_id == run_id for entry in commits):
         raise Refusal(
             "sequence_behind_table",
             f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}, "

@@ -1,10 +1,10 @@
 """Spark expressions: strict conversion, encoding v1, balanced conditions, sample rows.
 
-Spark's own casts are too lenient for a contract: they read ``2020`` as a date, ``12:30`` as a time of today,
+Spark's own casts are too lenient for checks of deliveries: they read ``2020`` as a date, ``12:30`` as a time of today,
 ``1d`` as a number, 1.005 as 1.01 and 1e400 as Infinity. A text fits a type if it is:
 
 =============  =============================================================================
-integer,       digits, also with an integral point or exponent: ``450``, ``450.0``, ``1e2``; in range
+integer,       digits, or a whole number with point or exponent: ``450``, ``450.0``, ``1e2``; in range
 bigint
 decimal(p,s)   digits, point, exponent; never rounded: 1.005 does not fit decimal(10,2), 1.000 does
 float          digits, point, exponent, ``NaN``, ``Infinity``, ``inf`` with a sign; 1e400 does not fit
@@ -12,8 +12,8 @@ boolean        true, t, yes, y, 1 and false, f, no, n, 0, in any case
 date           ``yyyy-mm-dd``, from year 1
 time           ``hh:mm``, ``hh:mm:ss``, up to six decimals; stays text
 timestamp      a date, or date and time with ``T`` or a blank; six decimals; ``Z``, ``UTC``, an offset
-               or none: then it is local time in the zone of the option ``timezone``, UTC if absent.
-               A local time skipped by a clock change does not fit; a repeated one is the
+               or none, which means local time in the zone of the option ``timezone`` (default UTC).
+               A local time that a clock change skips does not fit; one that it repeats is the
                earlier instant
 binary         hexadecimal digits, an even number of them
 uuid           8-4-4-4-12 hexadecimal digits; stays text
@@ -66,10 +66,10 @@ def canonical(column: Column, data_type: T.DataType) -> Column:
 
 
 def encode(components: Sequence[tuple[str, Column, T.DataType]]) -> Column:
-    """Return the text to hash. Ids are sorted here, when the plan is built, not per row."""
-    # concat with a NULL is NULL, and concat_ws leaves NULLs out: NULL contributes nothing.
+    """Return the text to hash. Ids are sorted once, when the plan is built, not per row."""
+    # NULL contributes nothing, because concat with a NULL is NULL, and concat_ws leaves NULLs out.
     parts = [
-        F.concat(F.lit(f"{escape(identifier)}~"), _escaped(canonical(column, data_type), data_type))
+        F.concat(F.lit(f"{escape(identifier)}~"), _escape(canonical(column, data_type), data_type))
         for identifier, column, data_type in in_order(components)
     ]
     return F.concat_ws("|", *parts) if parts else F.lit("")
@@ -81,7 +81,7 @@ def digest(components: Sequence[tuple[str, Column, T.DataType]], pepper: str = "
     return F.sha2(encode([*secret, *components]), 256)
 
 
-def _escaped(text: Column, data_type: T.DataType) -> Column:
+def _escape(text: Column, data_type: T.DataType) -> Column:
     """Escape the special characters of text, the backslash first; other types cannot contain any."""
     if not isinstance(data_type, _TEXT):
         return text
@@ -104,9 +104,8 @@ def _float_text(column: Column) -> Column:
     return F.when(plain, digits).when(column.isNotNull(), F.format_string("%a", column))
 
 
-# Balanced combination of many expressions or frames. Spark walks expressions and plans by recursion: a chain as long
-# as a contract has columns (``a | b | c …``) ends in a StackOverflowError, while a balanced tree of the same parts is
-# only a few levels deep.
+# Balanced combination of many expressions or frames. Spark processes expressions and plans by recursion: a chain over
+# the columns of a wide table (``a | b | c …``) ends in a StackOverflowError; a balanced tree has only a few levels.
 
 
 _Part = TypeVar("_Part", Column, DataFrame)
@@ -114,29 +113,29 @@ _Part = TypeVar("_Part", Column, DataFrame)
 
 def any_of(conditions: Iterable[Column]) -> Column:
     """Return the condition that at least one of the conditions holds; false if there are none."""
-    return _folded(list(conditions) or [F.lit(False)], lambda one, other: one | other)
+    return _combine(list(conditions) or [F.lit(False)], lambda left, right: left | right)
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
     """Return the condition that all conditions hold; true if there are none."""
-    return _folded(list(conditions) or [F.lit(True)], lambda one, other: one & other)
+    return _combine(list(conditions) or [F.lit(True)], lambda left, right: left & right)
 
 
 def total(numbers: Iterable[Column]) -> Column:
     """Return the sum of the numbers; 0 if there are none."""
-    return _folded(list(numbers) or [F.lit(0)], lambda one, other: one + other)
+    return _combine(list(numbers) or [F.lit(0)], lambda left, right: left + right)
 
 
 def united(
     frames: Iterable[DataFrame], join: Callable[[DataFrame, DataFrame], DataFrame] = DataFrame.unionAll
 ) -> DataFrame:
-    """Return the rows of all frames; ``join`` unites two of them, by default by column position."""
-    return _folded(list(frames), join)
+    """Return the rows of all frames. ``join`` unites two frames, by default by column position."""
+    return _combine(list(frames), join)
 
 
-def _folded(parts: list[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part:
+def _combine(parts: list[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part:
     while len(parts) > 1:
-        pairs = [join(one, other) for one, other in zip(parts[::2], parts[1::2], strict=False)]
+        pairs = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[len(pairs) * 2 :]
     return parts[0]
 
@@ -153,7 +152,7 @@ _ZONED = r"^.{10}[T ].*" + _ZONE + "$"
 _BEYOND_MICROSECONDS = "(" + TO_MICROSECONDS + ")[0-9]+"
 _NANOSECONDS = TO_MICROSECONDS + "[0-9]*[1-9]"
 _OFFSET = r"([+-]\d{2})(\d{2})$"
-# By how much clocks are put back: an hour nearly everywhere, half of one on Lord Howe, two in Troll.
+# Amounts by which clocks are put back: an hour nearly everywhere, half an hour on Lord Howe Island, two hours at Troll.
 _CLOCK_SHIFTS = ("INTERVAL 1 HOUR", "INTERVAL 30 MINUTES", "INTERVAL 2 HOURS")
 
 
@@ -219,14 +218,14 @@ def is_json(text: Column) -> Column:
 
 
 def _integer(text: Column, ddl: str) -> Column:
-    """Convert text to an integer: digits by a fast cast, values with a point or exponent by a full check."""
+    """Convert text to an integer: digits by a fast cast, other numbers by a full check."""
     integral = F.when(text.rlike("[.eE]"), _decimal(text, 38, 0)).try_cast(ddl)
     return F.coalesce(text.try_cast(ddl), integral)
 
 
 def _decimal(text: Column, precision: int, scale: int) -> Column:
-    """Convert text to a decimal; the text itself is checked for lost digits, since Spark rounds to the scale."""
-    ascii_only = F.octet_length(text) == F.char_length(text)  # Java takes the digits of any script
+    """Convert text to a decimal. The text is checked for digits beyond the scale, since Spark would round them."""
+    ascii_only = F.octet_length(text) == F.char_length(text)  # Java accepts the digits of any script
     exact = F.when(text.rlike("[eE]"), _exact_with_exponent(text, scale)).otherwise(_exact(text, scale))
     return F.when(ascii_only & exact, text.try_cast(f"decimal({precision},{scale})"))
 
@@ -264,17 +263,17 @@ def _float(text: Column) -> Column:
 
 def _timestamp(text: Column, zone: str) -> Column:
     moment = F.when(
-        text.rlike(_TIMESTAMP), F.coalesce(text.try_cast("timestamp"), _respelled(text).try_cast("timestamp"))
+        text.rlike(_TIMESTAMP), F.coalesce(text.try_cast("timestamp"), _spark_spelling(text).try_cast("timestamp"))
     )
     if zone == "UTC":
         return moment
-    # A date is its first instant, also if clocks changed at midnight.
+    # A date is its first instant, even if clocks changed at midnight.
     day = F.when(text.rlike(_DATE), F.to_utc_timestamp(moment, zone))
     return F.when(text.rlike(_ZONED), moment).otherwise(F.coalesce(day, _instant(moment, zone)))
 
 
 def _instant(local: Column, zone: str) -> Column:
-    """Return the instant of a local time; NULL if a clock change skips it (Spark would take a later one)."""
+    """Return the instant of a local time; NULL if a clock change skips it, for which Spark returns a later one."""
     instant = F.to_utc_timestamp(local, zone)
     return F.when(F.from_utc_timestamp(instant, zone) == local, instant)
 
@@ -303,10 +302,10 @@ def cut_to_microseconds(text: Column) -> Column:
     return F.regexp_replace(text, _BEYOND_MICROSECONDS, "$1")
 
 
-def _respelled(text: Column) -> Column:
+def _spark_spelling(text: Column) -> Column:
     """Rewrite a timestamp's text for Spark: with seconds, without blanks, with an offset like ``+01:00``.
 
-    ISO 8601 and databases allow the shorter forms, Spark does not.
+    ISO 8601 and databases allow shorter forms; Spark does not.
     """
     clock = F.replace(F.substring(text, 12, 40), F.lit(" "), F.lit(""))
     with_seconds = F.when(F.substring(clock, 6, 1) == ":", clock).otherwise(
@@ -320,7 +319,7 @@ def _from_year_one(value: Column, ddl: str) -> Column:
 
 
 def _from_value(column: Column, source: T.DataType, target: data_types.DataType, zone: str) -> Column:
-    """Cast a typed value to another type; NULL unless casting it back gives the same value."""
+    """Cast a typed value to another type. Return NULL unless the cast back results in the same value."""
     ddl = stored_ddl(str(target))
     kind = target.name
     if source.simpleString().upper() == ddl:
@@ -328,21 +327,21 @@ def _from_value(column: Column, source: T.DataType, target: data_types.DataType,
     if kind in (data_types.STRING, data_types.JSON, data_types.UUID, data_types.TIME):
         return _as_text(column, source, target, zone)
     if kind in _NUMBERS and isinstance(source, _NUMERIC):
-        there = column.try_cast(ddl)
-        same = there.try_cast(source) == column
+        converted = column.try_cast(ddl)
+        same = converted.try_cast(source) == column
         if (isinstance(source, T.LongType) and kind == data_types.FLOAT) or (
             isinstance(source, (T.FloatType, T.DoubleType)) and kind == data_types.BIGINT
         ):
             # Spark converts the double 2^63 to a bigint that is one less.
             same = same & (column.cast("double") < F.lit(2.0**63))
-        return F.when(same, there)
+        return F.when(same, converted)
     if kind == data_types.TIMESTAMP and isinstance(source, T.DateType):
         return F.to_utc_timestamp(column.cast("timestamp"), zone)
     if kind == data_types.TIMESTAMP and isinstance(source, T.TimestampNTZType):
         return _instant(column.cast("timestamp"), zone)
     if kind == data_types.DATE and isinstance(source, (T.TimestampType, T.TimestampNTZType)):
-        there = column.cast("date")
-        return F.when(there.cast(source) == column, there)
+        converted = column.cast("date")
+        return F.when(converted.cast(source) == column, converted)
     return F.lit(None).cast(ddl)
 
 
@@ -351,7 +350,7 @@ def _as_text(column: Column, source: T.DataType, target: data_types.DataType, zo
         text = F.to_json(column)
         return text if target.name == data_types.JSON else _from_text(text, target, zone)
     if isinstance(source, (T.FloatType, T.DoubleType)):
-        # Equal values have one text: -0.0 equals 0.0, so a number that becomes text is unchanged.
+        # Equal values need equal texts, so -0.0 is written as 0.0.
         column = F.when(column == 0, F.lit(0.0).cast(source)).otherwise(column)
     text = column.cast("string")
     if isinstance(source, T.BinaryType):
@@ -367,13 +366,13 @@ _LONGEST = 200
 
 
 def sample_rows(rows: DataFrame, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the first rows as ``name=value`` of these columns, each truncated; this reads the frame."""
+    """Read the first rows and return them as ``name=value`` of these columns, each truncated."""
     names = list(columns)
     chosen = rows.select(*(F.col(quote_identifier(name)).cast("string") for name in names)).limit(SAMPLES)
-    return tuple(_cut(", ".join(map(_said, names, row))) for row in chosen.collect())
+    return tuple(_cut(", ".join(map(_name_and_value, names, row))) for row in chosen.collect())
 
 
-def _said(name: str, value: str | None) -> str:
+def _name_and_value(name: str, value: str | None) -> str:
     return f"{name}={'NULL' if value is None else value}"
 
 

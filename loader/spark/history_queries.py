@@ -20,7 +20,7 @@ from metadata.domain.sql import quote_identifier
 _NEEDED = ("entity_key", "business_key", "started_at", "ended_at", "state", "segment")
 _PHYSICAL = "delta.columnMapping.physicalName"
 # Messages of Delta and Spark for a version that can no longer be read.
-_GONE = (
+_MISSING_VERSION_ERRORS = (
     "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
     "DELTA_VERSION_NOT_FOUND",
@@ -63,8 +63,8 @@ def _nearest_commit(table: DeltaTable, instant: datetime) -> Commit:
     clock = jvm.java.sql.Timestamp(int(instant.timestamp() * 1000))
     last, recreatable, earliest = True, True, True
     history = table.snapshot().deltaLog().history()
-    found = history.getActiveCommitAtTime(clock, _nothing(table), last, recreatable, earliest)
-    return Commit(found.version(), datetime.fromtimestamp(found.timestamp() / 1000, UTC))
+    commit = history.getActiveCommitAtTime(clock, _scala_none(table), last, recreatable, earliest)
+    return Commit(commit.version(), datetime.fromtimestamp(commit.timestamp() / 1000, UTC))
 
 
 def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version: int) -> DataFrame:
@@ -72,9 +72,9 @@ def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version
 
     Raise Refusal ``OTHER_LAYOUT`` if a technical column that queries need did not exist then.
     """
-    now = _names_now(table, spec, version)
-    present = [now.get(name, name) for name in frame.columns]
-    lacking = [column.name for column in spec.of_purpose(*_NEEDED) if column.name not in present]
+    present_names = _present_names(table, spec, version)
+    names = [present_names.get(name, name) for name in frame.columns]
+    lacking = [column.name for column in spec.of_purpose(*_NEEDED) if column.name not in names]
     if lacking:
         raise Refusal(
             "OTHER_LAYOUT",
@@ -82,14 +82,14 @@ def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version
             hint="Choose a later time.",
         )
     return frame.select(
-        *(F.col(quote_identifier(name)).alias(alias) for name, alias in zip(frame.columns, present, strict=True))
+        *(F.col(quote_identifier(name)).alias(alias) for name, alias in zip(frame.columns, names, strict=True))
     )
 
 
 def column_keys(table: DeltaTable, version: int) -> dict[str, str]:
-    """Return the stable keys of a version's columns by the names they had then."""
+    """Return the stable keys of a version's columns by their names in that version."""
     log = table.snapshot().deltaLog()
-    metadata = log.getSnapshotAt(version, _nothing(table), _nothing(table), False).metadata()
+    metadata = log.getSnapshotAt(version, _scala_none(table), _scala_none(table), False).metadata()
     properties = properties_of(metadata.configuration())
     keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
     fields = json.loads(metadata.schema().json())["fields"]
@@ -97,19 +97,19 @@ def column_keys(table: DeltaTable, version: int) -> dict[str, str]:
     return {name: keys[own] for name, own in physical.items() if own in keys}
 
 
-def _names_now(table: DeltaTable, spec: TableSpec, version: int) -> dict[str, str]:
+def _present_names(table: DeltaTable, spec: TableSpec, version: int) -> dict[str, str]:
     """Return the present name of each column by its name in ``version``, matched by stable key."""
     log = table.snapshot().deltaLog()
-    metadata = log.getSnapshotAt(version, _nothing(table), _nothing(table), False).metadata()
+    metadata = log.getSnapshotAt(version, _scala_none(table), _scala_none(table), False).metadata()
     then = {
         field["metadata"].get(_PHYSICAL, field["name"]): field["name"]
         for field in json.loads(metadata.schema().json())["fields"]
     }
-    known = ((column.name, metadata.configuration().get(COLUMN + column.key)) for column in spec.columns)
-    return {then[physical.get()]: name for name, physical in known if physical.isDefined() and physical.get() in then}
+    pairs = ((column.name, metadata.configuration().get(COLUMN + column.key)) for column in spec.columns)
+    return {then[physical.get()]: name for name, physical in pairs if physical.isDefined() and physical.get() in then}
 
 
-def _nothing(table: DeltaTable):
+def _scala_none(table: DeltaTable):
     return getattr(table.spark._jvm, "scala.Option").empty()
 
 
@@ -119,7 +119,7 @@ def within_retention(spec: TableSpec, known_at: str) -> Iterator[None]:
     try:
         yield
     except Exception as failure:
-        if any(code in str(failure) for code in _GONE):
+        if any(code in str(failure) for code in _MISSING_VERSION_ERRORS):
             raise beyond_retention(spec, known_at) from None
         raise
 
@@ -143,31 +143,31 @@ def _shown(instant: str) -> str:
 def after_key(frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> DataFrame:
     """Return the rows whose business key follows ``after``; all rows without ``after``.
 
-    Its values are text, as in answers. Raise Refusal BAD_KEY if a column cannot hold its value.
+    The values of ``after`` are text, as in answers. Raise Refusal BAD_KEY if a column cannot hold its value.
     """
-    given = arguments.get("after")
-    if not given:
+    after = arguments.get("after")
+    if not after:
         return frame
     columns = [column.name for column in table.of_purpose("business_key")]
-    values = [F.lit(str(given[name])).try_cast(frame.schema[name].dataType) for name in columns]
-    # Constants: the optimizer folds them, no data is read.
-    held = frame.sparkSession.range(1).select(*(value.isNotNull() for value in values)).first()
-    for name, holds in zip(columns, held or (), strict=True):
-        if not holds:
+    values = [F.lit(str(after[name])).try_cast(frame.schema[name].dataType) for name in columns]
+    # The optimizer evaluates these constants, so no data is read.
+    checks = frame.sparkSession.range(1).select(*(value.isNotNull() for value in values)).first()
+    for name, fits in zip(columns, checks or (), strict=True):
+        if not fits:
             kind = frame.schema[name].dataType.simpleString()
-            raise Refusal("BAD_KEY", f"{given[name]!r} is no value of {name}, which is {kind}", column=name)
+            raise Refusal("BAD_KEY", f"{after[name]!r} is no value of {name}, which is {kind}", column=name)
     beyond, same = F.lit(False), F.lit(True)
     for name, value in zip(columns, values, strict=True):
-        here = F.col(quote_identifier(name))
-        beyond = beyond | (same & (here > value))
-        same = same & (here == value)
+        own = F.col(quote_identifier(name))
+        beyond = beyond | (same & (own > value))
+        same = same & (own == value)
     return frame.where(beyond)
 
 
-# Changes of one run in a history: keys it inserted, updated or deleted, and keys that reappeared.
+# Changes of one run in a history: keys that it inserted, updated or deleted, and keys that reappeared.
 
 
-_WROTE, _ENDED, _BURIED, _SINCE = "__wrote", "__ended", "__buried", "__since"
+_WROTE, _ENDED, _TOMBSTONED, _SINCE = "__wrote", "__ended", "__buried", "__since"
 
 
 def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
@@ -184,52 +184,52 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
     live = F.lit(True)
     if arguments.get("tombstone"):
         live = ~F.col(_name(table, "state")).eqNullSafe(F.lit(arguments["tombstone"]))
-    touched = frame.where(opened | closed)
-    # A version that one run both wrote and ended was not there before it.
+    versions = frame.where(opened | closed)
+    # A version that the run both wrote and ended did not exist before the run.
     ended = closed & ~opened & live
     keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
-    per_key = touched.groupBy(*keys, _name(table, "entity_key")).agg(
+    per_key = versions.groupBy(*keys, _name(table, "entity_key")).agg(
         F.max(opened & live).alias(_WROTE),
         F.max(ended).alias(_ENDED),
-        F.max(opened & ~live).alias(_BURIED),
+        F.max(opened & ~live).alias(_TOMBSTONED),
         F.min(F.when(opened & live, F.col(_name(table, "started_at")))).alias(_SINCE),
     )
-    wanted = after_key(per_key.where(_wanted(arguments.get("op") or "")), table, arguments)
-    found = wanted.orderBy(*keys).limit(limit + 1).collect()
-    chosen, entity = found[:limit], table.column("entity_key").name
+    matching = after_key(per_key.where(_op_condition(arguments.get("op") or "")), table, arguments)
+    changed_keys = matching.orderBy(*keys).limit(limit + 1).collect()
+    chosen, entity = changed_keys[:limit], table.column("entity_key").name
     ids = [row[entity] for row in chosen]
     if not ids:
         return {"columns": frame.columns, "changes": [], "truncated": False}
     of_these = F.col(_name(table, "entity_key")).isin(ids)
     flags = ((opened & live).alias(_WROTE), ended.alias(_ENDED))
     text = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
-    rows = touched.where(of_these).orderBy(_name(table, "started_at")).select(*text, *flags).collect()
+    rows = versions.where(of_these).orderBy(_name(table, "started_at")).select(*text, *flags).collect()
     new = {row[entity]: row[_SINCE] for row in chosen if row[_WROTE] and not row[_ENDED]}
-    earlier = _seen_before(frame, table, new, ~opened & live) if new else set()
+    earlier = _existed_before(frame, table, new, ~opened & live) if new else set()
     by_key: dict[str, list[Row]] = {key: [] for key in ids}
     for row in rows:
         by_key[row[entity]].append(row)
-    told = [_change(row, entity, by_key[row[entity]], len(frame.columns), earlier) for row in chosen]
-    return {"columns": frame.columns, "changes": told, "truncated": len(found) > limit}
+    entries = [_change(row, entity, by_key[row[entity]], len(frame.columns), earlier) for row in chosen]
+    return {"columns": frame.columns, "changes": entries, "truncated": len(changed_keys) > limit}
 
 
 def _name(table: TableSpec, purpose: str) -> str:
     return quote_identifier(table.column(purpose).name)
 
 
-def _wanted(op: str) -> Column:
-    wrote, ended, buried = F.col(_WROTE), F.col(_ENDED), F.col(_BURIED)
+def _op_condition(op: str) -> Column:
+    wrote, ended, tombstoned = F.col(_WROTE), F.col(_ENDED), F.col(_TOMBSTONED)
     return {
         INSERTED: wrote & ~ended,
         UPDATED: wrote & ended,
-        DELETED: ~wrote & (ended | buried),
-    }.get(op, wrote | ended | buried)
+        DELETED: ~wrote & (ended | tombstoned),
+    }.get(op, wrote | ended | tombstoned)
 
 
-def _seen_before(frame: DataFrame, table: TableSpec, since: dict[str, Any], by_others: Column) -> set[str]:
-    """Return the keys with a version of another run that starts before the first version this run wrote.
+def _existed_before(frame: DataFrame, table: TableSpec, since: dict[str, Any], by_others: Column) -> set[str]:
+    """Return the keys with a version of another run that starts before the first version of this run.
 
-    Versions that start later do not count: a key that is updated tomorrow is still new today.
+    Later versions do not count, so a key stays new when a later run updates it.
     """
     entity = F.col(_name(table, "entity_key"))
     first = F.min(_name(table, "started_at")).alias("first")

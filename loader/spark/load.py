@@ -50,14 +50,14 @@ class LoadAttempt:
 
     def run(self) -> str:
         """Load every dataset; return succeeded, failed or canceled."""
-        self._refuse_what_comes_too_early()
+        self._check_before_load()
         self._prepare_small_loads()
         futures: dict[Future, str] = {}
         with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=f"{self._job_group}/dataset") as pool:
             while self._waiting or futures:
-                self._skip_what_cannot_run()
+                self._skip_dependents()
                 for key in [key for key, load in self._waiting.items() if self._is_ready(load)]:
-                    futures[pool.submit(self._run_one, self._waiting.pop(key))] = key
+                    futures[pool.submit(self._run_dataset, self._waiting.pop(key))] = key
                 if not futures:
                     break
                 done, _ = wait(futures, return_when=FIRST_COMPLETED)
@@ -72,10 +72,10 @@ class LoadAttempt:
             self._status.get(upstream) == SUCCEEDED for upstream in load.depends_on if upstream in self._names
         )
 
-    def _refuse_what_comes_too_early(self) -> None:
-        """Fail rawcore datasets whose checks before loading fail, before their deliveries replace raw.
+    def _check_before_load(self) -> None:
+        """Fail rawcore datasets that do not pass the checks before a load, before their deliveries replace raw.
 
-        Raw datasets with only such readers are skipped.
+        Skip raw datasets that only such datasets read.
         """
         for load in [load for load in self._waiting.values() if isinstance(load, RawcoreLoad)]:
             try:
@@ -106,8 +106,8 @@ class LoadAttempt:
             self._spark, self._warehouse, self._manifest, stamp, self._waiting.keys(), SIDE_BY_SIDE
         )
 
-    def _skip_what_cannot_run(self) -> None:
-        """Skip, transitively, datasets after one that did not succeed; cancel all if the run is cancelled."""
+    def _skip_dependents(self) -> None:
+        """Skip datasets that depend, even indirectly, on one that did not succeed. Cancel all of a cancelled run."""
         while True:
             stopped = {
                 key: upstream
@@ -126,7 +126,7 @@ class LoadAttempt:
                 self._waiting.pop(key)
                 self._finish(key, SKIPPED, skipped_because=self._names[upstream])
 
-    def _run_one(self, load: RawLoad | RawcoreLoad) -> str:
+    def _run_dataset(self, load: RawLoad | RawcoreLoad) -> str:
         started = time.monotonic()
         self._emit("dataset_started", dataset=load.dataset)
         context = self._spark.sparkContext
@@ -136,20 +136,20 @@ class LoadAttempt:
         task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load), small)
         try:
             outcome = load_raw(task, load) if isinstance(load, RawLoad) else load_rawcore(task, load)
-            crowded = self._crowded(load)
+            crowded = self._tables_to_compact(load)
             return self._finish(load.dataset, SUCCEEDED, outcome=outcome, started=started, crowded=crowded)
         except Canceled:
             return self._finish(load.dataset, CANCELED, started=started)
         except Refusal as refusal:
             return self._finish(load.dataset, FAILED, error=refusal, started=started)
-        except Exception as failure:  # one dataset's accident must not take its neighbours with it
+        except Exception as failure:  # an error in one dataset must not end the others
             if self._canceled.is_set():
                 return self._finish(load.dataset, CANCELED, started=started)
             log.exception("%s failed", load.name)
             return self._finish(load.dataset, FAILED, error=accident(load.name, failure), started=started)
 
-    def _crowded(self, load: RawLoad | RawcoreLoad) -> list[str]:
-        """Return the dataset's tables that need compaction; an error here must not fail a finished load."""
+    def _tables_to_compact(self, load: RawLoad | RawcoreLoad) -> list[str]:
+        """Return the dataset's tables that need compaction. Errors are only logged, since the load is finished."""
         specs = [load.table] if isinstance(load, RawLoad) else [load.table, load.history, load.event_log]
         try:
             tables = [(spec, DeltaTable(self._spark, self._warehouse, spec.key)) for spec in specs if spec]
@@ -199,12 +199,12 @@ class LoadAttempt:
 def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:
     """Return the refusal for a table whose log Delta cannot read, with its location.
 
-    A store that refuses access is the cause by itself: it says nothing about the log.
+    If the store refuses access, return that as the cause, since the log may be intact.
     """
     message = f"{name}: " if name else ""
-    known = cause_of(f"{message}the table {warehouse.rstrip('/')}/{key} cannot be read", thrown_by(failure))
-    if known is not None and known.code in NO_ACCESS:
-        return known
+    cause = cause_of(f"{message}the table {warehouse.rstrip('/')}/{key} cannot be read", thrown_by(failure))
+    if cause is not None and cause.code in NO_ACCESS:
+        return cause
     return Refusal(
         "UNREADABLE_TABLE",
         f"{message}the table {warehouse.rstrip('/')}/{key} cannot be read: {first_line(failure)}",

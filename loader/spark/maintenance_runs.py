@@ -37,11 +37,11 @@ from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BIGINT, INTEGER, parse
 
 # Pruning: removal of closed versions that ended before a date; open versions and open tombstones stay. Only closed
-# files are read. The versions are archived if requested, then removed in one commit that notes the horizon: a late
-# row before it is refused and counted (rule 11), because the version it would split is gone. If the history is folded
-# from an event log, a fold never writes unchanged versions, so pruned versions do not return while their events
-# exist. The event log is pruned as well: each key keeps its events from the start of its newest pruned version on.
-# That extra event is needed so that the next version still counts as a change, and a late row of a deleted key is
+# files are read. The versions are archived if requested, then removed in one commit that records the date as the
+# horizon: late rows before it are refused and counted (rule 11), because the versions they would split no longer
+# exist. In a history with an event log, pruned versions do not return while their events exist, because a fold never
+# writes unchanged versions. The event log is pruned as well: each key keeps its events from the start of its newest
+# pruned version on. With that event, the next version still counts as a change, and a late row of a deleted key is
 # recognised as late.
 
 
@@ -119,15 +119,15 @@ class _Prune:
 
     def _later(self, before: str | None) -> str:
         """Return the later of the requested and the recorded horizon, since a horizon is never lowered."""
-        asked = self.manifest.ended_before
+        requested = self.manifest.ended_before
         if before is None:
-            return asked
+            return requested
         is_number = parse(self._target.versions.spec.column("ended_at").type).name in (BIGINT, INTEGER)
-        place = int if is_number else rules.parse_instant
-        return max(asked, before, key=place)
+        sort_key = int if is_number else rules.parse_instant
+        return max(requested, before, key=sort_key)
 
     def _archive(self, rows: DataFrame, place: str, expected: int) -> None:
-        """Write the versions to a Delta table with the archives of all runs, replacing this run's rows."""
+        """Write the versions to the archive, a Delta table; replace rows that this run has already written."""
         run_id = self.house.run_id
         own = f"{quote_identifier(ARCHIVED_BY)} = {quote_text(run_id)}"
         reader = self.house.session.read.format("delta")
@@ -155,7 +155,7 @@ class _Prune:
     # --- the event log ----------------------------------------------------------------------------
 
     def _event_log(self) -> int:
-        """Remove the events that produced only pruned versions; the event log alone determines them."""
+        """Remove the events that produced only pruned versions, as computed from the event log; return their number."""
         target, load = self._target, self.manifest.load
         assert target.event_log is not None
         assert load.event_log is not None
@@ -165,15 +165,15 @@ class _Prune:
         files = open_files(self.house.session, target.event_log, identity)
         if not files.all:
             return 0
-        held = files.frame(files.all, placed=True)
+        events = files.frame(files.all, placed=True)
         key, at, sequence = (
             quote_identifier(spec.column(purpose).name) for purpose in ("entity_key", "event_at", "sequence")
         )
         bounds = self._bounds(files.frame(files.all))
-        joined = held.join(bounds, F.col(key) == F.col("__bound"), "inner")
+        joined = events.join(bounds, F.col(key) == F.col("__bound"), "inner")
         # Events that an absence made void stay void when the absence is pruned.
-        gone = joined.where((F.col(at) < F.col("__from")) | (F.col(sequence) < F.col("__void")))
-        places = gone.select(PLACE).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        removed = joined.where((F.col(at) < F.col("__from")) | (F.col(sequence) < F.col("__void")))
+        places = removed.select(PLACE).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         try:
             count = places.count()
             if count:
@@ -185,9 +185,9 @@ class _Prune:
         return count
 
     def _bounds(self, events: DataFrame) -> DataFrame:
-        """Return for each key the time from which events stay, and the number of its newest dropped absence.
+        """Return for each key the time from which events stay, and the run sequence of its newest removed absence.
 
-        Events of lower run numbers were void because of that absence, and must be removed with it.
+        That absence made events of earlier runs void; they must be removed with it.
         """
         target, load = self._target, self.manifest.load
         assert target.event_log is not None
@@ -207,19 +207,19 @@ class _Prune:
         )
 
 
-# Acceptance of a restored or recreated table: a commit from which further loads continue.
+# Acceptance of a restored or recreated table: a commit after which loads continue.
 
 
-# Results for the accepted table: the number of the newest run in it (-1 for none), and this run's number.
+# Results for the accepted table: the sequence of the newest run in it (-1 for none), and that of this run.
 HELD, SEQUENCE = "held", "sequence"
 
 
 def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
     """Commit this run to the leading table and update the other tables; return the counts.
 
-    The event log loses the events of missing runs, so that they can be loaded again. The run's number is greater
-    than every number in the table, even if the control database is older than the table. Raises Refusal NO_TABLE,
-    or EVENT_LOG_CHANGED for an event log without events of runs that the table has.
+    Events of missing runs are removed from the event log, so that they can be loaded again. The sequence of this run
+    is greater than every sequence in the table, even if the control database is older than the table. Raise Refusal
+    NO_TABLE, or EVENT_LOG_CHANGED if the event log lacks events of runs that the table has.
     """
     load = manifest.load
     target = Target.of(house.session, house.warehouse, load)
@@ -231,12 +231,12 @@ def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
             hint="Make a report of the dataset, execute it, and accept the new table.",
         )
     done = signed is not None and (signed.run_id, signed.what) == (house.run_id, ACCEPT)
-    held = int(signed.notes[HELD]) if signed and done else signed.sequence if signed else -1
-    seen = table.committed_sequence(load.leading.key)
-    sequence = signed.sequence if signed and done else max(load.sequence, seen + 1)
-    house.before(load.leading.qualified_name, table, **{HELD: held, SEQUENCE: sequence})
+    newest_sequence = int(signed.notes[HELD]) if signed and done else signed.sequence if signed else -1
+    committed = table.committed_sequence(load.leading.key)
+    sequence = signed.sequence if signed and done else max(load.sequence, committed + 1)
+    house.before(load.leading.qualified_name, table, **{HELD: newest_sequence, SEQUENCE: sequence})
     counts = target.segments() if target.history else {"rows": target.rawcore_rows()}
-    notes = (signed.notes if signed else {}) | {HELD: str(held)}
+    notes = (signed.notes if signed else {}) | {HELD: str(newest_sequence)}
     signature = run_signature(
         run_id=house.run_id,
         at=signed.at if signed else "",
@@ -249,8 +249,8 @@ def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
     if not done:
         if target.event_log is not None and load.event_log is not None:
             house.phase("removing events of missing runs")
-            changed = refuse_changed(target.event_log, load.name, held=held)
-            forget_unfinished(house.session, target.event_log, load.event_log, held, signed)
+            changed = refuse_changed(target.event_log, load.name, held=newest_sequence)
+            forget_unfinished(house.session, target.event_log, load.event_log, newest_sequence, signed)
             if changed:
                 commit(open_files(house.session, target.event_log), load.event_log.key, sequence)
         house.phase("accepting the table")

@@ -2,7 +2,7 @@
 
 Kinds and their arguments:
 
-    sample      limit, newest                rows of a table; ``newest``: the last loaded first
+    sample      limit, newest                rows of a table; ``newest``: the last loaded rows first
     changes     run_id, op, limit            changes of a run in a history by key (``historization.changes``)
     key_search  text, limit                  business keys of a history or rawcore table that start with text
     versions    entity_key | business_key    every version of one key, oldest first
@@ -13,11 +13,11 @@ Kinds and their arguments:
     discover    (source)                     columns and inferred types of a file
     sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.spark.queries``)
 
-changes, key_search and as_of are ordered by business key; ``after`` (its columns' values as text) starts
+changes, key_search and as_of are ordered by business key; with ``after`` (a key's values as text) they start
 behind that key.
 
-Every answer names the Delta version that was read. Values are text, as Spark casts them, and NULL is null:
-pages show them without computing.
+Every answer has the Delta version that was read. Values are text, as Spark casts them, and NULL is null, so that pages
+need not convert them.
 """
 
 import threading
@@ -50,8 +50,8 @@ def masked(
 ) -> tuple[DataFrame, list[str]]:
     """Return the frame without masked values, and the names of the masked columns.
 
-    A masked column holds a hash of its value, the row's entity key and the secret, which only shows if
-    versions of one key differ. ``hidden`` replaces it in the answer. ``keys`` are stable keys by column name.
+    A masked column has a hash of its value, the row's entity key and the secret. The hash only shows if versions of
+    one key differ, and ``hidden`` replaces it in the answer. ``keys`` are stable keys by column name.
     """
     salt = _salt(frame, keys, table, masking)
     columns, names = [], []
@@ -82,21 +82,21 @@ def _hash(*parts: Column) -> Column:
 
 
 def hidden(columns: Sequence[str], rows: Iterable[Sequence[Any]], names: Sequence[str]) -> list[list[Any]]:
-    """Return rows with masked columns replaced: one mask for a changed value, another for the rest.
+    """Return rows with masks instead of the values of masked columns.
 
-    A value is changed if it differs from the previous row's.
+    A value that differs from the previous row's has a mask of its own.
     """
     places = [place for place, name in enumerate(columns) if name in names]
-    found: list[list[Any]] = []
+    masked_rows: list[list[Any]] = []
     before: Sequence[Any] | None = None
     for row in rows:
-        shown = list(row)
+        values = list(row)
         for place in places:
             differs = before is not None and before[place] != row[place]
-            shown[place] = MASK_CHANGED if differs else MASK
-        found.append(shown)
+            values[place] = MASK_CHANGED if differs else MASK
+        masked_rows.append(values)
         before = row
-    return found
+    return masked_rows
 
 
 def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
@@ -162,42 +162,42 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             frame, hidden_then = _readable(table, manifest, commit.version)
             present = history_queries.frame_as_known(frame, table, manifest.table, commit.version)
             names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
-            found = _rows(_as_of(present, manifest.table, arguments), arguments, names)
-            return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **found}
+            answer = _rows(_as_of(present, manifest.table, arguments), arguments, names)
+            return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
     version = table.version()
     frame, names = _readable(table, manifest, version)
     if manifest.kind == "changes":
-        found = changes(frame, manifest.table, arguments, _limit(arguments))
-        for change in found["changes"] if names else ():
+        answer = changes(frame, manifest.table, arguments, _limit(arguments))
+        for change in answer["changes"] if names else ():
             sides = [side for side in ("before", "after") if change[side] is not None]
-            change |= zip(sides, hidden(found["columns"], [change[side] for side in sides], names), strict=True)
-        return {"table_version": version, "masked": names, **found}
-    asked = kinds[manifest.kind](frame, manifest.table, arguments)
-    return {"table_version": version, **_rows(asked, arguments, names, in_order=manifest.kind == "versions")}
+            change |= zip(sides, hidden(answer["columns"], [change[side] for side in sides], names), strict=True)
+        return {"table_version": version, "masked": names, **answer}
+    result = kinds[manifest.kind](frame, manifest.table, arguments)
+    return {"table_version": version, **_rows(result, arguments, names, in_order=manifest.kind == "versions")}
 
 
 def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
-    """Return the frame of a table version with values masked for the reader, and the masked columns' names."""
+    """Return the frame of a table version, masked for the reader, and the names of the masked columns."""
     frame = table.frame_as_of(version)
     if manifest.masking is None:
         return frame, []
     return masked(frame, history_queries.column_keys(table, version), manifest.table, manifest.masking)
 
 
-def _rows(asked: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
-    """Return the rows as text; with ``in_order`` the mask shows if a value differs from the previous row."""
+def _rows(frame: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
+    """Return the rows as text. With ``in_order``, masks show if a value differs from the previous row's."""
     limit = _limit(arguments)
-    rows = asked.select(*(_as_text(asked, name) for name in asked.columns)).limit(limit + 1).collect()
+    rows = frame.select(*(_as_text(frame, name) for name in frame.columns)).limit(limit + 1).collect()
     chosen = [list(row) for row in rows[:limit]]
     if in_order:
-        chosen = hidden(asked.columns, chosen, masked_names)
+        chosen = hidden(frame.columns, chosen, masked_names)
     else:
-        chosen = [row for one in chosen for row in hidden(asked.columns, [one], masked_names)]
+        chosen = [masked_row for row in chosen for masked_row in hidden(frame.columns, [row], masked_names)]
     return {
-        "columns": asked.columns,
+        "columns": frame.columns,
         "rows": chosen,
         "truncated": len(rows) > limit,
-        "masked": [name for name in asked.columns if name in masked_names],
+        "masked": [name for name in frame.columns if name in masked_names],
     }
 
 
@@ -214,7 +214,7 @@ def _business_key(table: TableSpec) -> list[str]:
 
 
 def _sample(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Return rows in file order, or the last loaded first, which reads the whole table."""
+    """Return rows in file order. With ``newest``, read the whole table and return the last loaded rows first."""
     if not arguments.get("newest"):
         return frame
     last_first = F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last()
@@ -235,9 +235,9 @@ def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
     if arguments.get("entity_key"):
         condition = F.col(quote_identifier(table.column("entity_key").name)) == F.lit(arguments["entity_key"])
     else:
-        given = dict(arguments["business_key"])
+        values = dict(arguments["business_key"])
         condition = all_of(
-            F.col(quote_identifier(column.name)).cast("string") == F.lit(str(given[column.name]))
+            F.col(quote_identifier(column.name)).cast("string") == F.lit(str(values[column.name]))
             for column in table.of_purpose("business_key")
         )
     return frame.where(condition).orderBy(quote_identifier(table.column("started_at").name))

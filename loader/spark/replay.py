@@ -1,7 +1,7 @@
-"""History cases on the Spark engine, each in temporary tables of its own.
+"""Replay of history cases on the Spark engine, each in temporary tables of its own.
 
-A case's column changes become steps on the tables, as changed metadata would; its rows pass the same checks
-and commits as a load's. A refused batch leaves the tables and their columns unchanged.
+Column changes of a case are executed as steps on the tables, like changes of metadata. Its rows are checked and
+committed like those of a load. A refused batch leaves the tables and their columns unchanged.
 """
 
 import logging
@@ -57,7 +57,7 @@ def replay(
     def run(case: Case) -> Outcome:
         try:
             outcome = run_case(case, lambda header: SparkEngine(spark, warehouse, header))
-        except Exception as failure:  # one case's accident must not take the others with it
+        except Exception as failure:  # an error in one case must not end the others
             log.exception("case %s failed", case.id)
             outcome = Outcome(case.id, False, accident(case.id, failure).one_line(), ())
         tell(outcome)
@@ -131,7 +131,7 @@ class SparkEngine:
         if policy.input == BATCH_FILES:
             files = FilesBatch(load, target, task.stamp)
             rows = {file: self._file_rows(batch.get(file) or []) for file in FILES}
-            frames = {file: as_rows(session, found) for file, found in rows.items()}
+            frames = {file: as_rows(session, file_rows) for file, file_rows in rows.items()}
             self._run(task, session, target, files, partial(files.prepare, frames, sum(map(len, rows.values()))))
         else:
             stage = self._stage(session, batch["rows"], load.name)
@@ -153,28 +153,28 @@ class SparkEngine:
             batch.release()
 
     def _stage(self, session: SparkSession, rows: list[Mapping[str, Any]], name: str) -> DataFrame:
-        """Return a batch's rows, typed and checked like a delivery's."""
+        """Return the rows of a batch, typed and checked like a delivery."""
         policy, names = self.header.policy, self._physical
         delivered = {*self.columns.present, *self.header.carried}
         wanted = {n: type_ for n, type_ in self.columns.types.items() if n in delivered}
         if policy.op and policy.op not in wanted:
             wanted[policy.op] = DataType("string")
-        called = {n: names.get(n, n) for n in wanted}
-        found = [{called[n]: value for n, value in row.items() if n in called} for row in rows]
-        frame = as_rows(session, found, tuple(called.values()))
-        columns = [StageColumn(called[n], str(type_), quote_identifier(called[n])) for n, type_ in wanted.items()]
+        stored = {n: names.get(n, n) for n in wanted}
+        renamed = [{stored[n]: value for n, value in row.items() if n in stored} for row in rows]
+        frame = as_rows(session, renamed, tuple(stored.values()))
+        columns = [StageColumn(stored[n], str(type_), quote_identifier(stored[n])) for n, type_ in wanted.items()]
         return typed_columns(frame, columns, name)
 
     def _file_rows(self, rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return a batch file's rows with the columns that are read: the source's (rule 5), the file's own."""
+        """Return the rows of a batch file with the columns of the source (rule 5) and those of the file itself."""
         names = self._physical
-        read = {*self.columns.present, *self.header.keys, *self._of_the_files}
+        read = {*self.columns.present, *self.header.keys, *self._file_columns}
         return [{names.get(n, n): value for n, value in row.items() if n in read} for row in rows]
 
     # --- columns ----------------------------------------------------------------------------------
 
     def _evolve(self, batch: Mapping[str, Any]) -> None:
-        """Change the tables to the columns that the batch gives for its source (rules 16 and 17)."""
+        """Change the tables to the source columns of the batch (rules 16 and 17)."""
         header, columns = self.header, self.columns
         rename = batch.get("rename") or {}
         if rename:
@@ -191,7 +191,7 @@ class SparkEngine:
         for name in columns.types:
             self.keys.setdefault(name, str(uuid5(NAMESPACE_URL, f"{self.key}/{len(self.keys)}/{name}")))
         specs = self._specs()
-        observed = {spec.key: found for spec in specs if (found := self._table(spec).observe())}
+        observed = {spec.key: table for spec in specs if (table := self._table(spec).observe())}
         failed: list[dict] = []
 
         def emit(event: str, **fields: Any) -> None:
@@ -209,18 +209,18 @@ class SparkEngine:
         return f"case_{self.key.replace('-', '')}"
 
     @property
-    def _of_the_files(self) -> tuple[str, ...]:
-        """Return technical columns of batch files, for which the history has columns of its own."""
+    def _file_columns(self) -> tuple[str, ...]:
+        """Return the technical columns of batch files; the history has its own columns for them."""
         policy = self.header.policy
         return (policy.time, END, ACTIVE) if policy.input == BATCH_FILES else ()
 
     @property
     def _physical(self) -> dict[str, str]:
-        """Return names of the data columns in the tables: their own, or another one if that is reserved."""
+        """Return the names of data columns in the tables: their own, or another name instead of a reserved one."""
         reserved = naming.reserved_column_names(_LAYER, self._name)
         names: dict[str, str] = {}
         for name in self.columns.types:
-            if name not in self._of_the_files:
+            if name not in self._file_columns:
                 taken = name.lower() in reserved or name.startswith("__")
                 names[name] = naming.free_name(f"data_{name}" if taken else name, [*reserved, *names.values()])
         return names
@@ -271,7 +271,7 @@ class SparkEngine:
             sequence=sequence,
         )
 
-    # --- what the table holds ---------------------------------------------------------------------
+    # --- rows of the table ------------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per version, values typed as in cases; open ends are None except for batch files."""
@@ -280,15 +280,15 @@ class SparkEngine:
         spec, policy = history_table(self._state()), self.header.policy
         frame = self._table(spec).frame()
         names = self._physical
-        said = {"valid_from": "started_at", "valid_to": "ended_at", "state": "state", "active": "active",
+        purposes = {"valid_from": "started_at", "valid_to": "ended_at", "state": "state", "active": "active",
                 "opened_by": "run_id", "closed_by": "closed_by", "segment": "segment"}  # fmt: skip
         present = {column.purpose: column.name for column in spec.columns}
-        chosen = {shown: present[purpose] for shown, purpose in said.items() if purpose in present}
+        chosen = {shown: present[purpose] for shown, purpose in purposes.items() if purpose in present}
         everything = [(f"v{i}", name) for i, name in enumerate(names.values())]
         everything += [(f"s_{shown}", name) for shown, name in chosen.items()]
         types = {f.name: f.dataType for f in frame.schema.fields}
-        collected = frame.select(*(_plain(name, types[name]).alias(alias) for alias, name in everything)).collect()
-        found = []
+        collected = frame.select(*(_readable(name, types[name]).alias(alias) for alias, name in everything)).collect()
+        versions = []
         for row in collected:
             value = {alias: _value(row[alias], types[name]) for alias, name in everything}
             version = {shown: value[f"s_{shown}"] for shown in chosen}
@@ -300,11 +300,11 @@ class SparkEngine:
             else:
                 version.pop("state", None)
             when = {name: version.pop(name) for name in ("valid_from", "valid_to")}
-            found.append(version | {name: value[f"v{i}"] for i, name in enumerate(names)} | when)
-        return found
+            versions.append(version | {name: value[f"v{i}"] for i, name in enumerate(names)} | when)
+        return versions
 
 
-def _plain(name: str, type_: T.DataType):
+def _readable(name: str, type_: T.DataType):
     """Return timestamps as microseconds, since their Python values depend on the machine's time zone."""
     column = F.col(quote_identifier(name))
     return F.unix_micros(column) if isinstance(type_, T.TimestampType) else column

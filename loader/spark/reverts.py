@@ -1,8 +1,8 @@
 """Revert: removal of one run from a history.
 
-A history of rows with their own time is folded from its event log: the keys of the run's events are folded
-again without them, and the difference is written in one commit. Versions that the run opened disappear, those
-it closed are open again, and later runs remain correct.
+A history of rows with their own time is computed from its event log. The keys of the run's events are folded
+again without these events, and the difference is written in one commit. Versions that the run opened are removed,
+those it closed are opened again, and later runs remain correct.
 
 Other histories do not record the effect of a run. There the newest applied run can be reverted with Delta's
 RESTORE, which resets the table to its state before the run's commit.
@@ -44,7 +44,7 @@ from metadata.domain.sql import quote_identifier, quote_text
 
 REVERTED = "reverted"
 _EPOCH = "1970-01-01T00:00:00+00:00"
-_GONE = (
+_MISSING_FILES_ERRORS = (
     "DELTA_VERSION_NOT_FOUND",
     "DELTA_CANNOT_RESTORE",
     "DELTA_MISSING_FILES",
@@ -55,7 +55,7 @@ _GONE = (
     "FileNotFoundException",
     "Not all files from version",
 )
-# Operations in the log besides commits of runs that change no row.
+# Operations in the log that change no rows, besides commits of runs.
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "COMPUTE STATS", "SET TBLPROPERTIES")
 
 
@@ -83,7 +83,7 @@ class _Revert:
         commits = target.history.run_commits()
         done = next((commit for commit in commits if (commit.run_id, commit.what) == (manifest.run_id, REVERT)), None)
         if done is not None:
-            house.sign(_same(done))
+            house.sign(_repeated_metadata(done))
         else:
             self._refuse(commits)
             refuse_policy_changed(manifest.load, target.signed)
@@ -127,7 +127,7 @@ class _Revert:
     # --- by the event log ---------------------------------------------------------------------------
 
     def _refold(self, target: Target) -> None:
-        """Commit the history as it is without the run's events."""
+        """Commit the history computed without the run's events."""
         manifest, load = self.manifest, self.manifest.load
         assert target.event_log is not None
         assert target.history is not None
@@ -147,11 +147,11 @@ class _Revert:
         batch = EventBatch(
             self.house.session, load, target.versions, target.event_log, stamp, signed.notes if signed else {}
         )
-        self._refuse_what_came_again(target)
+        self._refuse_repeated_rows(target)
         before = target.segments()
         refuse_missing(batch.files, load.name, before["versions"])
         self.house.phase("folding")
-        batch.take(self._folded(batch, target.event_log))
+        batch.take(self._fold_without_run(batch, target.event_log))
         try:
             counts = {
                 "versions": before["versions"] + batch.versions_added,
@@ -164,8 +164,8 @@ class _Revert:
         finally:
             batch.release()
 
-    def _folded(self, batch: EventBatch, event_log: DeltaTable) -> DataFrame:
-        """Return the keys of the run's events with their versions with and without these events."""
+    def _fold_without_run(self, batch: EventBatch, event_log: DeltaTable) -> DataFrame:
+        """Return the keys of the run's events, each with its versions with and without these events."""
         spec, fold = self.manifest.load.event_log, batch.fold
         assert spec is not None
         key, sequence = (quote_identifier(spec.column(purpose).name) for purpose in ("entity_key", "sequence"))
@@ -177,16 +177,16 @@ class _Revert:
         before = logs(events, spec, fold)
         after = logs(events.where(~own), spec, fold).select(F.col(KEY).alias("__kept"), F.col(LOG).alias("__left"))
         joined = before.join(after, F.col(KEY) == F.col("__kept"), "left")
-        left = joined.withColumn("__left", F.coalesce(F.col("__left"), F.expr(fold.no_events())))
-        nothing = [F.lit(0).alias(name) for name in ("late", "ignored", "beyond")]
-        folded = left.select(
+        sides = joined.withColumn("__left", F.coalesce(F.col("__left"), F.expr(fold.no_events())))
+        zero_counts = [F.lit(0).alias(name) for name in ("late", "ignored", "beyond")]
+        folded = sides.select(
             KEY,
             PACKED,
             F.lit(True).alias("delivered"),
             F.expr(fold.no_events()).alias("events"),
             F.expr(fold.versions(LOG, "fo")).alias("old"),
             F.expr(fold.versions("__left", "fn")).alias("new"),
-            *nothing,
+            *zero_counts,
             F.expr(f"CAST(array() AS ARRAY<{fold.time_type}>)").alias("refused"),
         )
         try:
@@ -194,10 +194,10 @@ class _Revert:
         finally:
             forget(events)
 
-    def _refuse_what_came_again(self, target: Target) -> None:
-        """Raise Refusal LATER_RUNS if later runs delivered rows of this run again.
+    def _refuse_repeated_rows(self, target: Target) -> None:
+        """Raise Refusal LATER_RUNS if later runs delivered rows of the reverted run again.
 
-        The event log stores such a row once, as this run's; a revert would lose it.
+        The event log stores such a row only with the run that first delivered it; a revert would lose it.
         """
         manifest, load = self.manifest, self.manifest.load
         if not manifest.later_runs:
@@ -205,7 +205,7 @@ class _Revert:
         spec, policy = load.event_log, target.versions.policy
         assert spec is not None
         assert target.event_log is not None
-        if not all(one.feed for one in load.inputs):
+        if not all(source.feed for source in load.inputs):
             raise Refusal(
                 "LATER_RUNS",
                 f"later runs were applied to {load.name}, and what they brought is not kept",
@@ -214,28 +214,30 @@ class _Revert:
             )
         runs = ", ".join(quote_text(run) for run in manifest.later_runs)
         inputs = []
-        for one in load.inputs:
-            theirs = f"{quote_identifier(one.table.column('run_id').name)} IN ({runs})"
-            inputs.append(replace(one, feed=False, filter=f"({one.filter}) AND {theirs}" if one.filter else theirs))
-        again = typed_stage(
+        for source in load.inputs:
+            condition = f"{quote_identifier(source.table.column('run_id').name)} IN ({runs})"
+            inputs.append(
+                replace(source, feed=False, filter=f"({source.filter}) AND {condition}" if source.filter else condition)
+            )
+        delivered = typed_stage(
             self.house.session,
             self.house.warehouse,
             replace(load, inputs=tuple(inputs)),
             run_id=manifest.run_id,
             load_timestamp=manifest.newest_applied_at or _EPOCH,
         )
-        types = {f.name: f.dataType for f in again.schema.fields}
+        types = {f.name: f.dataType for f in delivered.schema.fields}
         entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in load.entity_key])
-        brought = again.select(entity_key.alias("__again"), F.col(quote_identifier(policy.time)).alias("__own"))
+        later = delivered.select(entity_key.alias("__again"), F.col(quote_identifier(policy.time)).alias("__own"))
         key, own, sequence = (
             F.col(quote_identifier(spec.column(purpose).name)) for purpose in ("entity_key", "event_own", "sequence")
         )
-        mine = target.event_log.frame().where(sequence == manifest.reverted_sequence)
-        both = mine.join(brought, (key == F.col("__again")) & (own == F.col("__own")), "left_semi")
-        count = both.count()
+        own_events = target.event_log.frame().where(sequence == manifest.reverted_sequence)
+        repeated = own_events.join(later, (key == F.col("__again")) & (own == F.col("__own")), "left_semi")
+        count = repeated.count()
         if count:
             names = [F.col(quote_identifier(c.name)).cast("string") for c in spec.of_purpose("business_key")]
-            shown = both.select(*names, own.cast("string")).limit(5).collect()
+            shown = repeated.select(*names, own.cast("string")).limit(5).collect()
             raise Refusal(
                 "LATER_RUNS",
                 f"{count} rows of run {manifest.reverted_run} came again with later runs, which rest upon it",
@@ -250,16 +252,16 @@ class _Revert:
         history = target.history
         assert history is not None
         load = self.manifest.load
-        own = [commit for commit in commits if (commit.run_id, commit.what) == (self.manifest.reverted_run, LOAD)]
-        if not own:
-            raise self._gone("the table's log no longer holds its commit")
-        version = min(one.version for one in own) - 1
+        applied = [commit for commit in commits if (commit.run_id, commit.what) == (self.manifest.reverted_run, LOAD)]
+        if not applied:
+            raise self._beyond_retention("the table's log no longer holds its commit")
+        version = min(commit.version for commit in applied) - 1
         self._refuse_later(commits, version + 1)
         try:
-            then = history.frame_as_of(version).schema
+            columns = history.frame_as_of(version).schema
         except Exception as failure:
             raise self._as_refusal(failure) from None
-        if [(f.name, f.dataType) for f in then] != [(f.name, f.dataType) for f in history.schema()]:
+        if [(f.name, f.dataType) for f in columns] != [(f.name, f.dataType) for f in history.schema()]:
             raise Refusal(
                 "SCHEMA_CHANGED",
                 f"{load.name}: the columns of the history changed since run {self.manifest.reverted_run}",
@@ -278,13 +280,13 @@ class _Revert:
 
     def _refuse_later(self, commits: list[RunCommit], first: int) -> None:
         reverted = {commit.notes.get(REVERTED) for commit in commits if commit.what == REVERT}
-        for one in reversed(commits):
-            if one.version > first and one.what in (LOAD, PRUNE) and one.run_id not in reverted:
-                if one.run_id == self.manifest.reverted_run:
+        for commit in reversed(commits):
+            if commit.version > first and commit.what in (LOAD, PRUNE) and commit.run_id not in reverted:
+                if commit.run_id == self.manifest.reverted_run:
                     continue
                 raise Refusal(
                     "LATER_RUNS",
-                    f"run {one.run_id} was applied to {self.manifest.load.name} later, and rests upon run "
+                    f"run {commit.run_id} was applied to {self.manifest.load.name} later, and rests upon run "
                     f"{self.manifest.reverted_run}",
                     hint="revert the newest run first",
                 )
@@ -294,15 +296,15 @@ class _Revert:
         others = log.where(
             (F.col("version") > version) & F.coalesce(~F.contains("userMetadata", F.lit('"run_id"')), F.lit(True))
         )
-        found = [row.operation for row in others.select("operation").collect() if row.operation not in _HARMLESS]
-        if found:
+        operations = [row.operation for row in others.select("operation").collect() if row.operation not in _HARMLESS]
+        if operations:
             raise Refusal(
                 "CHANGED_BY_HAND",
-                f"{self.manifest.load.name}: the history was changed by {found[0]} since, which no run did",
+                f"{self.manifest.load.name}: the history was changed by {operations[0]} since, which no run did",
                 hint="restoring would undo that, too: do it by hand, or load a delivery that corrects the run",
             )
 
-    def _gone(self, why: str) -> Refusal:
+    def _beyond_retention(self, why: str) -> Refusal:
         return Refusal(
             "BEYOND_RETENTION",
             f"run {self.manifest.reverted_run} cannot be taken out of {self.manifest.load.name}: {why}",
@@ -310,17 +312,17 @@ class _Revert:
         )
 
     def _as_refusal(self, failure: Exception) -> Exception:
-        if _is_gone(failure):
-            return self._gone("what the table held before is no longer kept")
+        if _reports_missing_files(failure):
+            return self._beyond_retention("what the table held before is no longer kept")
         return failure
 
 
-def _is_gone(failure: Exception) -> bool:
-    """Return whether Delta reports that a version's files or its log are missing."""
-    return any(code in str(failure) for code in _GONE)
+def _reports_missing_files(failure: Exception) -> bool:
+    """Return True if Delta reports that a version's files or its log are missing."""
+    return any(code in str(failure) for code in _MISSING_FILES_ERRORS)
 
 
-def _same(done: RunCommit) -> str:
+def _repeated_metadata(done: RunCommit) -> str:
     return run_signature(
         run_id=done.run_id, at=done.at, sequence=done.sequence, counts=done.counts, notes=done.notes, what=done.what
     )

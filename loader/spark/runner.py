@@ -1,9 +1,9 @@
 """Runner: a child process with one warm Spark session, driven by JSON lines.
 
-``python -m loader.spark.runner`` with ELEVATA_RUNNER_CONFIG
-(``loader.spark.session.RunnerConfig`` as JSON) and ELEVATA_EVENTS_FD (the descriptor that events are
-written to; standard output if absent). The protocol is ``loader.domain.protocol``. The runner ends, with
-its JVM, when its standard input closes, so it never outlives its worker.
+It is started by ``python -m loader.spark.runner`` with ELEVATA_RUNNER_CONFIG (``loader.spark.session.RunnerConfig`` as
+JSON) and ELEVATA_EVENTS_FD (the descriptor for events; default standard output). The protocol is
+``loader.domain.protocol``. The runner ends, with its JVM, when its standard input closes, so it never outlives its
+worker.
 """
 
 import json
@@ -48,7 +48,7 @@ from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger("loader.spark.runner")
 
-# Seconds between two checks of a cluster's executors, and without any until a request is given up.
+# Seconds between two checks of a cluster's executors, and seconds without executors after which the runner ends.
 _WATCH_EVERY, _ALONE_FOR = 5, 120
 
 
@@ -67,7 +67,7 @@ class Events:
 
 
 class Runner:
-    """Request loop; each request runs in its own thread and ends with exactly one ``finished``."""
+    """Request loop; each request runs in its own thread and ends with exactly one ``finished`` event."""
 
     def __init__(self, spark: SparkSession, config: RunnerConfig, events: Events):
         self._spark, self._config, self._events = spark, config, events
@@ -113,32 +113,32 @@ class Runner:
         finally:
             self._cancels.pop(request_id, None)
         if self._spark.sparkContext._jsc.sc().isStopped():
-            self._give_up(_STOPPED)
+            self._end_process(_STOPPED)
         self._events.emit("finished", id=request_id, **answer)
 
-    def _give_up(self, why: Refusal) -> None:
-        """End the process: no request can succeed any more, and the worker starts another runner with the next one."""
+    def _end_process(self, why: Refusal) -> None:
+        """End the process, since no request can succeed; the worker starts another runner for the next request."""
         log.error("%s", why.one_line())
         self._events.emit("fatal", error=why.as_json())
         os._exit(1)
 
     def watch_cluster(self) -> None:
-        """End the runner if a cluster has lost all its executors while a request waits for them.
+        """End the runner if the cluster has no executors while a request is active.
 
-        Without its master, Spark gets no others and waits for ever.
+        Without its master, Spark would wait for executors forever.
         """
-        java, alone_since = self._spark.sparkContext._jsc.sc(), None
-        while not java.isStopped():
+        context, alone_since = self._spark.sparkContext._jsc.sc(), None
+        while not context.isStopped():
             time.sleep(_WATCH_EVERY)
-            # The driver is counted, too.
-            alone = java.getExecutorMemoryStatus().size() <= 1 and bool(self._cancels)
+            # The status includes the driver.
+            alone = context.getExecutorMemoryStatus().size() <= 1 and bool(self._cancels)
             alone_since = (alone_since or time.monotonic()) if alone else None
             if alone_since is not None and time.monotonic() - alone_since > _ALONE_FOR:
-                self._give_up(_NO_EXECUTORS)
+                self._end_process(_NO_EXECUTORS)
 
     def _observe(self, _request_id: str, body: dict) -> dict:
         manifest = from_json(ObserveManifest, body)
-        found, unreadable = {}, []
+        tables, unreadable = {}, []
         for key in manifest.tables:
             try:
                 table = DeltaTable(self._spark, self._config.warehouse, key).observe()
@@ -149,8 +149,8 @@ class Runner:
                 unreadable.append(key)
                 continue
             if table is not None and (manifest.dropped or not table.dropped):
-                found[table.key] = asdict(table)
-        return {"answer": found, "unreadable": unreadable}
+                tables[table.key] = asdict(table)
+        return {"answer": tables, "unreadable": unreadable}
 
     def _execute(self, request_id: str, body: dict) -> dict:
         manifest = from_json(ExecuteManifest, body)
@@ -236,7 +236,7 @@ _NO_EXECUTORS = Refusal(
 )
 
 
-def _not_started(failure: Exception, config: RunnerConfig) -> Refusal:
+def _start_refusal(failure: Exception, config: RunnerConfig) -> Refusal:
     if isinstance(failure, Refusal):
         return failure
     about = "Spark did not start"
@@ -250,21 +250,21 @@ def _not_started(failure: Exception, config: RunnerConfig) -> Refusal:
 
 def main() -> int:
     os.umask(UMASK)
-    # For the worker, which reads this output and writes the log.
-    printed = logging.StreamHandler()
-    printed.setFormatter(MarkedLines())
-    logging.basicConfig(level=logging.INFO, handlers=[printed])
+    # The worker reads this output and writes the log.
+    handler = logging.StreamHandler()
+    handler.setFormatter(MarkedLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     events = Events(int(os.environ.get("ELEVATA_EVENTS_FD", "1")))
     started = time.monotonic()
-    # Taken away, so that neither the JVM nor Python workers inherit the secrets in it.
+    # Removed, so that neither the JVM nor Python workers inherit its secrets.
     config = RunnerConfig(**json.loads(os.environ.pop("ELEVATA_RUNNER_CONFIG")))
     try:
         spark = start_session(config)
         path = commits.choose_path(spark, config.commits)
-    except Exception as failure:  # Java missing, master away, bad configuration: one line for the worker
+    except Exception as failure:  # Java or master missing, bad configuration: the worker shows one line
         log.exception("Spark did not start")
-        events.emit("fatal", error=_not_started(failure, config).as_json())
+        events.emit("fatal", error=_start_refusal(failure, config).as_json())
         return 1
     commits.use(path)
     log.info("commits to tables are %s: %s", path.name, path.reason)
@@ -281,7 +281,7 @@ def main() -> int:
     for line in sys.stdin:
         if line.strip():
             runner.take(json.loads(line))
-    # The worker is gone or closed the input; a running job is not awaited: commits are atomic.
+    # The worker died or closed the input. Running jobs can be abandoned, because commits are atomic.
     os._exit(0)
 
 

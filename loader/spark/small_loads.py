@@ -1,7 +1,7 @@
 """Small loads: one Spark job with a task per dataset, instead of some ten jobs for each dataset (``loader.arrow``).
 
-The tasks write files; each dataset's own load then commits them, with the same guards, notes and numbers as any other.
-A delivery that is not plain, or a table that moved in between, takes the general way.
+The tasks write files; the load of each dataset then commits them, with the guards and commit metadata of any load. The
+general way is used for a delivery that is not plain, and if a table changed in the meantime.
 """
 
 import json
@@ -52,12 +52,12 @@ _TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 class _NotSmall(Exception):
-    """Reason why a load takes the general way."""
+    """Error raised for a load that takes the general way; its text is the reason."""
 
 
 @dataclass
 class PreparedLoad:
-    """Files that a task wrote for one raw load and its rawcore load, and the versions of the tables that it saw."""
+    """Files that a task wrote for a raw load and its rawcore load, and the table versions it was planned for."""
 
     raw: RawLoad
     load: RawcoreLoad
@@ -68,7 +68,7 @@ class PreparedLoad:
     raw_is_written: bool = False
 
     def fits(self, *tables: TableFiles) -> bool:
-        """Return True if none of these tables has moved since the task read it."""
+        """Return True if these tables still have the versions for which the task was planned."""
         return all(files.version == self.versions[files.table.key] for files in tables)
 
     def write_raw(self, session: SparkSession, files: TableFiles) -> dict[str, int]:
@@ -116,7 +116,7 @@ class SmallBatch:
         return snapshot_notes(self.load, self.target)
 
     def check(self, guard: DeleteGuard) -> None:
-        """Raise Refusal for a snapshot that closes more keys than a run may without a decision."""
+        """Raise Refusal for a snapshot that closes more keys than the guard permits."""
         counts = self._written["counts"]
         if self._closes_absent:
             guard.check(
@@ -140,7 +140,7 @@ class SmallBatch:
 
 
 def small_batch(prepared: PreparedLoad | None, target: Target) -> SmallBatch | None:
-    """Return the batch that a task prepared, None if there is none or the tables moved since."""
+    """Return the batch that a task prepared; None if there is none, or if its tables have changed."""
     if prepared is None or not prepared.raw_is_written:
         return None
     tables = [target.rawcore_files, *([target.versions.files] if target.history else [])]
@@ -155,16 +155,16 @@ def prepare_small_loads(
     datasets: Collection[str],
     side_by_side: int,
 ) -> dict[str, PreparedLoad]:
-    """Run the small loads among ``datasets`` in one job; return them by the keys of both their datasets.
+    """Run the small loads among ``datasets`` in one job; return each by the keys of its two datasets.
 
-    Nothing is committed; only the direct path can commit files that are written already, and tasks write local files
-    only. A load that is missing in the result takes the general way.
+    The files are written, not committed. There are no small loads without the direct commit path, which alone commits
+    written files, or without a local warehouse. Loads that are missing in the result take the general way.
     """
 
     def task_of(pair: tuple[RawLoad, RawcoreLoad]) -> tuple[PreparedLoad, SmallLoad] | None:
         try:
-            return _prepared(spark, warehouse, *pair, manifest, stamp)
-        except (_NotSmall, Refusal, *JAVA_ERRORS) as reason:  # the general way decides, and refuses what is wrong
+            return _plan_load(spark, warehouse, *pair, manifest, stamp)
+        except (_NotSmall, Refusal, *JAVA_ERRORS) as reason:  # the general way raises the refusals
             log.info("%s takes the general way: %s", pair[1].name, reason)
             return None
 
@@ -184,19 +184,19 @@ def prepare_small_loads(
         log.exception("the small loads could not be run as one job; each is loaded by itself")
         return {}
     by_dataset = {}
-    for one, result in zip(prepared, written, strict=True):
+    for small, result in zip(prepared, written, strict=True):
         if "not_plain" in result:
-            log.info("%s takes the general way: %s", one.load.name, result["not_plain"])
+            log.info("%s takes the general way: %s", small.load.name, result["not_plain"])
             continue
-        one.written = result
-        by_dataset |= {one.raw.dataset: one, one.load.dataset: one}
+        small.written = result
+        by_dataset |= {small.raw.dataset: small, small.load.dataset: small}
     return by_dataset
 
 
-def _prepared(
+def _plan_load(
     spark: SparkSession, warehouse: str, raw: RawLoad, load: RawcoreLoad, manifest: LoadManifest, stamp: Stamp
 ) -> tuple[PreparedLoad, SmallLoad]:
-    """Return the load and its task. Raise _NotSmall if the tables' state calls for the general way."""
+    """Return the load and its task. Raise _NotSmall if files or tables need the general way."""
     listed = tuple(list_files(spark, raw.source.location, source_roots(spark)))
     if not all(file.path.startswith(_LOCAL) for file in listed):
         raise _NotSmall("its files are not on this machine")
@@ -206,30 +206,30 @@ def _prepared(
     if any(files.version < 0 for files in tables):
         raise _NotSmall("a table is missing")
     _check_state(target, load)
-    known = target.versions.files_of(OPEN) if target.history else target.rawcore_files.all
-    rows = rows_in(known)
+    current_files = target.versions.files_of(OPEN) if target.history else target.rawcore_files.all
+    rows = rows_in(current_files)
     if rows is None or rows > manifest.small_rows:
         raise _NotSmall("the table is large")
-    ended = target.versions.files_of(DELETED) if target.history else []
+    deleted_files = target.versions.files_of(DELETED) if target.history else []
     leading = target.versions.files if target.history else target.rawcore_files
-    names = {column.name: column.type for column in raw.source.columns}
-    by_expression = {quote_identifier(here): there for here, there in raw.columns}
+    types = {column.name: column.type for column in raw.source.columns}
+    by_expression = {quote_identifier(name): delivered for name, delivered in raw.columns}
     stage = {column.name: by_expression[column.expression] for column in load.inputs[0].columns}
     task = SmallLoad(
         delivery=_delivery(raw, listed),
         stamp=ArrowStamp(stamp.run_id, rules.parse_instant(stamp.at), rules.parse_instant(stamp.loaded_at)),
-        raw=_table(raw_files, {here: names[there] for here, there in raw.columns}),
+        raw=_table(raw_files, {name: types[delivered] for name, delivered in raw.columns}),
         raw_columns=raw.columns,
         raw_stamps=_stamps(raw.table),
-        rawcore=_table(target.rawcore_files, {name: names[there] for name, there in stage.items()}),
+        rawcore=_table(target.rawcore_files, {name: types[delivered] for name, delivered in stage.items()}),
         rawcore_stamps=_stamps(load.table),
         stage_columns=tuple(stage.items()),
         entity_key=(load.table.column("entity_key").name, _parts(load.entity_key)),
         row_hash=(load.table.column("row_hash").name, _parts(load.row_hash)),
         foreign_keys=tuple((key.column, _parts(key.components)) for key in load.foreign_keys),
-        history=_history(target, load, {name: names[there] for name, there in stage.items()}),
-        open_files=_stored(leading, known),
-        ended_files=_stored(leading, ended),
+        history=_history(target, load, {name: types[delivered] for name, delivered in stage.items()}),
+        open_files=_stored_files(leading, current_files),
+        ended_files=_stored_files(leading, deleted_files),
         closes_absent=HistoryPolicy.from_dict(load.policy).closes_absent,
         limit=manifest.small_rows,
     )
@@ -238,7 +238,7 @@ def _prepared(
 
 
 def _check_state(target: Target, load: RawcoreLoad) -> None:
-    """Raise _NotSmall unless the tables are as the newest run left them, with hashes over today's columns."""
+    """Raise _NotSmall if the run is applied, a table changed since its newest run, or hashes cover other columns."""
     if target.leading.committed_sequence(load.leading.key) >= load.sequence:
         raise _NotSmall("the run is in the table already")
     signed, followed = target.signed, target.rawcore.newest_run_commit()
@@ -279,7 +279,7 @@ def _history(target: Target, load: RawcoreLoad, types: dict[str, str]) -> Histor
 
 
 def _table(files: TableFiles, types: dict[str, str]) -> Table:
-    """Return a table's layout. Raise _NotSmall where a column of ``types`` has another type in it."""
+    """Return a table's layout. Raise _NotSmall if a column has another type in the table than in ``types``."""
     metadata = metadata_of(files.table.snapshot())
     if metadata.properties.get(_MAPPING, "none") not in _BY_NAME:
         raise _NotSmall("its columns are mapped by id")
@@ -299,7 +299,7 @@ def _field(column: dict[str, Any]) -> Field:
     return Field(column["name"], str(from_spark(described)), stored_name, number, column["nullable"])
 
 
-def _stored(files: TableFiles, wanted: Sequence[Any]) -> tuple[StoredFile, ...]:
+def _stored_files(files: TableFiles, wanted: Sequence[Any]) -> tuple[StoredFile, ...]:
     folder = files.table.location.removeprefix("file://").removeprefix(_LOCAL)
     stored = []
     for action in (json.loads(file.json())["add"] for file in wanted):

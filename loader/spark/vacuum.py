@@ -1,8 +1,8 @@
-"""Vacuum: removal of files that tables no longer name, of expired log files, and the disk use of tables.
+"""Vacuum: removal of unused data files and expired log files, and the disk use of tables.
 
-Delta's VACUUM decides which files go: those that no version within the retention names. It writes no commit here,
-so the table's version and the commit metadata of its newest run stay. Log files expire by the table's
-``delta.logRetentionDuration``; the log keeps them while the newest commit of a run, which loads look up, would go.
+Delta's VACUUM removes the files to which no version within the retention refers. Its logging is off, so it makes no
+commit, and the newest commit stays that of a run. Log files expire by the table's ``delta.logRetentionDuration``, but
+the newest commit of a run stays, because loads read its metadata.
 """
 
 import time
@@ -18,7 +18,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.compaction import House
 from loader.spark.tables.tables import DeltaTable
 
-# Of the files that a run removes, or that a dry run finds, so many of a table are listed in its record.
+# Maximum number of removed or removable files of a table in a run's record.
 MOST_LISTED = 200
 _HOUR_MS = 3_600_000
 _LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
@@ -38,9 +38,9 @@ class DiskUse:
 
 
 def vacuum(house: House, manifest: VacuumManifest) -> dict[str, int]:
-    """Vacuum every table of a dataset, or list what would go; return counts with the disk use afterwards.
+    """Vacuum every table of a dataset, or list the removable files; return counts, with the disk use afterwards.
 
-    Raise Refusal RETENTION_TOO_SHORT before anything is removed if a table promises to keep its files longer.
+    Raise Refusal RETENTION_TOO_SHORT before anything is removed if a table's own retention is longer.
     """
     house.session.conf.set(_LOGGING, "false")
     tables = [(spec, DeltaTable(house.session, house.warehouse, spec.key)) for spec in manifest.tables]
@@ -58,10 +58,10 @@ def vacuum(house: House, manifest: VacuumManifest) -> dict[str, int]:
             _statement(table, manifest.retention_hours)
             _clean_log(table)
         use = disk_use(table)
-        found = {f"files_{outcome}": len(files), f"bytes_{outcome}": sum(size for _, size in files)}
+        removed = {f"files_{outcome}": len(files), f"bytes_{outcome}": sum(size for _, size in files)}
         listed = [{"file": file, "bytes": size} for file, size in sorted(files)[:MOST_LISTED]]
-        house.after(spec.qualified_name, table, **found, **asdict(use), files=listed)
-        for name, value in {**found, **asdict(use)}.items():
+        house.after(spec.qualified_name, table, **removed, **asdict(use), files=listed)
+        for name, value in {**removed, **asdict(use)}.items():
             counts[name] += value
     return counts
 
@@ -70,7 +70,7 @@ def disk_use(table: DeltaTable) -> DiskUse:
     """Return the disk use of a table, from its folder and its newest snapshot."""
     snapshot = table.snapshot()
     files = DataFrame(snapshot.allFiles().toDF(), table.spark)
-    # Several vectors may share a file; each counts with its own bytes.
+    # Deletion vectors may share a file, so their files are counted once and their bytes each.
     stored = F.col("deletionVector.storageType").isin("u", "p")
     current = files.agg(
         F.count("*").alias("files"),
@@ -92,18 +92,18 @@ def disk_use(table: DeltaTable) -> DiskUse:
 
 
 def _content(table: DeltaTable, below: str) -> tuple[int, int]:
-    """Return number and bytes of the files in the table's folder, or in a folder below it."""
+    """Return number and bytes of the files in the table's folder, or in its subfolder ``below``."""
     path = _path(table, table.location + below)
     summary = _file_system(table, path).getContentSummary(path)
     return summary.getFileCount(), summary.getLength()
 
 
 def _refuse_short(spec: TableSpec, table: DeltaTable, hours: int) -> None:
-    promised = table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(
+    retention = table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(
         table.snapshot().metadata()
     )
-    if hours * _HOUR_MS < promised:
-        needed = -(-promised // _HOUR_MS)
+    if hours * _HOUR_MS < retention:
+        needed = -(-retention // _HOUR_MS)
         raise Refusal(
             "RETENTION_TOO_SHORT",
             f"{spec.qualified_name} keeps its former files for {needed} hours (delta.deletedFileRetentionDuration)",
@@ -116,20 +116,21 @@ def _statement(table: DeltaTable, hours: int, ending: str = "") -> DataFrame:
 
 
 def _removable(table: DeltaTable, hours: int) -> list[tuple[str, int]]:
-    """Return name and size of each data file that a vacuum removes now; folders aside."""
-    found = []
+    """Return name and size of each data file that a vacuum would remove, without folders."""
+    files = []
     for row in _statement(table, hours, " DRY RUN").collect():
         path = _path(table, row.path)
         status = _file_system(table, path).getFileStatus(path)
         if status.isFile():
-            found.append((path.getName(), status.getLen()))
-    return found
+            files.append((path.getName(), status.getLen()))
+    return files
 
 
 def _expired_log(table: DeltaTable) -> list[tuple[str, int]]:
-    """Return name and size of the log files that have expired.
+    """Return name and size of the expired log files.
 
-    What has not expired can still be read: it begins with a checkpoint. So does the newest commit of a run.
+    The others begin with a checkpoint, so that every version that has not expired can be read, as well as the newest
+    commit of a run.
     """
     path = _path(table, f"{table.location}/{_LOG}")
     listed = [

@@ -1,1 +1,1 @@
-"""Published names: which exist, and how other engines find them."""
+"""Published names of the warehouse, and their definitions in other engines."""

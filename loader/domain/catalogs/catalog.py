@@ -31,9 +31,9 @@ _VIEW_NAME = re.compile(r"CREATE OR REPLACE VIEW `(\w+)`\.`(\w+)`")
 class Entry:
     """Published name.
 
-    ``table`` describes its columns; of a view over a history it is that of the history, whose columns the view
-    derives from. ``dataset`` is the stable key of the dataset that decides who may read it. ``reads`` are the names
-    of the tables that a view's ``query`` reads. ``portable`` is the query without partition columns.
+    ``table`` describes its columns, or those of the history for a view over a history. ``dataset`` is the stable key of
+    the dataset whose permissions apply. ``reads`` are the names of the tables that a view's ``query`` reads.
+    ``portable`` is the query without partition columns.
     """
 
     name: str
@@ -60,8 +60,8 @@ def catalog_of(
 ) -> tuple[Entry, ...]:
     """Return every published name, tables first, each kind sorted by name.
 
-    ``states`` are the datasets as they were applied; ``missing`` are stable keys of tables that are known not to
-    exist. A view that reads a missing table is left out.
+    ``states`` are the applied datasets; ``missing`` are stable keys of tables that do not exist. A view that reads a
+    missing table is left out.
     """
     by_key = {state.key: state for state in states}
     tables: list[Entry] = []
@@ -85,7 +85,7 @@ def _by_name(entry: Entry) -> str:
 
 
 def _tables(state: DatasetState) -> list[TableSpec]:
-    """Return the published tables: without the event log of a history."""
+    """Return the published tables of a dataset. Event logs are not published."""
     if state.layer == "raw":
         return [raw_table(state)]
     history = [history_table(state)] if state.historize and state.history_key is not None else []
@@ -97,15 +97,15 @@ def _history_views(state: DatasetState) -> list[Entry]:
         return []
     history, entries = history_table(state), []
     for statement, portable in zip(history_views(state), history_views(state, by_partition=False), strict=True):
-        named, query = _VIEW_NAME.match(statement), query_of(statement)
-        if named is not None and query:
-            name, reads = f"{named[1]}.{named[2]}", (history.qualified_name,)
+        match, query = _VIEW_NAME.match(statement), query_of(statement)
+        if match is not None and query:
+            name, reads = f"{match[1]}.{match[2]}", (history.qualified_name,)
             entries.append(Entry(name, VIEW, state.key, history, None, query, reads, query_of(portable)))
     return entries
 
 
 def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | None:
-    """Return the entry of a described view; None for a retired one, and where its query cannot be built."""
+    """Return the entry of a described view; None for a retired one, or if its query cannot be built."""
     if not state.active:
         return None
     try:
@@ -127,7 +127,7 @@ def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | No
 
 
 def render(entries: Sequence[Entry], engine: str) -> str:
-    """Return the statements that define every entry in ``duckdb`` or ``spark``, each ended by a semicolon."""
+    """Return the statements that define all entries in ``duckdb`` or ``spark``, each with a semicolon."""
     name, table, view = {
         DUCKDB: (_duckdb_name, _duckdb_table, _duckdb_view),
         SPARK: (quote_identifier, _spark_table, _spark_view),
@@ -150,16 +150,16 @@ def _duckdb_table(entry: Entry) -> str:
     location = re.sub(r"\As3[an]://", "s3://", entry.location or "").replace("'", "''")
     left_out = ", ".join(map(_duckdb_name, entry.table.partition_by))
     columns = f"* EXCLUDE ({left_out})" if left_out else "*"
-    return f"CREATE OR REPLACE VIEW {_qualified(entry, _duckdb_name)} AS SELECT {columns} FROM delta_scan('{location}')"
+    return f"CREATE OR REPLACE VIEW {_sql_name(entry, _duckdb_name)} AS SELECT {columns} FROM delta_scan('{location}')"
 
 
 def _duckdb_view(entry: Entry) -> str:
     query = duckdb_query(entry.portable or entry.query or "")
-    return f"CREATE OR REPLACE VIEW {_qualified(entry, _duckdb_name)} AS {query}"
+    return f"CREATE OR REPLACE VIEW {_sql_name(entry, _duckdb_name)} AS {query}"
 
 
 def duckdb_query(query: str) -> str:
-    """Return a query of a view in DuckDB's SQL. Raise Refusal NOT_TRANSLATED for one that cannot be read."""
+    """Return the query of a view in DuckDB's SQL. Raise Refusal NOT_TRANSLATED if it cannot be parsed."""
     try:
         tree = sqlglot.parse_one(query, read="spark")
         return tree.transform(_strict_cast).sql("duckdb")
@@ -168,7 +168,7 @@ def duckdb_query(query: str) -> str:
 
 
 def _strict_cast(node: exp.Expression) -> exp.Expression:
-    """Return a cast that fails as Spark's does: sqlglot takes Spark's CAST for one that returns NULL instead."""
+    """Return a cast that fails like that of Spark; sqlglot translates Spark's CAST to one that returns NULL."""
     if isinstance(node, exp.TryCast) and not node.args.get("safe"):
         return exp.Cast(**node.args)
     return node
@@ -176,12 +176,12 @@ def _strict_cast(node: exp.Expression) -> exp.Expression:
 
 def _spark_table(entry: Entry) -> str:
     location = quote_text(entry.location or "")
-    return f"CREATE TABLE IF NOT EXISTS {_qualified(entry, quote_identifier)} USING delta LOCATION {location}"
+    return f"CREATE TABLE IF NOT EXISTS {_sql_name(entry, quote_identifier)} USING delta LOCATION {location}"
 
 
 def _spark_view(entry: Entry) -> str:
-    return f"CREATE OR REPLACE VIEW {_qualified(entry, quote_identifier)} AS\n{entry.query}"
+    return f"CREATE OR REPLACE VIEW {_sql_name(entry, quote_identifier)} AS\n{entry.query}"
 
 
-def _qualified(entry: Entry, quoted: Any) -> str:
+def _sql_name(entry: Entry, quoted: Any) -> str:
     return ".".join(map(quoted, entry.parts))

@@ -1,8 +1,8 @@
-"""Comparison of the names that should be published with those that a catalog holds.
+"""Comparison of the names to publish with the entries of a catalog.
 
-Pure. A shared catalog has entries of others, so every name is classified first: an entry is the warehouse's own if it
-is a table in the warehouse's folder, or a view or function that carries the warehouse's mark. Nothing else is ever
-replaced or dropped. The embedded catalog belongs to the runner alone: all its entries are the warehouse's own.
+Pure. A shared catalog may have entries of other programs. An entry is the warehouse's own if it is a table in the
+warehouse's folder, or a view or function with the warehouse's mark. No other entry is replaced or dropped. Only the
+runner uses the embedded catalog, so all its entries are the warehouse's own.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from metadata.domain.state import DatasetState
 
 FUNCTION = "function"
 MISSING, OUTDATED, EXTRA, FOREIGN, FAILED = "missing", "outdated", "extra", "foreign", "failed"
-# A definition that the catalog has no place for, such as a view in a catalog of tables.
+# Problem of a definition that the catalog does not support, such as a view in a catalog of tables.
 UNSUPPORTED = "unsupported"
 # Problems that publishing cannot solve.
 LASTING = frozenset({FOREIGN, FAILED, UNSUPPORTED})
@@ -33,7 +33,7 @@ _COMMENT = "COMMENT 'The rows that held at this moment"
 
 @dataclass(frozen=True)
 class Held:
-    """An entry of the catalog. ``location`` is that of an external Delta table, empty for any other."""
+    """Entry of the catalog. ``location`` is that of an external Delta table, else empty."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Finding:
-    """A difference between a name that should be published and the catalog, or what kept it from being published."""
+    """Difference between a name to publish and the catalog, or the reason why the name was not published."""
 
     name: str
     kind: str
@@ -56,7 +56,7 @@ class Finding:
 
 
 def mark_of(warehouse: str) -> str:
-    """Return the mark that views and functions of a warehouse carry."""
+    """Return the mark of the views and functions of a warehouse."""
     return sha256_hex(warehouse.rstrip("/"))[:16]
 
 
@@ -73,12 +73,12 @@ def names_of(
     names = [Name(entry.name, TABLE, entry.dataset, key=entry.table.key) for entry in tables.values()]
     names += [_view(entry, tables, mark) for entry in entries if entry.kind == VIEW]
     names += [name for state in states for name in _functions(state, tables, mark)]
-    names = [_prefixed(name, prefix) for name in names] if prefix else names
+    names = [_with_prefix(name, prefix) for name in names] if prefix else names
     return tuple(sorted(names, key=lambda name: (_KINDS.index(name.kind), name.name)))
 
 
-def _prefixed(name: Name, prefix: str) -> Name:
-    """Return the name with its schema, and those of the tables beneath, after the prefix."""
+def _with_prefix(name: Name, prefix: str) -> Name:
+    """Return the name with the prefix before its schema, and before those of the tables that it reads."""
     schemas = renamed_schemas([name.name, *(read for read, _ in name.reads)], prefix)
     reads = tuple((f"{prefix}{read}", key) for read, key in name.reads)
     statement = with_other_names(name.statement, schemas)
@@ -95,7 +95,7 @@ def _view(entry: Entry, tables: Mapping[str, Entry], mark: str) -> Name:
 
 
 def _functions(state: DatasetState, tables: Mapping[str, Entry], mark: str) -> Iterable[Name]:
-    """Return the as-of function of a history: views carry properties, a function has only its comment for the mark."""
+    """Return the as-of function of a history. The mark is in its comment, since functions have no properties."""
     if not state.active or not state.historize or state.history_key is None:
         return
     history = history_table(state)
@@ -126,12 +126,12 @@ def compare(
     whole: bool,
     shared: bool = True,
 ) -> tuple[Finding, ...]:
-    """Return the differences, in the order in which publishing settles them: extra entries first.
+    """Return the differences in the order in which publishing resolves them: extra entries first.
 
-    ``locations`` are those of the wanted tables by stable key and ``warehouse`` its folder, both as the catalog
-    writes them; ``mark`` is that of its views and functions, ``held`` the entries of all schemas concerned. Unless
-    the comparison is ``whole``, entries that ``wanted`` does not name are left alone. In a catalog that is not
-    ``shared`` no entry is foreign.
+    ``locations`` are those of the wanted tables by stable key and ``warehouse`` its folder, both in the catalog's
+    spelling. ``mark`` is that of its views and functions, ``held`` the entries of all schemas concerned. Unless the
+    comparison is ``whole``, entries that are not ``wanted`` are ignored. In a catalog that is not ``shared``, no entry
+    is foreign.
     """
 
     def is_own(entry: Held) -> bool:
@@ -146,13 +146,13 @@ def compare(
     ]
     for name in wanted:
         entry = by_name.get((name.kind == FUNCTION, name.name.lower()))
-        finding = _compared(name, entry, locations.get(name.key, ""), own=entry is None or is_own(entry))
+        finding = _difference(name, entry, locations.get(name.key, ""), own=entry is None or is_own(entry))
         if finding is not None:
             findings.append(finding)
     return tuple(findings)
 
 
-def _compared(name: Name, entry: Held | None, location: str, *, own: bool) -> Finding | None:
+def _difference(name: Name, entry: Held | None, location: str, *, own: bool) -> Finding | None:
     if entry is None:
         return Finding(name.name, name.kind, MISSING)
     if not own:
@@ -171,7 +171,7 @@ def _is_own(entry: Held, warehouse: str, mark: str) -> bool:
 
 
 def concerned(states: Iterable[DatasetState], datasets: Collection[str]) -> tuple[DatasetState, ...]:
-    """Return these datasets (by stable key), the views that read them, and everything that feeds either."""
+    """Return these datasets (by stable key), the views that read them, and all inputs of both."""
     by_key = {state.key: state for state in states}
     fed = {state.key: with_inputs(state, by_key) for state in by_key.values()}
     read = [
@@ -189,7 +189,7 @@ def narrowed(names: Iterable[Name], datasets: Collection[str]) -> tuple[Name, ..
 
 
 def as_answer(findings: Iterable[Finding], count: int) -> dict[str, Any]:
-    """Return the answer of a publication as JSON; ``count`` is the number of names that were compared."""
+    """Return the answer of a publication as JSON; ``count`` is the number of compared names."""
     rows = [
         {"name": finding.name, "kind": finding.kind, "problem": finding.problem}
         | ({"message": finding.message} if finding.message else {})

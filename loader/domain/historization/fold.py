@@ -1,8 +1,7 @@
-"""Fold in Spark SQL: events and history batch files become versions.
+"""Fold in Spark SQL: versions computed from events, or from history batch files.
 
-The rules are implemented in ``loader.domain.reference``; here they are written as higher-order
-functions, so that they run inside the JVM, key by key, whatever the number of keys. These modules only build
-text; tests run both implementations on the same batches.
+The rules are those of ``loader.domain.reference``, written as higher-order functions that run in the JVM, key by key.
+This module only builds SQL text; tests run both implementations on the same batches.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +55,7 @@ LIVE = "live"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data; the fold calls it ``c<position>``."""
+    """Column of the data; in the fold it is ``c<position>``."""
 
     key: str
     name: str
@@ -65,9 +64,9 @@ class Column:
 
 @dataclass(frozen=True)
 class EventFold:
-    """Fold of one table: its policy, its columns, Spark's type of its times.
+    """Fold of one table: its policy, its columns, the Spark type of its times.
 
-    ``eras``, oldest first, at least one: an event is compared by the choices of the run that delivered it.
+    ``eras`` are one or more, oldest first: an event is compared by the choices of the run that delivered it.
     """
 
     policy: HistoryPolicy
@@ -108,57 +107,57 @@ class EventFold:
     # --- comparison -------------------------------------------------------------------------------
 
     def columns_text(self, keys: tuple[str, ...]) -> str:
-        """Return a set of columns as ``cols`` holds it: sorted, each between commas."""
+        """Return a set of columns in the form of ``cols``: sorted, each between commas."""
         return "," + ",".join(sorted(keys)) + ","
 
-    def _delivered(self, event: str, index: int) -> str:
+    def _is_delivered(self, event: str, index: int) -> str:
         return f"contains({event}.cols, {text(f',{self.columns[index].key},')})"
 
     def _differs(self, event: str, values: str, of: Callable[[Choices, str], bool]) -> str:
         """Return the condition that a delivered column differs in ``values`` (rule 16); ``of`` selects columns."""
         differences = []
         for i, column in enumerate(self.columns):
-            during = self._during(event, column, of)
+            during = self._era_condition(event, column, of)
             if during is not None:
-                differs = f"{self._delivered(event, i)} AND NOT ({event}.v.c{i} <=> {values}.c{i})"
+                differs = f"{self._is_delivered(event, i)} AND NOT ({event}.v.c{i} <=> {values}.c{i})"
                 differences.append(f"({differs}{f' AND {during}' if during else ''})")
         return any_of(differences)
 
-    def _during(self, event: str, column: Column, of: Callable[[Choices, str], bool]) -> str | None:
-        """Return the condition that ``of`` selects the column in the event's era: None if never, empty if always."""
+    def _era_condition(self, event: str, column: Column, of: Callable[[Choices, str], bool]) -> str | None:
+        """Return the condition that ``of`` selects the column in the event's era; None for never, empty for always."""
         holds = [of(era.choices, column.key) for era in self.eras]
         if all(holds) or not any(holds):
             return "" if holds[0] else None
         spans = []
         for n, era in enumerate(self.eras):
             if holds[n]:
-                begun = [f"{event}.seq >= {era.since}L"] if n else []
-                over = [f"{event}.seq < {self.eras[n + 1].since}L"] if n + 1 < len(self.eras) else []
-                spans.append(f"({' AND '.join(begun + over)})")
+                after_start = [f"{event}.seq >= {era.since}L"] if n else []
+                before_end = [f"{event}.seq < {self.eras[n + 1].since}L"] if n + 1 < len(self.eras) else []
+                spans.append(f"({' AND '.join(after_start + before_end)})")
         return any_of(spans)
 
-    def _overlaid(self, values: str, event: str, of: Callable[[Choices, str], bool] | None = None) -> str:
-        """Return ``values`` overlaid with those that ``event`` delivered, of all columns or of those ``of`` selects."""
+    def _overlay(self, values: str, event: str, of: Callable[[Choices, str], bool] | None = None) -> str:
+        """Return ``values`` overlaid with those delivered by ``event``, of all columns or those that ``of`` selects."""
         fields = {}
         for i, column in enumerate(self.columns):
-            mine, theirs = f"{values}.c{i}", f"{event}.v.c{i}"
-            during = "" if of is None else self._during(event, column, of)
-            takes = f"{self._delivered(event, i)}{f' AND {during}' if during else ''}"
-            fields[f"c{i}"] = mine if during is None else f"IF({takes}, {theirs}, {mine})"
+            old, new = f"{values}.c{i}", f"{event}.v.c{i}"
+            during = "" if of is None else self._era_condition(event, column, of)
+            takes = f"{self._is_delivered(event, i)}{f' AND {during}' if during else ''}"
+            fields[f"c{i}"] = old if during is None else f"IF({takes}, {new}, {old})"
         return struct(**fields)
 
     # --- the fold ---------------------------------------------------------------------------------
 
     def versions(self, events: str, prefix: str = "f") -> str:
-        """Return the versions of a sorted array of events, oldest first. ``prefix`` keeps names of lambdas apart."""
+        """Return the versions of a sorted array of events, oldest first. ``prefix`` makes names of lambdas unique."""
         acc, event = f"{prefix}_acc", f"{prefix}_e"
         start = struct(done=self.no_versions(), cur=f"CAST(NULL AS {self.version_type})")
-        folded = f"aggregate({self._counting(events, prefix)}, {start}, ({acc}, {event}) -> {self._step(acc, event)})"
+        folded = f"aggregate({self._effective(events, prefix)}, {start}, ({acc}, {event}) -> {self._step(acc, event)})"
         whole = f"{prefix}_all"
         return let(whole, folded, f"IF({whole}.cur IS NULL, {whole}.done, {append(f'{whole}.done', f'{whole}.cur')})")
 
-    def _counting(self, events: str, prefix: str) -> str:
-        """Return the events that count: of those at one time, the last in order."""
+    def _effective(self, events: str, prefix: str) -> str:
+        """Return the last event in order of each time; only these affect versions."""
         log = f"{prefix}_log"
         return let(log, events, f"filter({log}, (x, i) -> NOT (get({log}, i + 1).at <=> x.at))")
 
@@ -169,11 +168,11 @@ class EventFold:
     def _step(self, acc: str, event: str) -> str:
         cur = f"{acc}.cur"
         put = (
-            f"CASE WHEN NOT {self._live(cur)} THEN {self._reopened(acc, event)} "
-            f"WHEN {self._differs(event, f'{cur}.v', Choices.opens)} THEN {self._changed(acc, event)} "
+            f"CASE WHEN NOT {self._live(cur)} THEN {self._after_opening(acc, event)} "
+            f"WHEN {self._differs(event, f'{cur}.v', Choices.opens)} THEN {self._after_change(acc, event)} "
         )
         if any(era.choices.in_place for era in self.eras):
-            updated = self._version(cur, v=self._overlaid(f"{cur}.v", event, Choices.updates))
+            updated = self._version(cur, v=self._overlay(f"{cur}.v", event, Choices.updates))
             put += (
                 f"WHEN {self._differs(event, f'{cur}.v', Choices.updates)} "
                 f"THEN {struct(done=f'{acc}.done', cur=updated)} "
@@ -181,32 +180,32 @@ class EventFold:
         put += f"ELSE {acc} END"
         return (
             f"CASE WHEN {event}.kind NOT IN ('{DELETE}', '{ABSENT}') THEN {put} "
-            f"WHEN {self._live(cur)} THEN {self._gone(acc, event)} ELSE {acc} END"
+            f"WHEN {self._live(cur)} THEN {self._after_delete(acc, event)} ELSE {acc} END"
         )
 
-    def _reopened(self, acc: str, event: str) -> str:
-        """Return the state after an event that opens a key, or opens it again; an open tombstone ends there."""
+    def _after_opening(self, acc: str, event: str) -> str:
+        """Return the state after an event that opens a key, possibly again; it ends an open tombstone."""
         cur = f"{acc}.cur"
-        known = cur
+        previous = cur
         if self.tombstones:
             closed = self._version(cur, until=f"{event}.at", closed=f"{event}.run", closed_at=f"{event}.loaded")
-            known = f"IF({cur}.until IS NULL, {closed}, {cur})"
-        done = f"IF({cur} IS NULL, {acc}.done, {append(f'{acc}.done', known)})"
-        return struct(done=done, cur=self._opened(event, LIVE if self.tombstones else NEW))
+            previous = f"IF({cur}.until IS NULL, {closed}, {cur})"
+        done = f"IF({cur} IS NULL, {acc}.done, {append(f'{acc}.done', previous)})"
+        return struct(done=done, cur=self._opened_version(event, LIVE if self.tombstones else NEW))
 
-    def _changed(self, acc: str, event: str) -> str:
+    def _after_change(self, acc: str, event: str) -> str:
         state = LIVE if self.tombstones else CHANGED
-        closed = self._closed(f"{acc}.cur", event, state)
-        return struct(done=append(f"{acc}.done", closed), cur=self._opened(event, state))
+        closed = self._closed_version(f"{acc}.cur", event, state)
+        return struct(done=append(f"{acc}.done", closed), cur=self._opened_version(event, state))
 
-    def _gone(self, acc: str, event: str) -> str:
+    def _after_delete(self, acc: str, event: str) -> str:
         cur = f"{acc}.cur"
         if not self.tombstones:
-            return struct(done=f"{acc}.done", cur=self._closed(cur, event, DELETED))
-        tombstone = self._opened(event, DELETED, values=f"{cur}.v")
-        return struct(done=append(f"{acc}.done", self._closed(cur, event, LIVE)), cur=tombstone)
+            return struct(done=f"{acc}.done", cur=self._closed_version(cur, event, DELETED))
+        tombstone = self._opened_version(event, DELETED, values=f"{cur}.v")
+        return struct(done=append(f"{acc}.done", self._closed_version(cur, event, LIVE)), cur=tombstone)
 
-    def _opened(self, event: str, state: str, values: str | None = None) -> str:
+    def _opened_version(self, event: str, state: str, values: str | None = None) -> str:
         return struct(
             start=f"{event}.at",
             until=f"CAST(NULL AS {self.time_type})",
@@ -218,7 +217,7 @@ class EventFold:
             v=values or f"{event}.v",
         )
 
-    def _closed(self, version: str, event: str, state: str) -> str:
+    def _closed_version(self, version: str, event: str, state: str) -> str:
         return self._version(
             version, until=f"{event}.at", state=text(state), closed=f"{event}.run", closed_at=f"{event}.loaded"
         )
@@ -228,7 +227,7 @@ class EventFold:
         names = ("start", "until", "state", "opened", "loaded", "closed", "closed_at", "v")
         return struct(**{name: changes.get(name, f"{version}.{name}") for name in names})
 
-    # --- arrivals ---------------------------------------------------------------------------------
+    # --- delivered rows ------------------------------------------------------------------------------
 
     def came_back(self, log: str, rows: str) -> str:
         """Return the condition of rule 9: the key was closed by absence, and its newest row is not after that end."""
@@ -236,13 +235,13 @@ class EventFold:
         return f"coalesce({ended}.kind = '{ABSENT}' AND NOT {newest}.is_delete AND {newest}.own <= {ended}.at, false)"
 
     def returns(self, log: str, rows: str, came_back: str, run_at: str) -> str:
-        """Return the times that rule 9 dated by a run, as ``own, at``: known ones, and this run's."""
+        """Return the rows that rule 9 dated by a run, as ``own, at``: those in the log, and that of this run."""
         known = f"transform(filter({log}, x -> x.kind = '{RETURN}'), x -> {struct(own='x.own', at='x.at')})"
         own = struct(own=f"{last(rows)}.own", at=run_at)
         return f"IF({came_back}, {append(known, own)}, {known})"
 
     def candidates(self, log: str, rows: str, returns: str) -> str:
-        """Return each row as the event it would leave in the log, and whether the log holds it already."""
+        """Return each row as an event for the log, with True in ``known`` if the log already has it."""
         dated = (
             f"coalesce(array_max(transform(filter({returns}, b -> b.own <= r.own AND r.own < b.at), b -> b.at)), r.own)"
         )
@@ -262,11 +261,11 @@ class EventFold:
             v="r.v",
         )
         known = f"get(filter({log}, x -> x.at = at AND x.own = r.own AND x.kind <> '{ABSENT}'), 0)"
-        body = let("at", dated, let("kind", kind, let("e", event, let("k", known, self._corrected("k", "e")))))
+        body = let("at", dated, let("kind", kind, let("e", event, let("k", known, self._correct("k", "e")))))
         return f"transform({rows}, r -> {body})"
 
-    def _corrected(self, known: str, event: str) -> str:
-        """Return a row's event by rule 10: another row of a known time corrects it, a delete beats a value."""
+    def _correct(self, known: str, event: str) -> str:
+        """Return a row's event by rule 10: a row of a known time corrects its event; a delete overrides a value."""
         tracked_only = self.policy.untracked == "keep" and self.policy.track is not None
         differs = self._differs(event, f"{known}.v", Choices.opens if tracked_only else Choices.compares)
         columns = f"concat_ws('', ',', array_join(array_sort(array_distinct(filter(concat(split({known}.cols, ','), split({event}.cols, ',')), c -> c <> ''))), ','), ',')"  # noqa: E501
@@ -279,7 +278,7 @@ class EventFold:
             run=f"{known}.run",
             loaded=f"{known}.loaded",
             cols=columns,
-            v=self._overlaid(f"{known}.v", event),
+            v=self._overlay(f"{known}.v", event),
         )
         return (
             f"CASE WHEN {known} IS NULL THEN {struct(e=event, known='false')} "
@@ -290,15 +289,15 @@ class EventFold:
         )
 
     def with_event(self, log: str, event: str) -> str:
-        """Return the log with an event, in the place of one of the same time."""
+        """Return the log with an event, instead of one of the same time."""
         others = f"filter({log}, x -> x.kind = '{ABSENT}' OR NOT (x.at = {event}.at AND x.own = {event}.own))"
         return f"array_sort({append(others, event)})"
 
     def admitted(self, log: str, candidates: str, came_back: str, forgotten: str | None) -> str:
         """Return the candidates that enter the log: ``admitted, log, late, ignored, beyond, refused`` (rules 10, 11).
 
-        Lateness is measured against the log before the batch. Only if a late row may be refused is each one
-        compared with the history it would change.
+        A row is late if it is not after the log's newest time before the batch. Only if late rows may be refused, each
+        is compared with the history that it would change.
         """
         newest = f"{last(log)}.at"
         is_late = f"(coalesce(c.e.at <= {newest}, false) AND NOT ({came_back} AND i = size({candidates}) - 1))"
@@ -315,9 +314,9 @@ class EventFold:
                     refused=f"CAST(array() AS ARRAY<{self.time_type}>)",
                 ),
             )  # fmt: skip
-        return self._weighed(log, candidates, is_late, forgotten)
+        return self._admitted_singly(log, candidates, is_late, forgotten)
 
-    def _weighed(self, log: str, candidates: str, is_late: str, forgotten: str | None) -> str:
+    def _admitted_singly(self, log: str, candidates: str, is_late: str, forgotten: str | None) -> str:
         start = struct(
             admitted=self.no_events(), log=log, late="0", ignored="0", beyond="0",
             refused=f"CAST(array() AS ARRAY<{self.time_type}>)",
@@ -327,29 +326,29 @@ class EventFold:
         def with_(**changes: str) -> str:
             return struct(**{name: changes.get(name, f"a.{name}") for name in names})
 
-        grown = self.with_event("a.log", "c.e")
-        accepted = {"admitted": append("a.admitted", "c.e"), "log": grown}
-        alters = f"NOT ({self._visible('a.log', 'va')} <=> {self._visible(grown, 'vb')})"
+        with_event = self.with_event("a.log", "c.e")
+        accepted = {"admitted": append("a.admitted", "c.e"), "log": with_event}
+        alters = f"NOT ({self._visible('a.log', 'va')} <=> {self._visible(with_event, 'vb')})"
         if self.policy.late == "refuse":
-            turned = with_(refused=append("a.refused", "c.e.own"))
+            not_accepted = with_(refused=append("a.refused", "c.e.own"))
         elif self.policy.late == IGNORE:
-            turned = with_(ignored="a.ignored + 1")
+            not_accepted = with_(ignored="a.ignored + 1")
         else:
             beyond, late = with_(beyond="a.beyond + 1"), with_(late="a.late + 1", **accepted)
-            turned = f"IF(c.e.own < {forgotten}, {beyond}, {late})"
+            not_accepted = f"IF(c.e.own < {forgotten}, {beyond}, {late})"
         step = (
             f"CASE WHEN c.known THEN a WHEN NOT c.late THEN {with_(**accepted)} "
-            f"WHEN {alters} THEN {turned} ELSE {with_(**accepted)} END"
+            f"WHEN {alters} THEN {not_accepted} ELSE {with_(**accepted)} END"
         )
-        judged = f"transform({candidates}, (c, i) -> {struct(e='c.e', known='c.known', late=is_late)})"
-        return f"aggregate({judged}, {start}, (a, c) -> {step})"
+        with_lateness = f"transform({candidates}, (c, i) -> {struct(e='c.e', known='c.known', late=is_late)})"
+        return f"aggregate({with_lateness}, {start}, (a, c) -> {step})"
 
     def _visible(self, log: str, prefix: str) -> str:
-        seen = struct(start="x.start", until="x.until", state="x.state", v="x.v")
-        return f"transform({self.versions(log, prefix)}, x -> {seen})"
+        fields = struct(start="x.start", until="x.until", state="x.state", v="x.v")
+        return f"transform({self.versions(log, prefix)}, x -> {fields})"
 
     def absent(self, log: str, event: str) -> str:
-        """Return the log of a key closed by absence (rule 8), without the events from that time on."""
+        """Return the log of a key that is closed by absence (rule 8), without events from that time on."""
         return append(f"filter({log}, x -> x.at < {event}.at)", event)
 
     def is_live(self, versions: str) -> str:
@@ -358,9 +357,9 @@ class EventFold:
 
 # History batch files in Spark SQL (rules 18 to 21); the same as ``loader.domain.reference.batch_files``.
 #
-# A version is the struct ``start, until, active, opened, loaded, closed, closed_at, v``; a key's are
-# an array sorted by start. A row of a file is ``at, until, active, marked, v``: ``marked`` says, column
-# by column, whether the update file left the value as before.
+# A version is the struct ``start, until, active, opened, loaded, closed, closed_at, v``; the versions of a key are an
+# array sorted by start. A row of a file is ``at, until, active, marked, v``: ``marked`` has a boolean for each column,
+# true if the update file left it as before.
 
 
 _VERSION = ("start", "until", "active", "opened", "loaded", "closed", "closed_at", "v")
@@ -368,7 +367,7 @@ _VERSION = ("start", "until", "active", "opened", "loaded", "closed", "closed_at
 
 @dataclass(frozen=True)
 class FilesFold:
-    """The fold of one batch over one table. ``run`` and ``loaded`` are SQL literals."""
+    """Fold of one history batch over one table. ``run`` and ``loaded`` are SQL literals."""
 
     columns: tuple[Column, ...]
     run: str
@@ -389,8 +388,8 @@ class FilesFold:
         return f"CAST(array() AS ARRAY<{self.version_type}>)"
 
     def after(self, old: str, earliest: str, upserts: str, updates: str, deletes: str) -> str:
-        """Return ``vs, ignored``: the key's versions after the four files in order (rule 18); the number ignored."""
-        rewound = f"aggregate({earliest}, {old}, (vs, s) -> {self._ending('filter(vs, v -> v.start < s)', 's')})"
+        """Return ``vs, ignored``: the key's versions after the four files in order (rule 18), and the rows ignored."""
+        rewound = f"aggregate({earliest}, {old}, (vs, s) -> {self._end_at('filter(vs, v -> v.start < s)', 's')})"
         covered = f"get({earliest}, 0)"
         start = struct(vs="rewound", ignored="0")
         put = self._put("a", "r", covered, "true", old)
@@ -400,13 +399,13 @@ class FilesFold:
         steps = f"aggregate({updates}, {steps}, (a, r) -> {put})"
         return let("rewound", rewound, f"aggregate({deletes}, {steps}, (a, at) -> {removed})")
 
-    def _ended(self, version: str, at: str) -> str:
+    def _ended_version(self, version: str, at: str) -> str:
         changes = {"until": at, "active": "false", "closed": self.run, "closed_at": self.loaded}
         return struct(**{name: changes.get(name, f"{version}.{name}") for name in _VERSION})
 
-    def _ending(self, versions: str, start: str) -> str:
-        """Return the versions; one that reaches ``start`` ends 1 ms before it, already closed or not (rule 18)."""
-        ended = self._ended("v", f"({start} - INTERVAL '0.001' SECOND)")
+    def _end_at(self, versions: str, start: str) -> str:
+        """Return the versions; those that reach ``start`` end 1 ms before it, even if closed already (rule 18)."""
+        ended = self._ended_version("v", f"({start} - INTERVAL '0.001' SECOND)")
         return f"transform({versions}, v -> IF(v.start < {start} AND {start} <= v.until, {ended}, v))"
 
     def _put(self, acc: str, row: str, earliest: str, may_be_marked: str, before: str) -> str:
@@ -423,7 +422,7 @@ class FilesFold:
             v=values if may_be_marked == "true" else f"{row}.v",
         )  # fmt: skip
         others = f"filter({acc}.vs, v -> v.start <> {row}.at)"
-        remaining = f"IF(coalesce({earliest} <= {row}.at, false), {others}, {self._ending(others, f'{row}.at')})"
+        remaining = f"IF(coalesce({earliest} <= {row}.at, false), {others}, {self._end_at(others, f'{row}.at')})"
         done = struct(vs=f"array_sort({append(remaining, opened)})", ignored=f"{acc}.ignored")
         if may_be_marked == "false":
             return done
@@ -434,8 +433,8 @@ class FilesFold:
         return let("src", f"coalesce({previous}, {last_active})", f"IF(src IS NULL, {ignored}, {done})")
 
     def _delete(self, acc: str, at: str) -> str:
-        """Return the state after a delete (rule 20): the version in force ends exactly then; else it is ignored."""
+        """Return the state after a delete (rule 20): it ends the version in force at its time, or is ignored."""
         in_force = f"array_max(transform(filter({acc}.vs, v -> v.start <= {at} AND {at} <= v.until), v -> v.start))"
-        ended = f"transform({acc}.vs, v -> IF(v.start = force, {self._ended('v', at)}, v))"
+        ended = f"transform({acc}.vs, v -> IF(v.start = force, {self._ended_version('v', at)}, v))"
         ignored = struct(vs=f"{acc}.vs", ignored=f"{acc}.ignored + 1")
         return let("force", in_force, f"IF(force IS NULL, {ignored}, {struct(vs=ended, ignored=f'{acc}.ignored')})")

@@ -3,10 +3,10 @@
 The text is collision-free: components ``id~value`` sorted by ``id`` (a stable key, so a rename changes no hash) and
 joined by ``|``; backslash, tilde and bar are escaped with a backslash. NULL contributes nothing, so a new column
 that is NULL everywhere changes no hash; an empty string contributes. A value's canonical text does not depend on
-the width of its type, so a widening changes no hash either. A pepper is a component whose id is empty, hence always
-the first.
+the width of its type, so a widening changes no hash either. A pepper is a component with an empty id, and therefore
+always the first.
 
-``loader.spark.expressions`` gives the same output as Spark expressions; golden tests pin both.
+``loader.spark.expressions`` computes the same with Spark expressions; golden tests check both.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from metadata.domain import types as data_types
 
 ALGORITHM_VERSION = 1
 
-EXACT_INTEGERS_BELOW = 2**53  # every integral double under this has its own plain digits
+EXACT_INTEGERS_BELOW = 2**53  # every integral double below this has distinct plain digits
 MICROSECONDS_PER_DAY = 86_400_000_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,14 +31,14 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "~": "\\~", "|": "\\|"})
 def canonical_text(value: object) -> str | None:
     """Return the canonical text of a value, not yet escaped; None for NULL.
 
-    Raises TypeError for an unsupported type and ValueError for a decimal that is not finite.
+    Raise TypeError for an unsupported type and ValueError for a decimal that is not finite.
     """
     match value:
         case None:
             return None
         case str():
             return value
-        case bool():  # before int: a bool is one
+        case bool():  # before int, since a bool is an int
             return "true" if value else "false"
         case int():
             return str(value)
@@ -46,7 +46,7 @@ def canonical_text(value: object) -> str | None:
             return _float_text(value)
         case Decimal():
             return _decimal_text(value)
-        case datetime():  # before date: a datetime is one
+        case datetime():  # before date, since a datetime is a date
             return str(_microseconds(value))
         case date():
             return str((value.toordinal() - _EPOCH_DAY) * MICROSECONDS_PER_DAY)
@@ -58,7 +58,7 @@ def canonical_text(value: object) -> str | None:
 def encode(components: Iterable[tuple[str, object]]) -> str:
     """Return the text that is hashed: one ``id~value`` per component that is not NULL, sorted by id.
 
-    Raise ValueError if an id comes twice.
+    Raise ValueError for a repeated id.
     """
     parts = []
     for identifier, value in in_order(components):
@@ -85,16 +85,16 @@ def peppered(pepper: str) -> list[tuple[str, str]]:
 
 
 def in_order(components: Iterable[tuple]) -> list[tuple]:
-    """Return ``components`` (tuples beginning with their id) sorted by id. Raise ValueError if an id comes twice."""
+    """Return ``components`` (tuples beginning with their id) sorted by id. Raise ValueError for a repeated id."""
     ordered = sorted(components, key=lambda component: component[0])
-    for one, other in pairwise(ordered):
-        if one[0] == other[0]:
-            raise ValueError(f"the hash component {one[0]!r} comes twice")
+    for first, second in pairwise(ordered):
+        if first[0] == second[0]:
+            raise ValueError(f"the hash component {first[0]!r} comes twice")
     return ordered
 
 
 def _float_text(value: float) -> str:
-    """Return plain digits where they are exact, else Java's ``%a``; there is one NaN, and -0.0 is 0."""
+    """Return plain digits if they are exact, else Java's ``%a``. All NaNs are equal, and -0.0 is 0."""
     if isnan(value):
         return "NaN"
     if not isfinite(value):
@@ -131,7 +131,7 @@ def _microseconds(value: datetime) -> int:
 
 HASHED, HASHED_BEFORE = "hashed", "hashed_before"
 
-# Types whose values hash alike: a widening within a family changes no hash.
+# Families of types: equal values of one family have equal hashes, so a widening within a family changes no hash.
 _FAMILY = {
     data_types.INTEGER: "number",
     data_types.BIGINT: "number",
@@ -148,20 +148,20 @@ Set = frozenset[str]
 
 
 def family(type_name: str) -> str:
-    """Return the family of a type; equal values of one family hash alike."""
+    """Return the family of a type; equal values of one family have equal hashes."""
     return _FAMILY.get(type_name, type_name)
 
 
 def hashed_set(columns: Iterable[tuple[str, str]]) -> str:
-    """Return the set over these columns (stable key, name of the type), as it is recorded."""
+    """Return the set of these columns (stable key, name of the type) as text for commit metadata."""
     return " ".join(sorted(f"{key}:{family(type_name)}" for key, type_name in columns))
 
 
 def hashed_notes(noted: Mapping[str, str] | None, now: str) -> dict[str, str]:
-    """Return the notes of a run that writes hashes over the set ``now`` where older versions keep theirs.
+    """Return the notes of a run that writes hashes over the set ``now``, while older versions keep theirs.
 
-    ``noted`` are the notes of the newest run, None before the first one. A history with runs that recorded no set
-    gets none either: the sets of its older hashes are unknown.
+    ``noted`` are the notes of the newest run, None before the first one. If they record no set, none is recorded,
+    because the sets of older hashes are unknown.
     """
     if noted is None:
         return {HASHED: now}
@@ -176,7 +176,7 @@ def hashed_notes(noted: Mapping[str, str] | None, now: str) -> dict[str, str]:
 
 
 def hashed_over(noted: Mapping[str, str], families: Mapping[str, str]) -> list[tuple[str, ...]] | None:
-    """Return the stable keys that an open version's hash may cover, one tuple for each recorded set; None if unknown.
+    """Return the stable keys that an open version's hash may cover, a tuple for each recorded set; None if unknown.
 
     ``families`` are those of the table's columns, by stable key: a hash over a column that was removed, or whose
     family changed, cannot be computed from the table any more.
@@ -184,8 +184,8 @@ def hashed_over(noted: Mapping[str, str], families: Mapping[str, str]) -> list[t
     if HASHED not in noted:
         return None
     column_sets = []
-    for one in _sets(noted):
-        parts = [part.rpartition(":") for part in sorted(one)]
+    for column_set in _sets(noted):
+        parts = [part.rpartition(":") for part in sorted(column_set)]
         if any(families.get(key) != kind for key, _, kind in parts):
             return None
         column_sets.append(tuple(key for key, _, _ in parts))
@@ -196,7 +196,7 @@ def _sets(noted: Mapping[str, str]) -> list[Set]:
     """Return the recorded sets, the current one first."""
     current = frozenset(noted[HASHED].split())
     before = noted.get(HASHED_BEFORE)
-    return [current, *([] if before is None else (_applied(current, text) for text in before.split(";")))]
+    return [current, *([] if before is None else (_changed_set(current, text) for text in before.split(";")))]
 
 
 def _difference(current: Set, other: Set) -> str:
@@ -205,7 +205,7 @@ def _difference(current: Set, other: Set) -> str:
     )
 
 
-def _applied(current: Set, text: str) -> Set:
+def _changed_set(current: Set, text: str) -> Set:
     signs = [(part[0], part[1:]) for part in text.split()]
     removed, added = ({part for sign, part in signs if sign == wanted} for wanted in "-+")
     return (current - removed) | added

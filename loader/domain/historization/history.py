@@ -1,7 +1,7 @@
 """History rules shared by the engines: constants, the recorded history policy and effects of changing it.
 
-The rules are implemented in ``loader.domain.reference``; ``loader.spark.historization.history`` implements
-the same on Delta, and tests run both and compare.
+``loader.domain.reference`` and, on Delta, ``loader.spark.historization.history`` implement the same rules; tests
+compare them.
 """
 
 import json
@@ -36,10 +36,10 @@ FORM, ERAS = "form", "eras"
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of a policy that decide how rows compare, over stable keys of columns.
+    """Choices of a policy on the comparison of rows, by stable keys of columns.
 
-    ``tracked`` None: every column opens a version. ``aside``: the time and the operation, which are
-    never compared. ``in_place``: an untracked column is updated in the version in force.
+    ``tracked`` None: a difference in any column opens a version. ``aside``: time and operation, which are never
+    compared. ``in_place``: an untracked column is updated in the version in force.
     """
 
     tracked: tuple[str, ...] | None = None
@@ -48,29 +48,29 @@ class Choices:
 
     @classmethod
     def of(cls, policy: HistoryPolicy, columns: Iterable[tuple[str, str]]) -> "Choices":
-        """Return a policy's choices for a table with these columns: (stable key, name)."""
-        known = list(columns)
-        aside = tuple(sorted(key for key, name in known if name in (policy.time_column, policy.op)))
+        """Return the choices of a policy for a table with these columns: (stable key, name)."""
+        pairs = list(columns)
+        aside = tuple(sorted(key for key, name in pairs if name in (policy.time_column, policy.op)))
         if policy.track is None:
             return cls(None, aside)
-        tracked = tuple(sorted(key for key, name in known if name in policy.track))
+        tracked = tuple(sorted(key for key, name in pairs if name in policy.track))
         return cls(tracked, aside, policy.untracked == "update_in_place")
 
     def compares(self, key: str) -> bool:
         return key not in self.aside
 
     def opens(self, key: str) -> bool:
-        """Return whether a difference in this column opens a version."""
+        """Return True if a difference in this column opens a version."""
         return self.compares(key) and (self.tracked is None or key in self.tracked)
 
     def updates(self, key: str) -> bool:
-        """Return whether a difference in this column is written into the version in force."""
+        """Return True if a difference in this column is written into the version in force."""
         return self.in_place and self.compares(key) and not self.opens(key)
 
 
 @dataclass(frozen=True)
 class Era:
-    """The choices that hold from run number ``since`` on."""
+    """Choices from run number ``since`` on."""
 
     since: int
     choices: Choices
@@ -81,21 +81,21 @@ def eras_with(noted: Mapping[str, str], sequence: int, choices: Choices) -> tupl
 
     A history without recorded eras is assumed to have one, with the given choices.
     """
-    known = noted_eras(noted)
-    if not known:
+    eras = noted_eras(noted)
+    if not eras:
         return (Era(0, choices),)
-    return known if known[-1].choices == choices else (*known, Era(sequence, choices))
+    return eras if eras[-1].choices == choices else (*eras, Era(sequence, choices))
 
 
 def ever_tracked(eras: Iterable[Era], key: str) -> bool:
-    """Return whether a difference in this column opens a version in any era."""
+    """Return True if a difference in this column opens a version in any era."""
     return any(era.choices.opens(key) for era in eras)
 
 
 def may_repeat(eras: Iterable[Era], keys: Iterable[str]) -> bool:
-    """Return whether neighbours may hold equal values: the value that opened one was later updated in place."""
-    known = list(eras)
-    return any(ever_tracked(known, key) and any(era.choices.updates(key) for era in known) for key in keys)
+    """Return True if neighbours may have equal values, because a value that opened one was later updated in place."""
+    all_eras = list(eras)
+    return any(ever_tracked(all_eras, key) and any(era.choices.updates(key) for era in all_eras) for key in keys)
 
 
 def noted_eras(noted: Mapping[str, str]) -> tuple[Era, ...]:
@@ -127,14 +127,14 @@ def eras_note(eras: Iterable[Era]) -> dict[str, str]:
 
 
 def form_note(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, str]:
-    """Return the form of a history under this policy as a note; ``keys``: stable keys of its columns by name."""
+    """Return the form of a history under this policy as a note. ``keys`` are stable keys of its columns, by name."""
     return {FORM: canonical_json(form_of(policy, keys)).decode()}
 
 
 def refuse_other_form(
     *, name: str, policy: HistoryPolicy, keys: Mapping[str, str], noted: Mapping[str, str], versions: int | None
 ) -> None:
-    """Raise Refusal HISTORY_POLICY_CHANGED if the history's versions have another form than the policy gives them.
+    """Raise Refusal HISTORY_POLICY_CHANGED if the versions of a history do not have the form of the policy.
 
     ``versions`` is their number, None if unknown; without versions every policy is accepted.
     """
@@ -154,10 +154,10 @@ def refuse_other_form(
 
 
 REFUSED, FROM_NOW, NEXT_LOAD = "refused", "from_now", "next_load"
-# Fields that are part of the form; of ``input`` and ``deletes`` only some values are.
-_OF_FORM = ("time", "open_end", "state_labels", "profile")
-_COMPARED = ("track", "untracked", "op")
-_CALLED = {
+# Fields that are part of the form; some values of ``input`` and ``deletes`` are, too.
+_FORM_FIELDS = ("time", "open_end", "state_labels", "profile")
+_COMPARED_FIELDS = ("track", "untracked", "op")
+_FIELD_NAMES = {
     "input": "what a delivery is",
     "op": "the operation's column",
     "absent_keys": "absent keys",
@@ -174,14 +174,14 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class Effect:
-    """One effect of a change of policy; ``kind`` is refused, from_now or next_load."""
+    """Effect of a change of policy; ``kind`` is refused, from_now or next_load."""
 
     kind: str
     said: str
 
 
 def effects(before: HistoryPolicy, now: HistoryPolicy) -> tuple[Effect, ...]:
-    """Return the effects of ``now`` on versions made under ``before``; both use the columns' current names."""
+    """Return the effects of the policy ``now`` on versions made under ``before``; both use present column names."""
     return tuple(_effects(before, now))
 
 
@@ -191,21 +191,23 @@ def _effects(before: HistoryPolicy, now: HistoryPolicy) -> Iterator[Effect]:
         message = f"It would differ in {' and '.join(form)}, so every load is refused while there are versions."
         yield Effect(REFUSED, f"{message} {WAY_OUT}")
     names = [field.name for field in fields(HistoryPolicy) if getattr(before, field.name) != getattr(now, field.name)]
-    compared = [name for name in names if name in _COMPARED]
+    compared = [name for name in names if name in _COMPARED_FIELDS]
     if compared:
         message = "what is in the history stays, and rows that come from now on are compared anew."
-        yield Effect(FROM_NOW, f"{_called(compared)}: {message}")
-    rest = [name for name in names if name not in (*_OF_FORM, *_COMPARED) and not _in_form(name, before, now)]
+        yield Effect(FROM_NOW, f"{_field_names(compared)}: {message}")
+    rest = [
+        name for name in names if name not in (*_FORM_FIELDS, *_COMPARED_FIELDS) and not _in_form(name, before, now)
+    ]
     if rest:
-        yield Effect(NEXT_LOAD, f"{_called(rest)}: so from the next load on; nothing that is there changes.")
+        yield Effect(NEXT_LOAD, f"{_field_names(rest)}: so from the next load on; nothing that is there changes.")
 
 
 def _in_form(name: str, before: HistoryPolicy, now: HistoryPolicy) -> bool:
-    """Return whether the change adds or removes tombstones, which belong to the form."""
+    """Return True if the change adds or removes tombstones, which are part of the form."""
     return name == "deletes" and TOMBSTONE in (before.deletes, now.deletes)
 
 
-def _called(names: list[str]) -> str:
-    *most, last = (_CALLED[name] for name in names)
+def _field_names(names: list[str]) -> str:
+    *most, last = (_FIELD_NAMES[name] for name in names)
     message = f"{', '.join(most)} and {last}" if most else last
     return message[0].upper() + message[1:]

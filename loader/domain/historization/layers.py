@@ -1,7 +1,7 @@
-"""Display SQL: the work of each layer of a dataset, as statements.
+"""Display SQL: statements that describe the work of each layer of a dataset.
 
-Stage is a real query. Raw, rawcore and history are written by the runner's engine, in one commit each; their
-statements describe the same in SQL, by the dataset's history policy, and are never executed.
+That of stage is the real query. The runner's engine writes raw, rawcore and history in one commit each; their
+statements describe this in SQL, by the dataset's history policy, and are never executed.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
 
 
 def entity_key_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
-    """Return the hash components of a dataset's entity key: its business key."""
+    """Return the hash components of a dataset's entity key: the columns of its business key."""
     return tuple(HashComponent(column.key, column.name) for column in dataset.business_key)
 
 
@@ -37,7 +37,7 @@ def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
 
 
 def layer_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], source: SourceSpec | None = None) -> str:
-    """Return the statement of a dataset's layer; empty where there is none to show."""
+    """Return the statement of a dataset's layer; empty if there is none."""
     if dataset.materialization == "view":
         return view_sql(dataset, by_key)
     if dataset.layer == "raw":
@@ -66,7 +66,7 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
 
 
 def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return the MERGE into rawcore: of stage where the load dates the rows, of the open versions where they do."""
+    """Return the MERGE into rawcore: of stage if the load dates the rows, else of the open versions."""
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     table = rawcore_table(dataset)
     key, row_hash = quoted(table.column("entity_key").name), quoted(table.column("row_hash").name)
@@ -81,32 +81,32 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
     if dataset.historize and policy.time != LOAD_TIME:
         return (
             f"-- after the history, for the keys of this run: what holds of them now\nMERGE INTO {_name(table)} AS r\n"
-            f"USING (\n{_indented(_open_versions_sql(dataset, by_key))}\n) AS s\nON r.{key} = s.`__key`\n"
+            f"USING (\n{_indent(_open_versions_sql(dataset, by_key))}\n) AS s\nON r.{key} = s.`__key`\n"
             f"WHEN MATCHED AND s.{key} IS NULL THEN DELETE\n"
             f"WHEN MATCHED THEN UPDATE SET\n  {lines(updates)}\n"
             f"WHEN NOT MATCHED AND s.{key} IS NOT NULL THEN {insert}{absent}"
         )
-    differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked(dataset, policy)]
+    differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked_columns(dataset, policy)]
     changed = " OR ".join([f"r.{row_hash} <> s.{row_hash}", *differ])
     return (
-        f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indented(hashed_stage_sql(dataset, by_key))}\n) AS s\n"
+        f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indent(hashed_stage_sql(dataset, by_key))}\n) AS s\n"
         f"ON r.{key} = s.{key}\nWHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {lines(updates)}\n"
         f"WHEN NOT MATCHED THEN {insert}{absent}"
     )
 
 
 def _open_versions_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return a query of the keys of this run's rows, each with its open version if it has one."""
+    """Return a query of the keys of this run's rows, each with its open version, if any."""
     history = history_table(dataset)
     key, segment = (quoted(history.column(purpose).name) for purpose in ("entity_key", "segment"))
     return (
         f"SELECT b.{key} AS `__key`, h.*\nFROM (\n  SELECT DISTINCT {key}\n  FROM (\n"
-        f"{_indented(_indented(hashed_stage_sql(dataset, by_key)))}\n  )\n) AS b\n"
+        f"{_indent(_indent(hashed_stage_sql(dataset, by_key)))}\n  )\n) AS b\n"
         f"LEFT JOIN {_name(history)} AS h ON h.{key} = b.{key} AND h.{segment} = 'open'"
     )
 
 
-def _untracked(dataset: DatasetState, policy: HistoryPolicy) -> list[str]:
+def _untracked_columns(dataset: DatasetState, policy: HistoryPolicy) -> list[str]:
     """Return the quoted names of the untracked columns, which are updated in place."""
     if policy.track is None or policy.untracked == "keep":
         return []
@@ -115,10 +115,10 @@ def _untracked(dataset: DatasetState, policy: HistoryPolicy) -> list[str]:
 
 
 def history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return how versions close and open; a run is one commit, shown here as several statements.
+    """Return the statements that close and open versions; in a run they are one commit.
 
-    Rows with a time of their own are placed among existing versions, which no statement expresses: theirs are
-    shown with comments that describe it.
+    Rows with a time of their own are inserted between existing versions, which no statement expresses; comments
+    describe it.
     """
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     if policy.input == BATCH_FILES:
@@ -164,23 +164,24 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
     table = history_table(dataset)
     name = {column.purpose: quoted(column.name) for column in table.columns}
     key, row_hash, segment = (name[purpose] for purpose in ("entity_key", "row_hash", "segment"))
-    stage = _indented(hashed_stage_sql(dataset, by_key))
+    stage = _indent(hashed_stage_sql(dataset, by_key))
     tombstones = policy.deletes == TOMBSTONE
-    known = f"h.{segment} IN ('open', 'deleted')" if tombstones else f"h.{segment} = 'open'"
+    stored = f"h.{segment} IN ('open', 'deleted')" if tombstones else f"h.{segment} = 'open'"
     clauses = []
     if tombstones:
-        clauses.append(f"h.{segment} = 'deleted' THEN UPDATE SET\n  {_closing(name, policy, DELETED, 'closed')}")
+        clauses.append(f"h.{segment} = 'deleted' THEN UPDATE SET\n  {_end_sql(name, policy, DELETED, 'closed')}")
     state = LIVE if tombstones else CHANGED
-    clauses.append(f"h.{row_hash} <> s.{row_hash} THEN UPDATE SET\n  {_closing(name, policy, state, 'closed')}")
-    if untracked := _untracked(dataset, policy):
+    clauses.append(f"h.{row_hash} <> s.{row_hash} THEN UPDATE SET\n  {_end_sql(name, policy, state, 'closed')}")
+    if untracked := _untracked_columns(dataset, policy):
         differ = " OR ".join(f"NOT h.{column} <=> s.{column}" for column in untracked)
         updates = ", ".join(f"{column} = s.{column}" for column in untracked)
         clauses.append(f"({differ}) THEN UPDATE SET\n  {updates}")
-    merge = f"MERGE INTO {_name(table)} AS h\nUSING (\n{stage}\n) AS s\nON h.{key} = s.{key} AND {known}\n" + "\n".join(
-        f"WHEN MATCHED AND {clause}" for clause in clauses
+    merge = (
+        f"MERGE INTO {_name(table)} AS h\nUSING (\n{stage}\n) AS s\nON h.{key} = s.{key} AND {stored}\n"
+        + "\n".join(f"WHEN MATCHED AND {clause}" for clause in clauses)
     )
     if policy.closes_absent:
-        ends = _closing(name, policy, LIVE, "closed") if tombstones else _closing(name, policy, DELETED, "deleted")
+        ends = _end_sql(name, policy, LIVE, "closed") if tombstones else _end_sql(name, policy, DELETED, "deleted")
         merge += f"\nWHEN NOT MATCHED BY SOURCE AND h.{segment} = 'open' THEN UPDATE SET\n  {ends}"
     new, changed = policy.label(NEW), policy.label(CHANGED)
     opened = f"'{policy.label(LIVE)}'" if tombstones else f"CASE WHEN h.{key} IS NULL THEN '{new}' ELSE '{changed}' END"
@@ -200,7 +201,7 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
     return message + ";\n\n".join(sentences)
 
 
-def _closing(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment: str) -> str:
+def _end_sql(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment: str) -> str:
     """Return the assignments that end a version."""
     values = {
         "ended_at": _AT,
@@ -214,7 +215,7 @@ def _closing(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment
 
 
 def _version(table: TableSpec, policy: HistoryPolicy, row: str, state: str, segment: str) -> list[str]:
-    """Return the columns of a version that begins now; ``row`` is the alias of its values."""
+    """Return the columns of a new version; ``row`` is the alias of its values."""
     name = {column.purpose: quoted(column.name) for column in table.columns}
     described = [quoted(column.name) for column in table.of_purpose("business_key", "attribute", "foreign_key")]
     end = open_end(policy, TIMESTAMP)
@@ -238,7 +239,7 @@ def _version(table: TableSpec, policy: HistoryPolicy, row: str, state: str, segm
 
 
 def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return stage as a rawcore dataset reads it: typed columns, keys and row hash over the tables' rows."""
+    """Return the stage query of a rawcore dataset: typed columns, keys and row hash."""
     table = rawcore_table(dataset)
     hashes = [(entity_key_components(dataset), table.column("entity_key").name)]
     names = {column.key: column.name for column in dataset.active_columns}
@@ -248,18 +249,18 @@ def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) 
     hashes.append((row_hash_components(dataset), table.column("row_hash").name))
     selects = []
     for stage_input in stage_inputs(dataset, by_key):
-        columns = [_typed(column) for column in stage_input.columns]
+        columns = [_typed_column(column) for column in stage_input.columns]
         keys = [f"{_hash(parts, stage_input.columns)} AS {quoted(name)}" for parts, name in hashes]
         selects.append(select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
     return "\nUNION ALL\n".join(selects)
 
 
 def _hash(parts: tuple[HashComponent, ...], columns: tuple[StageColumn, ...]) -> str:
-    known = {column.name for column in columns}
-    return f"sha256({', '.join(quoted(part.column) for part in parts if part.column in known)})"
+    names = {column.name for column in columns}
+    return f"sha256({', '.join(quoted(part.column) for part in parts if part.column in names)})"
 
 
-def _typed(column: StageColumn) -> str:
+def _typed_column(column: StageColumn) -> str:
     return typed(column.expression, column.type, column.name)
 
 
@@ -267,7 +268,7 @@ def _alias(sql: str, name: str) -> str:
     return sql if sql == quoted(name) else f"{sql} AS {quoted(name)}"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 

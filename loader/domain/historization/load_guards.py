@@ -1,4 +1,4 @@
-"""Guards of a load: conditions under which it is refused before it writes (rules 3 and 4)."""
+"""Guards of a load: refusals before any write (rules 3 and 4)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
 def check_holds_applied(*, name: str, applied: int | None, held: int | None, run: int) -> None:
     """Raise Refusal TABLE_BEHIND for a table without the newest applied run: an older state, or another table.
 
-    ``applied`` is that run's sequence in the control database, ``held`` that of the newest run in the table,
-    ``run`` this run's own, which an earlier attempt of it may have committed.
+    ``applied`` is the sequence of that run in the control database, ``held`` that of the newest run in the table,
+    ``run`` that of this run, which an earlier attempt may have committed.
     """
     if applied is None or (held is not None and (held >= applied or held == run)):
         return
@@ -54,8 +54,9 @@ def check_holds_applied(*, name: str, applied: int | None, held: int | None, run
 class DeleteGuard:
     """Limits on the keys that a full snapshot may close by their absence without a user's decision.
 
-    A truncated delivery looks like a source that deleted rows. Up to ``keys`` keys, or up to ``share`` of the open
-    ones, close without a decision. ``allow_empty`` and ``allow_deletes`` are the run's decisions.
+    A truncated delivery cannot be distinguished from a source that deleted rows. Up to ``keys`` keys, or up to
+    ``share`` of the open ones, are closed without a decision. ``allow_empty`` and ``allow_deletes`` are the run's
+    decisions.
     """
 
     allow_empty: bool = False

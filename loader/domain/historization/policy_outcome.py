@@ -1,6 +1,6 @@
 """Result of a history policy on its sample: the final versions, each with the row that opened it.
 
-The reference engine computes it, as for the tests of the real one; no rule is implemented here.
+The reference engine computes the versions; this module implements no rule.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -75,7 +75,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class BatchFate:
-    """A batch: its rows, the effect on a key that is absent from it, and the refusal if it was refused as a whole."""
+    """Batch of the sample: effects of its rows and on an absent key, and the refusal if it was refused."""
 
     batch: SampleBatch
     at: str
@@ -103,8 +103,8 @@ class Outcome:
 
 
 def outcome(sample: Sample) -> Outcome:
-    """Apply the sample's batches one after the other."""
-    return _Played(sample).outcome()
+    """Apply the batches of a sample in order and return the result."""
+    return _Application(sample).outcome()
 
 
 Place = tuple[tuple[str, ...], Any]
@@ -112,8 +112,8 @@ OPENS, ENDS, UPDATES = "Opens", "Ends", "Updates"
 
 
 @dataclass
-class _Kept:
-    """A version as the engine has it, identified by its place (key and start)."""
+class _StoredVersion:
+    """Version of the engine, identified by its place (key and start)."""
 
     key: tuple[str, ...]
     row: Mapping[str, Any]
@@ -124,24 +124,24 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class _Deed:
-    """A change of a version by a row, or by a key's absence from the batch (``row`` None)."""
+class _Change:
+    """Change of a version by a row, or by a key's absence from the batch (``row`` None)."""
 
     run_id: str
     row: int | None
-    did: str
+    verb: str
     place: Place
 
 
 @dataclass
-class _Played:
-    """A sample being applied. ``aliases`` rename columns of the data whose names the engine uses itself."""
+class _Application:
+    """Application of a sample. ``aliases`` rename data columns whose names the engine uses itself."""
 
     sample: Sample
     aliases: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, Refusal] = field(default_factory=dict)
     counts: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    deeds: list[_Deed] = field(default_factory=list)
+    changes: list[_Change] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         types = self.sample.types
@@ -159,10 +159,10 @@ class _Played:
         return self.sample.policy
 
     def outcome(self) -> Outcome:
-        stored: list[_Kept] = []
+        stored: list[_StoredVersion] = []
         for batch in self.sample.batches:
-            before, stored = stored, self._play(batch)
-            self._note_deeds(batch, before, stored)
+            before, stored = stored, self._apply(batch)
+            self._record_changes(batch, before, stored)
         versions = tuple(self._version(number, row) for number, row in enumerate(stored, start=1))
         numbers = {row.place: number for number, row in enumerate(stored, start=1)}
         batches = tuple(self._batch_fate(batch, numbers) for batch in self.sample.batches)
@@ -170,55 +170,55 @@ class _Played:
 
     # --- execution of the sample -----------------------------------------------------------------
 
-    def _play(self, batch: SampleBatch) -> list[_Kept]:
-        given = batch.as_batch()
-        for name, rows in given.items():
+    def _apply(self, batch: SampleBatch) -> list[_StoredVersion]:
+        rows_by_file = batch.as_batch()
+        for name, rows in rows_by_file.items():
             if isinstance(rows, list):
-                given[name] = [{self._alias(column): value for column, value in row.items()} for row in rows]
+                rows_by_file[name] = [{self._alias(column): value for column, value in row.items()} for row in rows]
         try:
-            self.counts[batch.run_id] = self.engine.apply(given)["counts"]
+            self.counts[batch.run_id] = self.engine.apply(rows_by_file)["counts"]
         except Refusal as refusal:
             self.refusals[batch.run_id] = refusal
-        stored = [_Kept(self._key(row), row) for row in self.engine.rows()]
+        stored = [_StoredVersion(self._key(row), row) for row in self.engine.rows()]
         return sorted(stored, key=lambda row: row.place)
 
-    def _note_deeds(self, batch: SampleBatch, before: list[_Kept], after: list[_Kept]) -> None:
-        known = {row.place: row.row for row in before}
-        for one in after:
-            was = known.get(one.place)
-            done = {
-                ENDS: was is not None and was["valid_to"] != one.row["valid_to"],
-                OPENS: was is None,
-                UPDATES: was is not None and self._values(was) != self._values(one.row),
+    def _record_changes(self, batch: SampleBatch, before: list[_StoredVersion], after: list[_StoredVersion]) -> None:
+        rows_before = {row.place: row.row for row in before}
+        for version in after:
+            old = rows_before.get(version.place)
+            changes = {
+                ENDS: old is not None and old["valid_to"] != version.row["valid_to"],
+                OPENS: old is None,
+                UPDATES: old is not None and self._values(old) != self._values(version.row),
             }
-            for did in (did for did, happened in done.items() if happened):
-                row = self._row_of(batch, one.key, opens=did != ENDS)
-                self.deeds.append(_Deed(batch.run_id, row, did, one.place))
+            for verb in (verb for verb, happened in changes.items() if happened):
+                row = self._row_of(batch, version.key, opens=verb != ENDS)
+                self.changes.append(_Change(batch.run_id, row, verb, version.place))
 
     def _alias(self, name: str) -> str:
         return self.aliases.get(name, name)
 
     def _key(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        return tuple(_shown(row[self._alias(name)]) for name in self.sample.keys)
+        return tuple(_display(row[self._alias(name)]) for name in self.sample.keys)
 
     def _values(self, row: Mapping[str, Any]) -> list[str]:
-        return [_shown(row.get(self._alias(name))) for name in self.sample.attributes]
+        return [_display(row.get(self._alias(name))) for name in self.sample.attributes]
 
     # --- describing versions -----------------------------------------------------------------------
 
-    def _version(self, number: int, stored: _Kept) -> SampleVersion:
+    def _version(self, number: int, stored: _StoredVersion) -> SampleVersion:
         row, files = stored.row, self.policy.input == BATCH_FILES
         names = (*self.sample.keys, *self.sample.attributes)
         is_open = bool(row["active"]) if files else row["valid_to"] is None
         opened_by = self._maker(row["opened_by"], stored.key, opens=True)
         closed_by = self._maker(row["closed_by"], stored.key, opens=False)
-        updates = [deed.row for deed in self.deeds if deed.did == UPDATES and deed.place == stored.place]
-        ended = _shown(row["valid_to"]) if row["valid_to"] is not None else self._open_end()
+        updates = [change.row for change in self.changes if change.verb == UPDATES and change.place == stored.place]
+        ended = _display(row["valid_to"]) if row["valid_to"] is not None else self._open_end()
         tombstone = self.policy.deletes == TOMBSTONE and row.get("state") == DELETED_STATE
         return SampleVersion(
             number,
-            tuple((name, _shown(row.get(self._alias(name)))) for name in names),
-            _shown(row["valid_from"]),
+            tuple((name, _display(row.get(self._alias(name)))) for name in names),
+            _display(row["valid_from"]),
             ended,
             is_open,
             state="" if files else self.policy.label(row["state"]),
@@ -235,23 +235,23 @@ class _Played:
         return self._row_of(batch, key, opens=opens) if batch else None
 
     def _row_of(self, batch: SampleBatch, key: tuple[str, ...], *, opens: bool) -> int | None:
-        """Return the number of the batch's row for a key; for an opening, one of a file that opens versions."""
+        """Return the number of a batch's row for a key; with ``opens``, of a row that can open versions."""
         own = [row for row in batch.rows if self._delivered_key(row) == key]
         fitting = [row for row in own if not (opens and row.file in (EARLIEST, DELETE))]
         return fitting[0].number if fitting else None
 
     def _delivered_key(self, row: SampleRow) -> tuple[str, ...]:
-        return tuple(_shown(typed(row.values[name], self.sample.types[name])) for name in self.sample.keys)
+        return tuple(_display(typed(row.values[name], self.sample.types[name])) for name in self.sample.keys)
 
     def _open_end(self) -> str:
         end = open_end(self.policy, self._time_type())
-        return NULL if end is None else _shown(typed(end, parse(self._time_type())))
+        return NULL if end is None else _display(typed(end, parse(self._time_type())))
 
     def _time_type(self) -> str:
         return time_type(self.policy, {name: str(type_) for name, type_ in self.sample.types.items()})
 
     def _names(self) -> dict[str, str]:
-        """Return the layout's column names for start, end, state and active."""
+        """Return the names of the columns for start, end, state and active."""
         shown = ("started_at", "ended_at", "state", "active")
         return {purpose: name for purpose, name, _ in layout_of(self.policy).columns if purpose in shown}
 
@@ -260,39 +260,41 @@ class _Played:
     def _batch_fate(self, batch: SampleBatch, numbers: Mapping[Place, int]) -> BatchFate:
         refusal = self.refusals.get(batch.run_id)
         rows = tuple(self._fate(batch, row, numbers) for row in batch.rows)
-        return BatchFate(batch, batch.at[:16].replace("T", " "), rows, self._absent(batch, numbers), refusal)
+        return BatchFate(batch, batch.at[:16].replace("T", " "), rows, self._absence(batch, numbers), refusal)
 
-    def _absent(self, batch: SampleBatch, numbers: Mapping[Place, int]) -> str:
-        """Return the effect of a key's absence from a delivery; empty if none is absent or the batch was refused."""
-        known = {self._delivered_key(row) for row in self.sample.rows}
-        missing = known - {self._delivered_key(row) for row in batch.rows}
+    def _absence(self, batch: SampleBatch, numbers: Mapping[Place, int]) -> str:
+        """Return the effect of a key's absence from a batch; empty if none is absent or the batch was refused."""
+        keys = {self._delivered_key(row) for row in self.sample.rows}
+        missing = keys - {self._delivered_key(row) for row in batch.rows}
         if not missing or batch.run_id in self.refusals:
             return ""
         key = ", ".join(f"{name} {value}" for name, value in zip(self.sample.keys, min(missing), strict=True))
-        message = _sentence(deed for deed in self._told(numbers) if deed[:2] == (batch.run_id, None))
+        message = _sentence(change for change in self._phrases(numbers) if change[:2] == (batch.run_id, None))
         return f"{key} is absent. {message or 'That means nothing.'}"
 
     def _fate(self, batch: SampleBatch, row: SampleRow, numbers: Mapping[Place, int]) -> Fate:
         cells = tuple(self._cell(row, name) for name in self.sample.columns)
         refused = batch.run_id in self.refusals
-        message = _sentence(deed for deed in self._told(numbers) if deed[1] == row.number)
-        became = "Refused, with the whole delivery." if refused else message or self._unseen(batch, row)
+        message = _sentence(change for change in self._phrases(numbers) if change[1] == row.number)
+        became = "Refused, with the whole delivery." if refused else message or self._no_effect(batch, row)
         return Fate(row, cells, self._shows(row), became, refused, self.sample.columns)
 
-    def _told(self, numbers: Mapping[Place, int]) -> Iterator[tuple[str, int | None, str]]:
-        """Yield each change as run id, row number and phrase, with versions numbered as in the result."""
-        for deed in self.deeds:
-            which = f"version {numbers[deed.place]}" if deed.place in numbers else "a version that is gone by the end"
-            yield deed.run_id, deed.row, f"{deed.did} {which}{' in place' if deed.did == UPDATES else ''}"
+    def _phrases(self, numbers: Mapping[Place, int]) -> Iterator[tuple[str, int | None, str]]:
+        """Yield each change as run id, row number and phrase with the number of the version in the result."""
+        for change in self.changes:
+            version = (
+                f"version {numbers[change.place]}" if change.place in numbers else "a version that is gone by the end"
+            )
+            yield change.run_id, change.row, f"{change.verb} {version}{' in place' if change.verb == UPDATES else ''}"
 
     def _cell(self, row: SampleRow, name: str) -> str:
         if name not in row.values:
             return ""
         value = row.values[name]
         try:
-            return _shown(typed(value, self._type(name))) if value is not None else NULL
+            return _display(typed(value, self._type(name))) if value is not None else NULL
         except ValueError:
-            return str(value)  # a marker of batch files, which has no type
+            return str(value)  # markers of batch files have no type
 
     def _type(self, name: str) -> DataType:
         if self.policy.input == BATCH_FILES and name in (self.policy.time, END):
@@ -310,7 +312,7 @@ class _Played:
         }
         return texts.get(row.kind, "Says nothing new")
 
-    def _unseen(self, batch: SampleBatch, row: SampleRow) -> str:
+    def _no_effect(self, batch: SampleBatch, row: SampleRow) -> str:
         """Return the effect of a row that changed no version."""
         counts = self.counts.get(batch.run_id, {})
         if row.kind == LATE and counts.get("late_ignored"):
@@ -322,8 +324,8 @@ class _Played:
         return "Opens nothing and changes nothing."
 
 
-def _sentence(deeds: Iterable[tuple[str, int | None, str]]) -> str:
-    parts = [what for *_, what in deeds]
+def _sentence(changes: Iterable[tuple[str, int | None, str]]) -> str:
+    parts = [what for *_, what in changes]
     return ", ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])]) + "." if parts else ""
 
 
@@ -332,7 +334,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return _free(spelled, taken) if spelled in {*taken, *_ENGINES} else spelled
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     """Return a typed value as text for pages."""
     match value:
         case None:

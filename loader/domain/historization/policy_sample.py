@@ -1,8 +1,8 @@
-"""Sample of five rows that demonstrates a history policy, made of a dataset's own columns and types.
+"""Sample of five rows that demonstrates a history policy with a dataset's own columns and types.
 
-The same columns always give the same rows: a new key, a change, an unchanged row, an absent or deleted key, and a
-late row where the input permits one. The input decides which rows a delivery has; their effect shows the rest of
-the policy (``policy_outcome``).
+Equal columns result in equal rows: a new key, a change, an unchanged row, an absent or deleted key, and a late row if
+the input permits one. The rows of a delivery depend on the input; their effect shows the rest of the policy
+(``policy_outcome``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from metadata.domain.history_policy import BATCH_FILES, CDC, HistoryPolicy
 from metadata.domain.types import DataType
 
 NEW, CHANGED, SAME, ASIDE, DELETED, LATE, REWIND = "new", "changed", "same", "aside", "deleted", "late", "rewind"
-# Number of attributes shown; an update file has one that changes and one for each of its markers.
+# Number of attributes in the sample; in update files, one changes and each marker has one.
 ATTRIBUTES, OF_FILES = 2, 3
 _NAME_UP_TO = 24
 
 
 @dataclass(frozen=True)
 class SampleRow:
-    """Delivered row: ``kind`` is what it demonstrates, ``file`` its batch file."""
+    """Delivered row; ``kind`` names the case that it demonstrates, ``file`` its batch file."""
 
     number: int
     kind: str
@@ -39,7 +39,7 @@ class SampleBatch:
     rows: tuple[SampleRow, ...]
 
     def as_batch(self) -> dict[str, Any]:
-        """Return the batch as the reference engine takes it."""
+        """Return the batch in the form of the reference engine."""
         batch: dict[str, Any] = {"run_id": self.run_id, "at": self.at}
         for row in self.rows:
             batch.setdefault(row.file or "rows", []).append(dict(row.values))
@@ -50,8 +50,8 @@ class SampleBatch:
 class Sample:
     """Five rows in their batches.
 
-    ``columns`` are the displayed ones; ``types`` the columns of the history. ``changing`` is the column whose value
-    changes, ``aside`` one that the policy does not track; empty if there is none.
+    ``columns`` are displayed; ``types`` has the columns of the history. ``changing`` is the column whose value changes,
+    ``aside`` one that the policy does not track; both are empty if there is none.
     """
 
     policy: HistoryPolicy
@@ -74,7 +74,7 @@ class Sample:
 
 
 def make_sample(policy: HistoryPolicy, keys: Sequence[str], columns: Mapping[str, DataType]) -> Sample:
-    """Return five rows for a policy that fits these columns (name to type, the key's among them)."""
+    """Return five rows for a policy and its columns, a mapping of name to type that includes the key."""
     return _Maker(policy, tuple(keys), columns).sample()
 
 
@@ -84,7 +84,7 @@ class _Maker:
         others = [name for name in columns if name not in (*keys, policy.time_column, policy.op)]
         tracked = [name for name in others if policy.track is None or name in policy.track]
         self.aside = next((name for name in others if name not in tracked), "")
-        # A boolean is the last choice: two values are too few to show a change and a late row.
+        # Booleans come last, because a change and a late row need three values.
         self.changing = next(iter(sorted(tracked, key=lambda name: columns[name].name == data_types.BOOLEAN)), "")
         shown = [name for name in (self.changing, self.aside) if name]
         room = (OF_FILES if policy.input == BATCH_FILES else ATTRIBUTES) - len(shown)
@@ -94,7 +94,7 @@ class _Maker:
         self.types = {name: columns[name] for name in (*keys, *self.attributes, *dated)}
 
     def sample(self) -> Sample:
-        make = {BATCH_FILES: self._files, CDC: self._feed}.get(self.policy.input, self._deliveries)
+        make = {BATCH_FILES: self._file_batches, CDC: self._feed_batches}.get(self.policy.input, self._delivery_batches)
         batches = tuple(make())
         used = {name for batch in batches for row in batch.rows for name in row.values}
         order = (*self.keys, self.policy.time_column, END, ACTIVE, self.policy.op, *self.attributes)
@@ -103,7 +103,7 @@ class _Maker:
 
     # --- the rows of each kind of input ---------------------------------------------------------
 
-    def _deliveries(self) -> Iterable[SampleBatch]:
+    def _delivery_batches(self) -> Iterable[SampleBatch]:
         """Yield deliveries of two keys; the second is absent from the last delivery."""
         quiet = ASIDE if self.aside else SAME
         yield self._batch(1, 1, (NEW, self._row(1, 1, day=1)), (NEW, self._row(2, 1, day=1)))
@@ -111,7 +111,7 @@ class _Maker:
         last = (LATE, self._row(1, 3, day=2)) if self.policy.time_column else (SAME, self._row(1, 2))
         yield self._batch(3, 5, last)
 
-    def _feed(self) -> Iterable[SampleBatch]:
+    def _feed_batches(self) -> Iterable[SampleBatch]:
         """Yield a feed of one key from its insert to its delete, and then a late update."""
         quiet = ASIDE if self.aside else SAME
         yield self._batch(1, 1, (NEW, self._row(1, 1, day=1, op="I")))
@@ -121,8 +121,8 @@ class _Maker:
         yield self._batch(4, 5, (DELETED, deleted))
         yield self._batch(5, 6, (LATE, self._row(1, 3, day=2, op="U")))
 
-    def _files(self) -> Iterable[SampleBatch]:
-        """Yield a version; the key rewound to a later start with an update there; a version in between; a delete."""
+    def _file_batches(self) -> Iterable[SampleBatch]:
+        """Yield a version; a rewind of the key to a later start, with an update; a version in between; a delete."""
         key = {name: _value(self.types[name], 1, name) for name in self.keys}
         start = self.policy.time
         yield self._file_batch(1, 1, (NEW, UPSERT, self._row(1, 1, day=1)))
@@ -133,7 +133,7 @@ class _Maker:
         yield self._file_batch(4, 5, (DELETED, DELETE, {**key, END: _at(5)}))
 
     def _update(self) -> dict[str, Any]:
-        """Return the change as an update file has it: other attributes hold its markers, where they are defined."""
+        """Return the change as a row of an update file, with the defined markers in other attributes."""
         row, mark, null = self._row(1, 2, day=3), self.policy.unmodified_string, self.policy.null_string
         others = [name for name in self.attributes if name != self.changing]
         for place, name in enumerate(others):
@@ -176,7 +176,7 @@ class _Maker:
 
 
 def _at(day: int, type_: DataType | None = None) -> Any:
-    """Return the start of a row: a day at eight, or its equivalent in a column of this type."""
+    """Return the start of a row: eight o'clock of a day, or the corresponding value of this type."""
     name = type_.name if type_ else data_types.TIMESTAMP
     if name in (data_types.INTEGER, data_types.BIGINT):
         return day * 10
@@ -184,7 +184,7 @@ def _at(day: int, type_: DataType | None = None) -> Any:
 
 
 def _value(type_: DataType, which: int, name: str) -> Any:
-    """Return a type's sample value number ``which`` (from 1), as a delivery writes it. Only booleans repeat."""
+    """Return the sample value with number ``which`` (from 1), as in a delivery. Only booleans repeat."""
     match type_.name:
         case data_types.STRING:
             return _text(type_.length, which, name)
@@ -213,7 +213,7 @@ def _text(length: int | None, which: int, name: str) -> str:
 
 
 def _decimal(type_: DataType, which: int) -> str:
-    """Return the number as a decimal; without digits before the point, as in ``decimal(1,1)``, as a fraction."""
+    """Return the number as a decimal, or as a fraction if the type has no digits before the point."""
     assert type_.precision is not None
     scale = type_.scale or 0
     if type_.precision > scale:

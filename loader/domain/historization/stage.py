@@ -1,4 +1,4 @@
-"""Stage as SQL: the runner's inputs, avoidable checks, table names rewritten for a dry run."""
+"""Stage as SQL: inputs for the runner, unnecessary checks, rewriting of table names for dry runs."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ from metadata.domain.state import DatasetState
 def stage_inputs(
     rawcore: DatasetState, by_key: Mapping[str, DatasetState], options: Mapping[str, dict] | None = None
 ) -> tuple[StageInput, ...]:
-    """Return the runner's inputs of a rawcore dataset: one per table that feeds it.
+    """Return the inputs of a rawcore dataset for the runner: one for each table that it reads.
 
-    ``options`` are the reading options of the source behind a raw table, by the table's key. Raise Refusal NO_INPUT
-    if nothing feeds it.
+    ``options`` are the reading options of a raw table's source, by the table's key. Raise Refusal NO_INPUT for a
+    dataset without inputs.
     """
     inputs = tuple(_stage_input(rawcore, branch, options or {}) for branch in branches_of(rawcore, by_key))
     if not inputs:
@@ -35,7 +35,7 @@ def stage_inputs(
 
 
 def branches_of(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
-    """Return the reader's own columns over every table that feeds it. Raise Refusal UNKNOWN_INPUT."""
+    """Return the reader's columns over each table that it reads. Raise Refusal UNKNOWN_INPUT."""
     try:
         return view_branches(reader, by_key)
     except MetadataError as problem:
@@ -49,7 +49,7 @@ def _stage_input(rawcore: DatasetState, branch: Branch, options: Mapping[str, di
     )
     op = HistoryPolicy.from_dict(rawcore.history_policy).op
     if op is not None and all(column.name != op for column in columns):
-        # A feed's operation is always read, although it need not be described or stored.
+        # The operation of a feed is always read, even if it is neither described nor stored.
         columns += (StageColumn(op, "string", quote_identifier(op)),)
     return StageInput(_table(branch.table), columns, _all_of(branch.conditions), options.get(branch.table.key, {}))
 
@@ -64,11 +64,11 @@ def _all_of(conditions: tuple[str, ...]) -> str | None:
     return " AND ".join(f"({condition})" for condition in conditions)
 
 
-# Checks of stage that the check of the delivery makes unnecessary.
+# Checks of stage that are unnecessary after the check of the delivery.
 
 
 def keeps_times(dataset: DatasetState) -> bool:
-    """Return whether the dataset has a history dated by a time column, so that one key may have several rows."""
+    """Return True if a time column dates the dataset's history, so that one key may have several rows."""
     return dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).time_column is not None
 
 
@@ -78,11 +78,11 @@ def delivery_checked(
     states: Mapping[str, DatasetState],
     sources: Mapping[str, SourceSpec],
 ) -> bool:
-    """Return whether stage only passes on the rows of one checked delivery.
+    """Return True if stage has exactly the rows of one checked delivery.
 
-    Then every value is known to fit, no key is NULL and, unless rows carry their own time, there is one
-    row per key: one input, every column as delivered and of the delivered type, the same business key.
-    ``sources`` are by the stable key of the raw dataset they feed, as their deliveries are checked.
+    There is one input, with every column as delivered and of the delivered type, and the same business key. So all
+    values fit, no key is NULL and, unless rows have their own time, there is one row per key. ``sources`` are by the
+    stable key of their raw dataset, with the declarations by which deliveries are checked.
     """
     if len(inputs) != 1 or inputs[0].table.key not in sources:
         return False
@@ -110,9 +110,9 @@ _VIEW = re.compile(r"\s*CREATE\s+(OR\s+REPLACE\s+)?(VIEW|FUNCTION)\b", re.IGNORE
 
 
 def query_of(sql: str) -> str:
-    """Return the query in a statement that publishes a view; any other text as it is.
+    """Return the query in a statement that publishes a view; any other text unchanged.
 
-    Empty for a table function: its query names parameters, so it cannot run by itself.
+    Return an empty text for a table function: its query has parameters, so it cannot run by itself.
     """
     match = _VIEW.match(sql)
     if match is None:
@@ -129,7 +129,7 @@ def query_of(sql: str) -> str:
 def with_other_names(sql: str, names: Mapping[str, str]) -> str:
     """Return ``sql`` with tables renamed: ``names`` maps ``schema.name`` in lower case to quoted SQL.
 
-    Only whole names are replaced, quoted or not; string literals and columns stay as they are.
+    Only whole names are replaced, quoted or not; string literals and columns are unchanged.
     """
     tokens = sqlglot.tokenize(sql, read="spark")
     parts, done, place = [], 0, 0
@@ -144,7 +144,7 @@ def with_other_names(sql: str, names: Mapping[str, str]) -> str:
 
 
 def _name_at(tokens: list[Token], place: int) -> str:
-    """Return ``schema.name`` in lower case at the position of a two-part name; else an empty text."""
+    """Return the two-part name ``schema.name`` at this position in lower case; empty if there is none."""
     three = tokens[place : place + 3]
     if len(three) < 3 or three[1].token_type != TokenType.DOT:
         return ""
@@ -156,7 +156,7 @@ def _name_at(tokens: list[Token], place: int) -> str:
 
 
 def renamed_schemas(qualified_names: Iterable[str], prefix: str) -> dict[str, str]:
-    """Return published names, each with the same name in a schema with the prefix, for ``with_other_names``."""
+    """Return published names with their names in schemas with the prefix, for ``with_other_names``."""
     renamed = {}
     for published in qualified_names:
         schema, _, name = published.partition(".")

@@ -1,7 +1,7 @@
 """Query results for users: ordered cells, export, masked columns.
 
-Pure: it works on the answer of a read (values are text, as the warehouse casts them, NULL is None). Every value
-that a page of data shows passes ``cell``, every one in a file for a spreadsheet ``csv_text``.
+Pure: it works on the answer of a read (values are text, as the warehouse casts them, NULL is None). Pages show values
+through ``cell``; files for spreadsheets contain them through ``csv_text``.
 """
 
 import json
@@ -14,7 +14,7 @@ from urllib.parse import quote
 from architecture.domain.tables import TableSpec
 from metadata.domain.sensitivity import is_mask
 
-# Longer values are cut in tables; a key press shows the whole value.
+# Longer values are truncated in tables; a key press shows the whole value.
 SHOWN = 80
 
 # Prefixes by which spreadsheets recognise formulas, full-width forms included.
@@ -39,7 +39,7 @@ _WORDS = {
 class Heading:
     """Heading of a column: ``role`` in words, ``personal`` data, ``masked`` for the reader.
 
-    ``technical`` columns are the warehouse's own; ``type`` is empty for a column that only the table knows.
+    ``technical`` columns are those of the warehouse; ``type`` is empty for a column that is not described.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Cell:
-    """A value: ``kind`` is NULL, empty text, blanks, text or masked; ``head`` is the part shown at first."""
+    """Displayed value: ``kind`` is NULL, empty text, blanks, text or masked; ``head`` is the part shown at first."""
 
     kind: str
     text: str = ""
@@ -65,17 +65,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """Headings, and rows of as many cells."""
+    """Table of headings and rows of cells."""
 
     headings: tuple[Heading, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
 def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -> Grid:
-    """Return the rows of an answer, columns in order: keys, other described or unknown ones, the warehouse's own."""
-    known = {column.name: column for column in table.columns}
+    """Return the rows of an answer with ordered columns: keys, other described or unknown ones, technical ones."""
+    columns = {column.name: column for column in table.columns}
     names = list(answer["columns"])
-    places = sorted(range(len(names)), key=lambda place: (_rank(known, names[place]), place))
+    places = sorted(range(len(names)), key=lambda place: (_rank(columns, names[place]), place))
     masked = answer.get("masked", ())
     headings = tuple(heading(names[place], table, personal, masked) for place in places)
     rows = tuple(tuple(cell(row[place]) for place in places) for row in answer["rows"])
@@ -92,13 +92,13 @@ def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked:
     return Heading(name, column.type, role, name in personal, technical, name in masked)
 
 
-def _rank(known: Mapping, name: str) -> int:
-    purpose = known[name].purpose if name in known else None
+def _rank(columns: Mapping, name: str) -> int:
+    purpose = columns[name].purpose if name in columns else None
     return _ORDER.index(purpose) if purpose in _ORDER else len(_ORDER)
 
 
 def cell(value: str | None) -> Cell:
-    """Return a value as a cell: NULL, empty text and text of blanks are three different kinds."""
+    """Return a value as a cell; NULL, empty text and blanks are different kinds."""
     if value is None:
         return Cell(NULL)
     if is_mask(value):
@@ -118,7 +118,7 @@ def value_text(value: Any) -> str | None:
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
     """Return the rows as CSV (RFC 4180) for a spreadsheet: every value in quotation marks, NULL without any.
 
-    A text that a spreadsheet would take for a formula begins with an apostrophe; numbers stay as they are.
+    A text that a spreadsheet would interpret as a formula begins with an apostrophe; numbers are unchanged.
     """
     return "".join(csv_line(map(_no_formula, row)) for row in (columns, *rows))
 
@@ -131,15 +131,15 @@ def _no_formula(value: str | None) -> str | None:
 
 def csv_line(values: Iterable[str | None]) -> str:
     """Return one line of CSV."""
-    return ",".join(map(_quoted, values)) + "\r\n"
+    return ",".join(map(_quote, values)) + "\r\n"
 
 
-def _quoted(value: str | None) -> str:
+def _quote(value: str | None) -> str:
     return "" if value is None else '"' + value.replace('"', '""') + '"'
 
 
 def header_of(names: Iterable[str]) -> str:
-    """Return column names as the value of an HTTP header, which takes ASCII: percent-encoded, with commas between."""
+    """Return column names as the value of an HTTP header, which is ASCII: percent-encoded, separated by commas."""
     return ", ".join(quote(name) for name in names)
 
 
@@ -151,7 +151,7 @@ OPERATIONS = {INSERTED: "inserted", UPDATED: "updated", DELETED: "deleted", CAME
 
 @dataclass(frozen=True)
 class ChangedField:
-    """A field of a changed row; ``changed`` where both versions are there and differ."""
+    """Field of a changed row; ``changed`` if there are both versions and they differ."""
 
     name: str
     before: Cell
@@ -161,9 +161,9 @@ class ChangedField:
 
 @dataclass(frozen=True)
 class KeyChange:
-    """Change of one key by a run. ``fields`` are all that are shown: of an update, those that changed.
+    """Change of one key by a run. ``fields`` are the displayed ones: of an update, those that changed.
 
-    ``versions`` is how many versions of the key the run wrote or ended.
+    ``versions`` is the number of versions of the key that the run wrote or ended.
     """
 
     op: str
@@ -178,14 +178,14 @@ class KeyChange:
 
 
 def key_changes(answer: Mapping, table: TableSpec) -> tuple[KeyChange, ...]:
-    """Return the changes of an answer of kind ``changes``, in its order."""
+    """Return the changes in an answer of kind ``changes``, in order."""
     purpose = {column.name: column.purpose for column in table.columns}
     return tuple(_key_change(change, list(answer["columns"]), purpose) for change in answer["changes"])
 
 
-def _key_change(one: Mapping, columns: list[str], purpose: Mapping[str, str]) -> KeyChange:
-    before = dict(zip(columns, one["before"], strict=True)) if one["before"] is not None else None
-    after = dict(zip(columns, one["after"], strict=True)) if one["after"] is not None else None
+def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str]) -> KeyChange:
+    before = dict(zip(columns, change["before"], strict=True)) if change["before"] is not None else None
+    after = dict(zip(columns, change["after"], strict=True)) if change["after"] is not None else None
     present = after or before or {}
     key = tuple((name, cell(present[name])) for name in columns if purpose.get(name) == "business_key")
     fields = []
@@ -194,9 +194,9 @@ def _key_change(one: Mapping, columns: list[str], purpose: Mapping[str, str]) ->
             continue
         old, new = (before or {}).get(name), (after or {}).get(name)
         differs = before is not None and after is not None and old != new
-        if one["op"] != UPDATED or differs:
+        if change["op"] != UPDATED or differs:
             fields.append(ChangedField(name, cell(old), cell(new), differs))
-    return KeyChange(one["op"], one["key"], key, tuple(fields), one["versions"])
+    return KeyChange(change["op"], change["key"], key, tuple(fields), change["versions"])
 
 
 # Export of the answers of reads as JSON lines or CSV, and the key after which the next part begins. Pure: it works on
@@ -204,7 +204,7 @@ def _key_change(one: Mapping, columns: list[str], purpose: Mapping[str, str]) ->
 # casts them, and NULL is null: a number that JSON would round stays exact.
 
 
-# Most rows of one answer. Longer results are read in parts (``after``).
+# Maximum number of rows in one answer. Longer results are read in parts (``after``).
 MOST_ROWS = 1000
 # Kinds whose rows are ordered by business key, so that a part can begin after a key.
 IN_PARTS = ("key_search", "as_of", "changes")
@@ -212,11 +212,11 @@ _CHANGE = ("op", "entity_key", "versions")
 
 
 def json_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
-    """Yield every row as a JSON object on a line of its own. ``op`` keeps only changes of that kind."""
+    """Yield every row as a JSON object on a line of its own. With ``op``, yield only changes of that kind."""
     if "changes" in answer:
-        objects: Iterable[Any] = (_told(answer["columns"], change) for change in _chosen(answer, op))
+        objects: Iterable[Any] = (_change_object(answer["columns"], change) for change in _changes_of(answer, op))
     else:
-        objects = (_named(answer["columns"], row) for row in answer["rows"])
+        objects = (_by_column(answer["columns"], row) for row in answer["rows"])
     return (json.dumps(item, ensure_ascii=False) + "\n" for item in objects)
 
 
@@ -229,42 +229,42 @@ def csv_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
     if "changes" not in answer:
         return _csv(columns, answer["rows"])
     names = [*_CHANGE, *(f"{side}.{name}" for side in ("before", "after") for name in columns)]
-    return _csv(names, (_flat(columns, change) for change in _chosen(answer, op)))
+    return _csv(names, (_change_row(columns, change) for change in _changes_of(answer, op)))
 
 
 def rows_of(answer: Mapping[str, Any], op: str = "") -> int:
     """Return the number of rows."""
-    return sum(1 for _ in _chosen(answer, op)) if "changes" in answer else len(answer["rows"])
+    return sum(1 for _ in _changes_of(answer, op)) if "changes" in answer else len(answer["rows"])
 
 
 def next_after(kind: str, answer: Mapping[str, Any], business_key: Sequence[str]) -> dict[str, str] | None:
-    """Return the business key after which the next part begins; None if there is no next part, or no way to read it."""
+    """Return the business key after which the next part begins; None if there is none, or it cannot be read."""
     if not answer["truncated"] or kind not in IN_PARTS:
         return None
     if kind == "changes":
         last = answer["changes"][-1]
-        named = _named(answer["columns"], last["after"] or last["before"] or ())
+        values = _by_column(answer["columns"], last["after"] or last["before"] or ())
     else:
-        named = _named(answer["columns"], answer["rows"][-1])
-    return {name: named[name] for name in business_key} if set(business_key) <= set(named) else None
+        values = _by_column(answer["columns"], answer["rows"][-1])
+    return {name: values[name] for name in business_key} if set(business_key) <= set(values) else None
 
 
-def _chosen(answer: Mapping[str, Any], op: str) -> Iterator[Mapping[str, Any]]:
+def _changes_of(answer: Mapping[str, Any], op: str) -> Iterator[Mapping[str, Any]]:
     return (change for change in answer["changes"] if not op or change["op"] == op)
 
 
-def _told(columns: Sequence[str], change: Mapping[str, Any]) -> dict[str, Any]:
-    sides = {side: None if change[side] is None else _named(columns, change[side]) for side in ("before", "after")}
+def _change_object(columns: Sequence[str], change: Mapping[str, Any]) -> dict[str, Any]:
+    sides = {side: None if change[side] is None else _by_column(columns, change[side]) for side in ("before", "after")}
     return {"op": change["op"], "entity_key": change["key"], "versions": change["versions"], **sides}
 
 
-def _flat(columns: Sequence[str], change: Mapping[str, Any]) -> list[str | None]:
-    nothing = [None] * len(columns)
+def _change_row(columns: Sequence[str], change: Mapping[str, Any]) -> list[str | None]:
+    absent = [None] * len(columns)
     cells = [change["op"], change["key"], str(change["versions"])]
-    return [*cells, *(change["before"] or nothing), *(change["after"] or nothing)]
+    return [*cells, *(change["before"] or absent), *(change["after"] or absent)]
 
 
-def _named(columns: Sequence[str], row: Sequence[str | None]) -> dict[str, Any]:
+def _by_column(columns: Sequence[str], row: Sequence[str | None]) -> dict[str, Any]:
     return dict(zip(columns, row, strict=False))
 
 

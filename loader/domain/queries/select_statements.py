@@ -1,8 +1,8 @@
 """Read-only queries over published names: check, rewriting of names, columns used and lineage of masked columns.
 
 Pure. The check is an allow-list of statements, sources and functions; it also checks the tokens, because the syntax
-tree loses parts of the text. The runner gets the same text with comments blanked and each published name replaced
-by the name of a temporary view, and checks Spark's own plan again (``loader.spark.queries``).
+tree loses parts of the text. The runner gets the text with blanks instead of comments and with the names of temporary
+views instead of published names, and checks Spark's own plan as well (``loader.spark.queries``).
 """
 
 import re
@@ -24,7 +24,7 @@ from metadata.domain.variables import VARIABLE
 
 MAX_LENGTH = 20_000
 MOST_ROWS = 10_000
-# Codes of queries that were not started, or that Spark did not understand.
+# Codes of queries that were not started, or that Spark could not parse.
 REFUSED, INVALID, UNKNOWN = "SQL_REFUSED", "SQL_INVALID", "UNKNOWN_NAME"
 FAILED = "SQL_FAILED"
 
@@ -53,7 +53,7 @@ FUNCTIONS = SCALAR_FUNCTIONS | _words(
     try_element_at try_sum typeof var_pop var_samp variance width_bucket window
     """
 )
-# Words before a parenthesis that are no functions; quoted, they would be.
+# Words before a parenthesis that are not functions unless they are quoted.
 _WORDS = _words(
     """
     all and any anti as between by case cross cube distinct else escape except exists filter for from full group
@@ -94,8 +94,8 @@ class CheckedQuery:
     """Query that may run.
 
     ``query`` is the text for Spark, in which ``views`` (temporary view by published name) replace names;
-    ``replaced`` maps its positions to those of ``text``: start and length there, start and length here. ``columns``
-    are the names in it in lower case, None if it uses columns without naming them.
+    ``replaced`` maps its positions to those of ``text``: start and length in ``query``, start and length in ``text``.
+    ``columns`` are the names in the query in lower case, None if it uses columns without their names.
     """
 
     text: str
@@ -114,33 +114,33 @@ class CheckedQuery:
 
 
 def check_query(text: str, published: Collection[str]) -> CheckedQuery:
-    """Return the checked query. Raise Refusal SQL_REFUSED, SQL_INVALID or UNKNOWN_NAME, saying where.
+    """Return the checked query. Raise Refusal SQL_REFUSED, SQL_INVALID or UNKNOWN_NAME with the position.
 
-    ``published`` are names as ``schema.name``.
+    ``published`` are names like ``schema.name``.
     """
     if len(text) > MAX_LENGTH:
         raise Refusal(REFUSED, f"the query is longer than {MAX_LENGTH} characters")
     if "\x00" in text:
-        raise _refused(text, text.index("\x00"), "a NUL byte is not allowed")
+        raise _refusal_at(text, text.index("\x00"), "a NUL byte is not allowed")
     if VARIABLE in text:
-        raise _refused(text, text.index(VARIABLE), f"{VARIABLE} is not allowed: it would stand for a variable")
+        raise _refusal_at(text, text.index(VARIABLE), f"{VARIABLE} is not allowed: it would stand for a variable")
     try:
-        return _checked(text, {name.lower(): name for name in published})
+        return _check(text, {name.lower(): name for name in published})
     except RecursionError:
         raise Refusal(REFUSED, "the query is nested too deeply") from None
 
 
-def _checked(text: str, published: Mapping[str, str]) -> CheckedQuery:
+def _check(text: str, published: Mapping[str, str]) -> CheckedQuery:
     tokens = _tokens(text)
     if not tokens:
         raise Refusal(INVALID, "line 1, column 1: the query is empty")
     if tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     if not tokens or tokens[0].token_type not in _BEGINS:
-        raise _refused(text, tokens[0].start if tokens else 0, "only one SELECT can be run")
+        raise _refusal_at(text, tokens[0].start if tokens else 0, "only one SELECT can be run")
     second = next((token for token in tokens if token.token_type == TokenType.SEMICOLON), None)
     if second is not None:
-        raise _refused(text, second.start, "a second statement is not allowed")
+        raise _refusal_at(text, second.start, "a second statement is not allowed")
     plain = _without_comments(text, tokens)
     tree = _tree(text, plain)
     _check_tokens(text, tokens, _alias_positions(tree))
@@ -164,19 +164,19 @@ def _tree(text: str, plain: str) -> exp.Expression:
     except ParseError as error:
         details = error.errors[0] if error.errors else {}
         near = str(details.get("highlight") or "")
-        # sqlglot's positions are those of a name's end.
+        # The positions of sqlglot are those of the end of a name.
         column = max(1, int(details.get("col") or 1) - len(near) + 1)
         where, near = f"line {details.get('line') or 1}, column {column}", f" near {near!r}" if near else ""
         raise Refusal(INVALID, f"{where}: this cannot be read as SQL{near}") from None
     except SqlglotError:
         raise Refusal(INVALID, "line 1, column 1: this cannot be read as SQL") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
-        raise _refused(text, 0, "only one SELECT can be run")
+        raise _refusal_at(text, 0, "only one SELECT can be run")
     return trees[0]
 
 
 def _without_comments(text: str, tokens: Sequence[Token]) -> str:
-    """Return the text with everything between tokens blanked, so that every parser reads it alike."""
+    """Return the text with blanks between tokens, so that all parsers read it in the same way."""
     parts, done = [], 0
     for token in tokens:
         if token.start < done:  # a literal with its type, like 1.10BD, is several tokens in one place
@@ -187,7 +187,7 @@ def _without_comments(text: str, tokens: Sequence[Token]) -> str:
 
 
 def _alias_positions(tree: exp.Expression) -> frozenset[int]:
-    """Return the positions of derived tables' names with a column list, which looks like a call."""
+    """Return the positions of names of derived tables with a column list, which looks like a call."""
     aliases = (alias for alias in tree.find_all(exp.TableAlias) if alias.args.get("columns") and alias.this)
     return frozenset(alias.this.meta.get("start", -1) for alias in aliases)
 
@@ -196,42 +196,42 @@ def _check_tokens(text: str, tokens: Sequence[Token], aliases: Collection[int]) 
     for place, token in enumerate(tokens):
         following = tokens[place + 1] if place + 1 < len(tokens) else None
         if token.token_type in _NOT_ALLOWED_TOKENS:
-            raise _refused(text, token.start, f"{_NOT_ALLOWED_TOKENS[token.token_type]} is not allowed")
+            raise _refusal_at(text, token.start, f"{_NOT_ALLOWED_TOKENS[token.token_type]} is not allowed")
         if following is None:
             continue
         if token.token_type == TokenType.USING and following.token_type != TokenType.L_PAREN:
-            raise _refused(text, token.start, "USING takes columns in parentheses")
+            raise _refusal_at(text, token.start, "USING takes columns in parentheses")
         if following.token_type == TokenType.L_PAREN and token.start not in aliases:
             _check_call(text, token, tokens[place - 1] if place else None)
 
 
 def _check_call(text: str, token: Token, before: Token | None) -> None:
-    """Refuse a token before a parenthesis unless it is an allowed function or a word of SQL."""
+    """Raise Refusal unless a token before a parenthesis is an allowed function or a word of SQL."""
     name, is_quoted = token.text.lower(), token.token_type == TokenType.IDENTIFIER
     if token.token_type in _STRINGS or not (is_quoted or name[:1].isalpha() or name[:1] == "_"):
         return
     if not is_quoted and name in _WORDS | _TYPES_WITH_MEASURES:
         return
     if before is not None and before.token_type == TokenType.DOT:
-        raise _refused(text, token.start, f"the function {token.text} is not allowed")
+        raise _refusal_at(text, token.start, f"the function {token.text} is not allowed")
     if name not in FUNCTIONS:
-        raise _refused(text, token.start, f"the function {token.text} is not allowed")
+        raise _refusal_at(text, token.start, f"the function {token.text} is not allowed")
 
 
 def _check_nodes(text: str, tree: exp.Expression) -> None:
     for node in tree.walk():
         if isinstance(node, _NOT_ALLOWED):
-            raise _refused(text, _start(node), f"{node.key} is not allowed")
+            raise _refusal_at(text, _start(node), f"{node.key} is not allowed")
         if isinstance(node, exp.From | exp.Join) and not isinstance(node.this, _SOURCES):
-            raise _refused(text, _start(node), "only published tables and subqueries can be read")
+            raise _refusal_at(text, _start(node), "only published tables and subqueries can be read")
         if isinstance(node, exp.Lateral) and not (node.args.get("view") or isinstance(node.this, exp.Subquery)):
-            raise _refused(text, _start(node), "table functions are not allowed")
+            raise _refusal_at(text, _start(node), "table functions are not allowed")
         if isinstance(node, exp.Table):
             if not isinstance(node.this, exp.Identifier):
-                raise _refused(text, _start(node), "table functions are not allowed")
+                raise _refusal_at(text, _start(node), "table functions are not allowed")
             further = sorted(name for name, value in node.args.items() if value and name not in _OF_TABLE | {"catalog"})
             if further:
-                raise _refused(text, _start(node), f"{further[0].replace('_', ' ')} of a table is not allowed")
+                raise _refusal_at(text, _start(node), f"{further[0].replace('_', ' ')} of a table is not allowed")
 
 
 def _replacements(
@@ -244,7 +244,7 @@ def _replacements(
             continue
         name = published.get(f"{table.db}.{table.name}".lower()) if not table.catalog else None
         if name is None:
-            raise _unknown(text, table, published)
+            raise _unknown_name(text, table, published)
         view = views.setdefault(name, f"{_TEMPORARY}{len(views)}")
         alias = "" if table.alias else f" AS {quote_identifier(table.name)}"
         yield (_first(table), table.this.meta["end"] + 1, quote_identifier(view) + alias)
@@ -254,7 +254,7 @@ def _replacements(
             yield (start, end, quote_identifier(column.table))
 
 
-def _unknown(text: str, table: exp.Table, published: Mapping[str, str]) -> Refusal:
+def _unknown_name(text: str, table: exp.Table, published: Mapping[str, str]) -> Refusal:
     written = ".".join(part.name for part in table.parts)
     own = [name for lower, name in published.items() if lower.endswith(f".{table.name.lower()}")]
     close = own or [published[name] for name in get_close_matches(written.lower(), published, 1)]
@@ -275,7 +275,7 @@ def _replace(plain: str, changes: Sequence[tuple[int, int, str]]) -> tuple[str, 
 
 
 def _columns(tree: exp.Expression) -> frozenset[str] | None:
-    """Return every name in the query; None if some columns are used without their names."""
+    """Return all names in the query; None if it uses columns without their names."""
     for node in tree.walk():
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             return None
@@ -295,15 +295,15 @@ def _at(text: str, offset: int) -> str:
 
 
 def position_in_text(text: str, offset: int, replaced: Sequence[Sequence[int]]) -> str:
-    """Return in words where an offset of the query for Spark is in the text."""
-    moved = 0
+    """Return in words the position in the text of an offset in the query for Spark."""
+    shift = 0
     for start, length, own_start, own_length in replaced:
         if offset < start:
             break
         if offset < start + length:
             return _at(text, own_start)
-        moved = (own_start + own_length) - (start + length)
-    return _at(text, min(len(text), offset + moved))
+        shift = (own_start + own_length) - (start + length)
+    return _at(text, min(len(text), offset + shift))
 
 
 def _start(node: exp.Expression) -> int:
@@ -314,8 +314,8 @@ def _first(table: exp.Table) -> int:
     return min(part.meta["start"] for part in table.parts)
 
 
-def _refused(text: str, offset: int, said: str) -> Refusal:
-    return Refusal(REFUSED, f"{_at(text, offset)}: {said}")
+def _refusal_at(text: str, offset: int, message: str) -> Refusal:
+    return Refusal(REFUSED, f"{_at(text, offset)}: {message}")
 
 
 # Lineage: the columns of the result that are computed from masked columns.
@@ -324,10 +324,10 @@ def _refused(text: str, offset: int, said: str) -> Refusal:
 def masked_results(
     checked: CheckedQuery, columns: Mapping[str, Sequence[str]], masked: Mapping[str, Collection[str]]
 ) -> frozenset[int]:
-    """Return the positions of the result's columns that read a masked column, however it is computed.
+    """Return the positions of result columns that are computed from a masked column.
 
-    ``columns`` and ``masked`` are column names by published name. Masked columns have no value in any case; the
-    positions only prevent that a result is taken for NULL. Empty if sqlglot cannot resolve the query.
+    ``columns`` and ``masked`` are column names by published name. Values of masked columns are never read; the
+    positions only prevent that a result looks like NULL. They are empty if sqlglot cannot resolve the query.
     """
     if not any(masked.values()):
         return frozenset()
@@ -385,8 +385,8 @@ def _expression_reads(
 
 
 def _source_of(scope: Scope, column: exp.Column) -> exp.Table | Scope | None:
-    """Return the table or query that a column comes from, also of one inside of a scalar subquery."""
-    inner = [each for each in scope.subquery_scopes if column.find_ancestor(exp.Query) is each.expression]
+    """Return the table or query that a column comes from, also for a column in a scalar subquery."""
+    inner = [subquery for subquery in scope.subquery_scopes if column.find_ancestor(exp.Query) is subquery.expression]
     for part in (*inner, scope):
         if column.table in part.sources:
             return part.sources[column.table]

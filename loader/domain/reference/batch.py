@@ -20,9 +20,8 @@ from metadata.domain.history_policy import CDC, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.naming import free_name
 from metadata.domain.types import DataType
 
-# Columns of a history table: all it has, those the source has now, and how both change (rules 16, 17). A table never
-# loses a column. ``types`` is every column it ever had; ``present`` is what the source has now, and only that is
-# compared and written.
+# Columns of a history table and their changes (rules 16, 17). A table never loses a column: ``types`` are all columns
+# that it ever had. ``present`` are those that the source has now; only these are compared and written.
 
 
 Convert = Callable[[Any], Any]
@@ -33,16 +32,16 @@ _EXACT = Context(prec=1000)
 
 @dataclass(frozen=True)
 class Columns:
-    """Every column the table holds with its type, and the names the source has now."""
+    """All columns of the table with their types, and the names that the source has now."""
 
     types: Mapping[str, DataType] = field(default_factory=dict)
     present: tuple[str, ...] = ()
 
     def moves(self, names: Mapping[str, str], kept: Collection[str] = ()) -> dict[str, str]:
-        """Return the effect of a rename on names, all at once, so that a swap is possible.
+        """Return the new names after a rename. All names change at once, so that a swap is possible.
 
-        A column that the source no longer has is moved to a reserved name; any other existing target is refused
-        (rule 17). ``kept`` are names in rows beside the source's columns: keys, and the time.
+        A retired column of the new name gets a reserved name; any other existing column of that name is refused
+        (rule 17). ``kept`` are names in rows besides the source's columns: keys, and the time.
         """
         moves = dict(names)
         if len(set(names.values())) != len(names):
@@ -65,10 +64,9 @@ class Columns:
         )
 
     def delivered(self, columns: Mapping[str, DataType]) -> tuple["Columns", dict[str, Convert]]:
-        """Return the columns after a batch listed the source's, and the conversions of widened stored values.
+        """Return the columns after a batch with these source columns, and the conversions of widened stored values.
 
-        A returning column is compared with the type it is stored with, like any other. Raises Refusal
-        NARROWER_COLUMN.
+        The type of a returning column is compared with its stored type, too. Raise Refusal NARROWER_COLUMN.
         """
         types, conversions = dict(self.types), {}
         for name, wanted in columns.items():
@@ -89,7 +87,7 @@ class Columns:
 def widening(stored: DataType, wanted: DataType) -> Convert | None:
     """Return the conversion of a stored value to a wider type; None if that type is not wider.
 
-    ``architecture.domain.operations`` defines which types are wider; the text of a value is Spark's.
+    ``architecture.domain.type_changes`` defines the wider types; the text of a value is that of Spark.
     """
     change = classify_types(stored, wanted)
     if not (change is TypeChange.EQUIVALENT or change.widens):
@@ -97,7 +95,7 @@ def widening(stored: DataType, wanted: DataType) -> Convert | None:
     if wanted.name == data_types.DECIMAL:
         return lambda value: Decimal(value).quantize(Decimal(1).scaleb(-wanted.scale), context=_EXACT)
     if wanted.name == stored.name:
-        return _as_it_is
+        return _unchanged
     match wanted.name:
         case data_types.FLOAT:
             return float
@@ -105,10 +103,10 @@ def widening(stored: DataType, wanted: DataType) -> Convert | None:
             return _midnight
         case data_types.STRING:
             return _as_text
-    return _as_it_is
+    return _unchanged
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -133,9 +131,9 @@ def _as_text(value: Any) -> str:
 
 
 def _float_text(value: float) -> str:
-    """Return a double as the JVM writes it: plain from a thousandth up to ten million, else with an exponent.
+    """Return the JVM's text of a double: plain from 0.001 to ten million, else with an exponent.
 
-    Equal values have one text: -0.0 equals 0.0, and a widening must open no version (rule 17).
+    Equal values have one text, also -0.0 and 0.0, because a widening must open no version (rule 17).
     """
     if value != value or isinf(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
@@ -157,7 +155,7 @@ KeyText = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """One delivered row: its key, its own time (the run's, if rows carry none), its attributes."""
+    """Delivered row: its key, its time (that of the run, if rows have none), its attributes."""
 
     key: Mapping[str, Any]
     time: Time
@@ -169,9 +167,9 @@ class Row:
         return key_text(self.key)
 
     def content(self, op: str | None) -> tuple:
-        """Return the value by which two rows of a key and time are identical; for a D row only that it is one.
+        """Return the content by which two rows of a key and time are identical; all D rows are.
 
-        I and U mean the same (rule 6), so the operation itself does not count.
+        I and U mean the same (rule 6), so the operation itself is not part of it.
         """
         values = {} if self.is_delete else {name: value for name, value in self.values.items() if name != op}
         return (self.is_delete, compared(values))
@@ -187,12 +185,12 @@ class Read:
 
 
 def key_text(key: Mapping[str, Any]) -> KeyText:
-    """Return the canonical texts of a key's values; different keys have different texts, whatever their characters."""
+    """Return the canonical texts of a key's values; different keys have different texts."""
     return tuple(canonical(value) or "" for value in key.values())
 
 
 def compared(values: Mapping[str, Any]) -> tuple:
-    """Return values as they compare: canonical texts in the order of names, without NULLs."""
+    """Return values in the form that is compared: canonical texts in the order of names, without NULLs."""
     return tuple(sorted((name, canonical(value)) for name, value in values.items() if value is not None))
 
 
@@ -244,10 +242,10 @@ def typed_columns(
     keep: Mapping[Any, Any] | None = None,
     prepared: Callable[[Any, DataType], Any] = lambda value, _: value,
 ) -> list[dict[str, Any]]:
-    """Return the named columns of every row, typed (rule 5): missing is NULL, other columns are ignored.
+    """Return the named columns of every row, typed (rule 5). Missing ones are NULL, others are ignored.
 
-    ``keep`` maps literals with a special meaning to it (batch files' two strings). Every other value is
-    ``prepared`` for its type first. Raises Refusal VALUE_DOES_NOT_FIT.
+    ``keep`` maps literals with a special meaning (the two markers of batch files) to that meaning. ``prepared``
+    converts every other value first. Raise Refusal VALUE_DOES_NOT_FIT.
     """
     result: list[dict[str, Any]] = [{} for _ in rows]
     for name in names:
@@ -272,12 +270,12 @@ def typed_columns(
     return result
 
 
-def check_not_null(rows: list[dict[str, Any]], names: Iterable[str], code: str, said: str) -> None:
+def check_not_null(rows: list[dict[str, Any]], names: Iterable[str], code: str, problem: str) -> None:
     names = tuple(names)
     bad = [row for row in rows if any(row[name] is None for name in names)]
     if bad:
         samples = tuple(", ".join(f"{n}={v!r}" for n, v in row.items()) for row in bad[:_SAMPLES])
-        raise Refusal(code, f"{len(bad)} rows {said}", count=len(bad), samples=samples)
+        raise Refusal(code, f"{len(bad)} rows {problem}", count=len(bad), samples=samples)
 
 
 def conflict(keys: Iterable[str]) -> Refusal:
@@ -296,7 +294,7 @@ def shown_key(key: Mapping[str, Any]) -> str:
 
 
 def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[str]:
-    """Return each row's operation, exactly I, U or D (rule 6); a row of any other input is a value.
+    """Return the operation of each row, exactly I, U or D (rule 6); rows of any other input are updates.
 
     Raise Refusal UNKNOWN_OP.
     """
@@ -318,10 +316,9 @@ def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[st
 
 
 def _distinct(rows: list[Row], op: str | None) -> tuple[tuple[Row, ...], int]:
-    """Return distinct rows in order of time, and how many collapsed; a D beats an I or U (rule 1).
+    """Return distinct rows in order of time, and the number of collapsed rows (rule 1).
 
-    A D beats them before they are compared: whether they differ from each other no longer matters. Raise Refusal
-    CONFLICTING_ROWS.
+    A D overrides an I or U of its time, even if I and U differ. Raise Refusal CONFLICTING_ROWS.
     """
     groups: dict[tuple, list[Row]] = {}
     for row in rows:

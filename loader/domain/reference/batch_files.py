@@ -31,7 +31,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 class _Unmodified:
-    """Marker of an update file for "as before". Only itself equals it."""
+    """Marker of an update file for "as before". It equals only itself."""
 
     def __repr__(self) -> str:
         return "unmodified"
@@ -42,7 +42,7 @@ UNMODIFIED = _Unmodified()
 
 @dataclass(frozen=True)
 class FileVersion:
-    """A version as the files define it: ``[start, end]``, and its active flag."""
+    """Version defined by batch files: interval ``[start, end]``, values and active flag."""
 
     values: Mapping[str, Any]
     start: datetime
@@ -57,18 +57,18 @@ class FileVersion:
 
 @dataclass(frozen=True)
 class FileKey:
-    """One key and its versions, in order of start."""
+    """Key and its versions, in order of start."""
 
     key: Mapping[str, Any]
     versions: tuple[FileVersion, ...] = ()
 
     def rewound(self, start: datetime, run_id: str) -> "FileKey":
-        """Return the key without versions from ``start`` on, and with none left that reaches it (rule 18)."""
+        """Return the key without versions from ``start`` on; earlier ones end before it (rule 18)."""
         earlier = tuple(v for v in self.versions if v.start < start)
         return replace(self, versions=_ending_before(earlier, start, run_id))
 
     def with_version(self, version: FileVersion, *, ends_predecessor: bool) -> "FileKey":
-        """Return the key with ``version``, in the place of one of the same start if there is one."""
+        """Return the key with ``version``, instead of one with the same start."""
         others = tuple(v for v in self.versions if v.start != version.start)
         if ends_predecessor:
             others = _ending_before(others, version.start, version.opened_by)
@@ -78,11 +78,11 @@ class FileKey:
         return max((v for v in self.versions if v.start < start), key=lambda v: v.start, default=None)
 
     def last_active(self) -> FileVersion | None:
-        """Return the active version (rule 19); of a key without one, its last version."""
+        """Return the active version (rule 19), or the last one if none is active."""
         return max(self.versions, key=lambda v: (v.active, v.start), default=None)
 
     def deleted(self, at: datetime, run_id: str) -> "FileKey | None":
-        """Return the key with the version in force at ``at`` ended exactly then (rule 20); None if there is none."""
+        """Return the key after a delete, which ends the version in force at ``at`` (rule 20); None if there is none."""
         in_force = max((v for v in self.versions if v.start <= at <= v.end), key=lambda v: v.start, default=None)
         if in_force is None:
             return None
@@ -92,7 +92,7 @@ class FileKey:
 
 @dataclass(frozen=True)
 class FileRow:
-    """A row of one of the four files; ``time`` is its start, or of a delete its end."""
+    """Row of one of the four files; ``time`` is its start, or the end in a delete file."""
 
     file: str
     key: Mapping[str, Any]
@@ -113,7 +113,7 @@ class FileRow:
 
 @dataclass
 class FileCounts:
-    """Numbers of rows read, of identical rows collapsed, and of rows of unknown keys ignored."""
+    """Numbers of rows read, of collapsed identical rows, and of ignored rows of unknown keys."""
 
     rows: int = 0
     collapsed: int = 0
@@ -122,7 +122,7 @@ class FileCounts:
 
 @dataclass
 class FilesBatch:
-    """One batch being applied, file by file."""
+    """Application of one history batch, file by file."""
 
     keys: dict[KeyText, FileKey]
     run_id: str
@@ -144,12 +144,11 @@ class FilesBatch:
     def _put(self, row: FileRow, earliest: datetime | None, before: FileKey | None) -> None:
         """Apply a row of an upsert or update file (rules 19 and 20).
 
-        An earliest start covers rows that start at it or later. Any other row ends its predecessor, in an update
-        file as in an upsert file.
+        An earliest start covers rows that start at it or later. Any other row ends its predecessor.
         """
-        known = self.keys.get(row.key_text)
+        file_key = self.keys.get(row.key_text)
         if row.file == UPDATE:
-            source = (known and known.before(row.time)) or (before and before.last_active())
+            source = (file_key and file_key.before(row.time)) or (before and before.last_active())
             if not source:
                 self.counts.unknown_ignored += 1
                 return
@@ -158,11 +157,11 @@ class FilesBatch:
             filled = dict(row.values)
         version = FileVersion(filled, row.time, row.end, row.active, self.run_id)
         covered = earliest is not None and earliest <= row.time
-        self.keys[row.key_text] = (known or FileKey(row.key)).with_version(version, ends_predecessor=not covered)
+        self.keys[row.key_text] = (file_key or FileKey(row.key)).with_version(version, ends_predecessor=not covered)
 
     def _delete(self, row: FileRow) -> None:
-        known = self.keys.get(row.key_text)
-        ended = known and known.deleted(row.time, self.run_id)
+        file_key = self.keys.get(row.key_text)
+        ended = file_key and file_key.deleted(row.time, self.run_id)
         if ended:
             self.keys[row.key_text] = ended
         else:
@@ -172,7 +171,7 @@ class FilesBatch:
 def read_files(
     batch: Mapping[str, Any], keys: tuple[str, ...], policy: HistoryPolicy, columns: Columns, counts: FileCounts
 ) -> dict[str, list[FileRow]]:
-    """Return the rows of the four files, typed, each once, in order of time; conflicts refuse the batch (rule 21)."""
+    """Return the rows of the four files, typed, each once, in order of time. Raise Refusal for conflicts (rule 21)."""
     rows = {file: _read_file(file, batch.get(file) or [], keys, policy, columns) for file in FILES}
     counts.rows = sum(map(len, rows.values()))
     conflicts = []
@@ -203,7 +202,7 @@ def _read_file(
     times = typed_columns(rows, system, Columns(system), marks, cut_to_microseconds)
     if file != UPDATE:
         _check_no_marker(file, typed)
-    # The marker "as before" identifies no key, so in a key it counts as NULL.
+    # In a key, the marker "as before" is NULL, since it identifies no key.
     typed = [{**row, **{name: None for name in keys if row[name] is UNMODIFIED}} for row in typed]
     check_not_null(typed, keys, "NULL_KEY", f"of the {file} file have no value in their key")
     check_not_null(times, (time,), "NULL_TIME", f"of the {file} file have no value in {time!r}")
@@ -213,7 +212,7 @@ def _read_file(
 def _columns_of(
     file: str, keys: tuple[str, ...], policy: HistoryPolicy, columns: Columns
 ) -> tuple[tuple[str, ...], dict[str, DataType]]:
-    """Return the columns to read from a file: keys and, of versions, attributes; and its system columns by type."""
+    """Return the columns to read from a file, keys and attributes, and its system columns with their types."""
     versions = file in (UPSERT, UPDATE)
     names = (*keys, *(name for name in columns.present if name not in keys)) if versions else keys
     system = {policy.time: DataType(TIMESTAMP), END: DataType(TIMESTAMP), ACTIVE: DataType(BOOLEAN)}
@@ -233,7 +232,7 @@ def _check_no_marker(file: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _file_row(file: str, keys: tuple[str, ...], time: str, values: dict[str, Any], times: dict[str, Any]) -> FileRow:
-    """Return a row of a file: a missing end is open, and a missing active flag follows from the end."""
+    """Return a row of a file. A missing end is open, and a missing active flag depends on the end."""
     end = times.get(END) or OPEN_END
     active = times.get(ACTIVE)
     return FileRow(
@@ -247,5 +246,5 @@ def _file_row(file: str, keys: tuple[str, ...], time: str, values: dict[str, Any
 
 
 def _ending_before(versions: Iterable[FileVersion], start: datetime, run_id: str) -> tuple[FileVersion, ...]:
-    """Return the versions; any that reaches ``start`` ends 1 ms before it, closed already or not (rule 18)."""
+    """Return the versions; those that reach ``start`` end 1 ms before it, even if closed already (rule 18)."""
     return tuple(v.ended(start - MILLISECOND, run_id) if v.start < start <= v.end else v for v in versions)

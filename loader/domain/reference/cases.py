@@ -1,8 +1,8 @@
 """History cases: parser, run on an engine, comparison of the result.
 
-An engine is anything with ``apply(batch)``, which raises Refusal, and ``rows()``: the reference here, or the Spark
-engine. A case's names are those valid at its end (rule 7); an engine gets the names before the first batch, and
-then every batch as it is written.
+An engine (the reference engine or the Spark engine) has the methods ``apply(batch)``, which raises Refusal, and
+``rows()``. The names in a case are those at its end (rule 7); an engine gets the names before the first batch, and
+then every batch unchanged.
 """
 
 import json
@@ -33,8 +33,8 @@ from metadata.domain.history_policy import (
 from metadata.domain.types import BIGINT, BOOLEAN, INTEGER, STRING, TIMESTAMP, DataType, parse
 
 # Comparison of a history with the expected one: by type, in any order, and only of the named fields. Decimals are
-# compared by number, times as instants, NaN equals NaN and -0.0 equals 0.0; a field that is missing from a row is
-# NULL. Every row must be expected exactly once.
+# compared by number, times as instants, NaN equals NaN and -0.0 equals 0.0; a field that a row lacks is NULL. Every
+# row must be expected exactly once.
 
 
 _SHOWN = 5
@@ -46,7 +46,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of the rows of one case: each column by its type, the interval by the time column's."""
+    """Comparison of the rows of one case: columns by their type, the interval by that of the time column."""
 
     columns: Mapping[str, DataType]
     policy: HistoryPolicy
@@ -59,21 +59,21 @@ class Comparison:
         missing = [row for place, row in enumerate(wanted) if place not in pairs]
         matched = set(pairs.values())
         names = list(dict.fromkeys(name for row in wanted for name in row)) or list(present[0] if present else ())
-        left = [{name: row.get(name) for name in names} for place, row in enumerate(present) if place not in matched]
+        extra = [{name: row.get(name) for name in names} for place, row in enumerate(present) if place not in matched]
         parts = []
         if len(wanted) != len(present):
             parts.append(f"{len(wanted)} versions were expected, {len(present)} are there")
-        return parts + self._listed("expected", missing) + self._listed("not expected", left)
+        return parts + self._list("expected", missing) + self._list("not expected", extra)
 
-    def same(self, one: Iterable[Row], other: Iterable[Row]) -> bool:
-        """Return whether two tables are equal in every field."""
-        return sorted(map(repr, map(self._sorted, one))) == sorted(map(repr, map(self._sorted, other)))
+    def same(self, left: Iterable[Row], right: Iterable[Row]) -> bool:
+        """Return True if two tables are equal in every field."""
+        return sorted(map(repr, map(self._sorted_texts, left))) == sorted(map(repr, map(self._sorted_texts, right)))
 
     def ordered(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows sorted by content, so that the same table always prints alike."""
-        return sorted(rows, key=lambda row: repr(self._sorted(row)))
+        """Return the rows sorted by content, so that equal tables have equal output."""
+        return sorted(rows, key=lambda row: repr(self._sorted_texts(row)))
 
-    def _sorted(self, row: Row) -> list[tuple[str, str | None]]:
+    def _sorted_texts(self, row: Row) -> list[tuple[str, str | None]]:
         return sorted((name, text) for name, text in self._texts(row).items() if text is not None)
 
     def _texts(self, row: Row) -> dict[str, str | None]:
@@ -84,7 +84,7 @@ class Comparison:
         if name == "valid_to" and self._is_open_end(value):
             return None
         if isinstance(value, str | int | float | dict | list):
-            # A value from JSON, or a text or number from an engine, is read as its column's type.
+            # Values from JSON, and texts and numbers from an engine, are converted to the column's type.
             try:
                 value = typed(value, self._type(name, value))
             except DoesNotFit:
@@ -95,39 +95,39 @@ class Comparison:
         if name in _INTERVAL:
             own = self.policy.time != LOAD_TIME and self.policy.input != BATCH_FILES
             dated = self.columns.get(self.policy.time) if own else None
-            # A date may be written as its midnight and is read as that.
+            # A date may be written as its midnight, so dates are compared as timestamps.
             return dated if dated is not None and dated.name in (INTEGER, BIGINT) else DataType(TIMESTAMP)
         if name in self.columns:
             return self.columns[name]
         return DataType(BOOLEAN if isinstance(value, bool) else STRING)
 
     def _is_open_end(self, value: Any) -> bool:
-        """Return whether an end is open: null in cases, also where the policy stores a high date."""
+        """Return True if an end is open: null in cases, even if the policy stores a high date."""
         if value is None or self.policy.open_end is None:
             return value is None
         end = typed(self.policy.open_end, DataType(TIMESTAMP))
         return canonical(typed(value, DataType(TIMESTAMP)) if isinstance(value, str) else value) == canonical(end)
 
-    def _pairs(self, wanted: list[dict], found: list[dict]) -> dict[int, int]:
-        """Return pairs of an expected row and an actual row with its values, as many as possible.
+    def _pairs(self, wanted: list[dict], actual: list[dict]) -> dict[int, int]:
+        """Return as many pairs as possible of an expected row and an actual row with its values.
 
-        Rows may have different fields, so an actual row that fits several must not be used up by one with
-        alternatives.
+        Rows may have different fields: an actual row may match several expected ones, some of which match other rows,
+        too.
         """
         fits = [
-            [place for place, row in enumerate(found) if all(row.get(name) == text for name, text in one.items())]
-            for one in wanted
+            [place for place, row in enumerate(actual) if all(row.get(name) == text for name, text in texts.items())]
+            for texts in wanted
         ]
         owner: dict[int, int] = {}
         for start in sorted(range(len(wanted)), key=lambda place: len(fits[place])):
             _augment(start, fits, owner)
         return {row: place for place, row in owner.items()}
 
-    def _listed(self, said: str, rows: list[Row]) -> list[str]:
+    def _list(self, label: str, rows: list[Row]) -> list[str]:
         shown = [self._shown(row) for row in rows[:_SHOWN]]
         if len(rows) > _SHOWN:
             shown.append(f"and {len(rows) - _SHOWN} more")
-        return [f"{said}: {' · '.join(shown)}"] if rows else []
+        return [f"{label}: {' · '.join(shown)}"] if rows else []
 
     def _shown(self, row: Row) -> str:
         fields = [f"{name}={as_json(value)}" for name, value in row.items() if name not in (*_INTERVAL, *_RUNS)]
@@ -136,29 +136,29 @@ class Comparison:
 
 
 def _augment(start: int, fits: list[list[int]], owner: dict[int, int]) -> bool:
-    """Give ``start`` a row and reassign others if need be (breadth first; no row is given twice)."""
+    """Assign a row to ``start``, and reassign rows of others if necessary (breadth-first search)."""
     came_from: dict[int, int] = {}
     queue = [start]
-    for one in queue:
-        for place in fits[one]:
+    for row in queue:
+        for place in fits[row]:
             if place in came_from:
                 continue
-            came_from[place] = one
+            came_from[place] = row
             if place not in owner:
-                _hand_over(place, start, came_from, owner)
+                _reassign(place, start, came_from, owner)
                 return True
             queue.append(owner[place])
     return False
 
 
-def _hand_over(place: int, start: int, came_from: dict[int, int], owner: dict[int, int]) -> None:
-    held = {one: at for at, one in owner.items()}
+def _reassign(place: int, start: int, came_from: dict[int, int], owner: dict[int, int]) -> None:
+    places = {row: at for at, row in owner.items()}
     while True:
-        one = came_from[place]
-        owner[place] = one
-        if one == start:
+        row = came_from[place]
+        owner[place] = row
+        if row == start:
             return
-        place = held[one]
+        place = places[row]
 
 
 class Engine(Protocol):
@@ -177,7 +177,7 @@ class CaseProblem(ValueError):
 class Case:
     """Parsed case, under the names that are valid at its end (rule 7).
 
-    ``problem`` is the reason why its policy permits no history; such a case fails, by itself.
+    ``problem`` is the reason why its policy permits no history; only such a case fails, not the others.
     """
 
     id: str
@@ -198,7 +198,7 @@ class Case:
         return Header(tuple(names.get(name, name) for name in self.keys), columns, policy, self.id)
 
     def _first_names(self) -> dict[str, str]:
-        """Return names before the first batch by names at the end: refused batches and reruns rename nothing."""
+        """Return names before the first batch by names at the end. Refused batches and reruns rename nothing."""
         names: dict[str, str] = {}
         seen: set[str] = set()
         for batch in self.batches:
@@ -210,7 +210,7 @@ class Case:
         return names
 
     def types(self) -> dict[str, DataType]:
-        """Return the type each column is compared as: the case's own, else the last one a batch gave it."""
+        """Return the type by which each column is compared: that of the case, else the last one in a batch."""
         types: dict[str, DataType] = {}
         for batch in self.batches:
             if batch.get("error") is None:
@@ -233,7 +233,7 @@ class Outcome:
 
 
 def parse_cases(text: str) -> list[Case]:
-    """Return the cases of a file. Raise CaseProblem at the first violation of the contract."""
+    """Return the cases of a file. Raise CaseProblem for the first error in the file."""
     try:
         document = json.loads(text, parse_float=_number, parse_constant=str)
     except ValueError as problem:
@@ -241,23 +241,23 @@ def parse_cases(text: str) -> list[Case]:
     if not isinstance(document, list):
         raise CaseProblem("must be a list of cases")
     cases = [_case(described, number) for number, described in enumerate(document, 1)]
-    _all_different([case.id for case in cases], "two cases are called")
+    _check_distinct([case.id for case in cases], "two cases are called")
     return cases
 
 
 def select(cases: Iterable[Case], only: Iterable[str] | None) -> list[Case]:
     """Return the cases with these ids, or all. Raise CaseProblem for an unknown id."""
-    known = {case.id: case for case in cases}
+    by_id = {case.id: case for case in cases}
     if only is None:
-        return list(known.values())
+        return list(by_id.values())
     for name in only:
-        if name not in known:
+        if name not in by_id:
             raise CaseProblem(f"there is no case {name!r}")
-    return [known[name] for name in dict.fromkeys(only)]
+    return [by_id[name] for name in dict.fromkeys(only)]
 
 
 def run_case(case: Case, make_engine: Callable[[Header], Engine]) -> Outcome:
-    """Apply the batches in order and compare the table with what is expected."""
+    """Apply the batches in order and compare the table with the expected rows."""
     if case.problem:
         return Outcome(case.id, False, case.problem, ())
     engine = make_engine(case.header())
@@ -265,7 +265,7 @@ def run_case(case: Case, make_engine: Callable[[Header], Engine]) -> Outcome:
     problems = []
     for number, batch in enumerate(case.batches, 1):
         before = engine.rows() if batch.get("error") is not None else None
-        refusal = _applied(engine, batch)
+        refusal = _refusal_of(engine, batch)
         where = f"batch {number} ({batch['run_id']})"
         if before is None and refusal is not None:
             problems.append(f"{where} was refused: {refusal.code}: {refusal.one_line()}")
@@ -278,8 +278,8 @@ def run_case(case: Case, make_engine: Callable[[Header], Engine]) -> Outcome:
     return Outcome(case.id, not problems, "; ".join(problems), tuple(comparison.ordered(actual)))
 
 
-def _applied(engine: Engine, batch: Mapping[str, Any]) -> Refusal | None:
-    """Apply a batch and return its refusal, if any. ``error`` is for the comparison, not for the engine."""
+def _refusal_of(engine: Engine, batch: Mapping[str, Any]) -> Refusal | None:
+    """Apply a batch without its field ``error``, which is for the comparison; return its refusal, if any."""
     try:
         engine.apply({name: value for name, value in batch.items() if name != "error"})
     except Refusal as refusal:
@@ -288,7 +288,7 @@ def _applied(engine: Engine, batch: Mapping[str, Any]) -> Refusal | None:
 
 
 def _number(text: str) -> float | str:
-    """Return the number; one too large for a double stays text, to be refused instead of becoming Infinity."""
+    """Return the number. One too large for a double stays text, so that it is refused and not read as Infinity."""
     number = float(text)
     return text if isinf(number) else number
 
@@ -302,7 +302,7 @@ def _name(value: Any) -> str:
 def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
         raise ValueError("must be a list of names")
-    _all_different(value, "names")
+    _check_distinct(value, "names")
     return tuple(value)
 
 
@@ -367,35 +367,35 @@ def _case(described: Any, number: int) -> Case:
         return Case(case["id"], (), {}, HistoryPolicy(), (), (), problem.one_line())
     columns, keys = case["columns"], case["keys"]
     batches = tuple(_batch(batch, policy, f"{where}, batch {place}") for place, batch in enumerate(case["batches"], 1))
-    known = dict(columns)
+    types = dict(columns)
     for batch in batches:
         for name, type_ in (batch.get("columns") or {}).items():
-            known.setdefault(name, parse(type_))
-    if policy.input != BATCH_FILES and policy.time not in (LOAD_TIME, *known):
+            types.setdefault(name, parse(type_))
+    if policy.input != BATCH_FILES and policy.time not in (LOAD_TIME, *types):
         columns = {**columns, policy.time: _time_type(batches, policy.time)}
-        known[policy.time] = columns[policy.time]
+        types[policy.time] = columns[policy.time]
     for name in keys:
-        if name not in known:
+        if name not in types:
             raise CaseProblem(f"{where}: the key {name!r} is no column")
     problem = ""
     try:
-        policy.check_against(known, keys)
+        policy.check_against(types, keys)
     except MetadataError as error:
         problem = error.one_line()
     return Case(case["id"], keys, columns, policy, batches, tuple(case["expected"]), problem)
 
 
 def _time_type(batches: Iterable[Mapping[str, Any]], name: str) -> DataType:
-    """Return the type of a time that rows carry without its being a column: numbers are a sequence."""
+    """Return the type of a time that is in rows but not a column: integer for numbers, else timestamp."""
     types = {type(row.get(name)) for batch in batches for row in batch.get("rows") or [] if row.get(name) is not None}
     return DataType(BIGINT if types == {int} else TIMESTAMP)
 
 
 def _policy(described: Any, where: str) -> HistoryPolicy:
-    """Return the case's policy; in a feed, ``op`` is the operation's column unless it says otherwise.
+    """Return the case's policy. In a feed, the operation's column is ``op`` by default.
 
-    Programs that write cases state more than users who save a policy: choices without effect beside the
-    others are ignored here. Raise PolicyContradiction for choices that contradict the others.
+    Choices without effect are ignored, because programs that write cases state more of them than users who save a
+    policy. Raise PolicyContradiction for choices that contradict others.
     """
     if isinstance(described, dict):
         described = {name: value for name, value in described.items() if value is not None}
@@ -407,15 +407,15 @@ def _policy(described: Any, where: str) -> HistoryPolicy:
         try:
             return HistoryPolicy.from_dict(described)
         except PolicyContradiction:
-            return HistoryPolicy.from_dict(_without_idle(described))
+            return HistoryPolicy.from_dict(_without_idle_choices(described))
     except PolicyContradiction:
         raise
     except MetadataError as problem:
         raise CaseProblem(f"{where}: {problem.one_line()}") from None
 
 
-def _without_idle(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a policy's choices without those that have no effect beside the others."""
+def _without_idle_choices(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices of a policy without those that have no effect."""
     input_, by_load = described.get("input", SNAPSHOT), described.get("time", LOAD_TIME) == LOAD_TIME
     nothing_absent = described.get("absent_keys", "nothing") == "nothing"
     idle = set()
@@ -439,7 +439,7 @@ def _batch(described: Any, policy: HistoryPolicy, where: str) -> Mapping[str, An
     return described
 
 
-def _all_different(names: list[str], message: str) -> None:
+def _check_distinct(names: list[str], message: str) -> None:
     for place, name in enumerate(names):
         if name in names[:place]:
             raise CaseProblem(f"{message} {name!r} twice")

@@ -1,6 +1,7 @@
 """Invariants of every history, for any input (rules 14, 15 and 21).
 
-The same invariants are checked on real tables; here they read rows as ``ReferenceEngine.rows`` returns them.
+``loader.spark.historization.invariants`` checks the same on stored tables; these functions take the rows of
+``ReferenceEngine.rows``.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +14,7 @@ from loader.domain.reference.timeline import LIVE, Fold
 from loader.domain.reference.values import canonical
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 
-_SAID = ("valid_from", "valid_to", "state", "active", "opened_by", "closed_by")
+_VERSION_FIELDS = ("valid_from", "valid_to", "state", "active", "opened_by", "closed_by")
 
 Row = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ def violations(
     attributes: Collection[str] | None = None,
     former: Iterable[HistoryPolicy] = (),
 ) -> list[str]:
-    """Return every broken invariant, as sentences that name the key and the time.
+    """Return the broken invariants, as sentences with the key and the time.
 
     ``attributes`` are the data columns; by default all but the version's own fields. ``former`` are the former
     policies: versions may differ in what was tracked then.
@@ -36,7 +37,7 @@ def violations(
         if any(row[name] is None for name in keys):
             messages.append(f"a version that starts at {row['valid_from']} has no key")
         elif row["valid_from"] is None:
-            messages.append(f"{_named(row, keys)} has a version without a start")
+            messages.append(f"{_key_name(row, keys)} has a version without a start")
         else:
             by_key.setdefault(key_text({name: row[name] for name in keys}), []).append(row)
     fold = Fold(policy, tuple(keys), tuple(former))
@@ -44,24 +45,24 @@ def violations(
         versions.sort(
             key=lambda row: (row["valid_from"], row["valid_to"] is None, row["valid_to"] or row["valid_from"])
         )
-        name = _named(versions[0], keys)
+        name = _key_name(versions[0], keys)
         if policy.input == BATCH_FILES:
-            messages += _of_files(name, versions)
+            messages += _file_violations(name, versions)
         else:
-            compared = [column for column in attributes or versions[0] if column not in _SAID or attributes]
-            messages += _of_one(name, versions)
+            compared = [column for column in attributes or versions[0] if column not in _VERSION_FIELDS or attributes]
+            messages += _interval_violations(name, versions)
             for earlier, later in pairwise(versions):
-                messages += _of_neighbours(name, earlier, later, fold, compared)
-            if "state" not in (attributes or ()):  # a column of the data by that name hides it
-                messages += _of_states(name, versions, fold)
+                messages += _neighbour_violations(name, earlier, later, fold, compared)
+            if "state" not in (attributes or ()):  # else a data column of that name hides it
+                messages += _state_violations(name, versions, fold)
     return messages
 
 
-def _named(row: Row, keys: Collection[str]) -> str:
+def _key_name(row: Row, keys: Collection[str]) -> str:
     return ", ".join(f"{name}={row[name]}" for name in keys)
 
 
-def _of_files(name: str, versions: list[Row]) -> list[str]:
+def _file_violations(name: str, versions: list[Row]) -> list[str]:
     """Return violations by batch files, which are stored as delivered (rule 21): one version per key and start."""
     return [
         f"{name} has two versions that start at {earlier['valid_from']}"
@@ -70,7 +71,7 @@ def _of_files(name: str, versions: list[Row]) -> list[str]:
     ]
 
 
-def _of_one(name: str, versions: list[Row]) -> list[str]:
+def _interval_violations(name: str, versions: list[Row]) -> list[str]:
     messages = [
         f"{name} has a version from {row['valid_from']} that ends at {row['valid_to']}: it is empty"
         for row in versions
@@ -81,7 +82,7 @@ def _of_one(name: str, versions: list[Row]) -> list[str]:
     return messages
 
 
-def _of_neighbours(name: str, earlier: Row, later: Row, fold: Fold, columns: Iterable[str]) -> list[str]:
+def _neighbour_violations(name: str, earlier: Row, later: Row, fold: Fold, columns: Iterable[str]) -> list[str]:
     start = later["valid_from"]
     if earlier["valid_to"] is None or earlier["valid_to"] > start:
         return [f"{name} overlaps at {start}"]
@@ -95,7 +96,7 @@ def _of_neighbours(name: str, earlier: Row, later: Row, fold: Fold, columns: Ite
     return [] if differ or fold.may_repeat(columns) else [f"{name} repeats its value at {start}"]
 
 
-def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:
+def _state_violations(name: str, versions: list[Row], fold: Fold) -> list[str]:
     """Return violations of rules 14 and 15: a version's state must match how it opened or closed."""
     messages = []
     for earlier, row, later in zip([None, *versions], versions, [*versions[1:], None], strict=False):
@@ -114,7 +115,7 @@ def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:
 
 
 def _tombstone_states(row: Row, follows_live: bool, followed: bool) -> tuple[str, ...]:
-    """Return the allowed states: a tombstone follows the live version it ends; that one ends by it or by another."""
+    """Return the permitted states. A tombstone must follow a live version; every ended version has a successor."""
     if row["valid_to"] is not None and not followed:
         return ()
     return (LIVE, DELETED) if follows_live else (LIVE,)

@@ -1,8 +1,8 @@
 """Reference engine: a history table in memory, the effects of each batch and its counts.
 
-It is slow and simple on purpose: the Spark engine is tested against it. The table is one immutable ``Table``; a
-batch creates the next one, or is refused and leaves the old one, its columns and names included. An open end is
-always None here, whatever ``open_end`` stores for it.
+It is simple, not fast, because the Spark engine is tested against it. The table is an immutable ``Table``: a batch
+creates the next one, or is refused and leaves the table unchanged, with its columns and names. An open end is always
+None here, also if the policy has a high date for ``open_end``.
 """
 
 import json
@@ -44,7 +44,7 @@ _SAMPLES = 5
 
 @dataclass(frozen=True)
 class Run:
-    """Run of a batch, and the type of the versions' times (None: the run's own)."""
+    """Run of a batch, and the type of versions' times (None if the run's time dates them)."""
 
     run_id: str
     instant: str
@@ -52,13 +52,13 @@ class Run:
 
     @property
     def at(self) -> Time:
-        """Return the run's time in that type; only needed for absent or returning keys."""
+        """Return the run's time in that type; it dates absent and returning keys."""
         return run_time(self.instant, self.time_type)
 
 
 @dataclass
 class Late:
-    """Late rows of a batch: numbers of those split, ignored and beyond the horizon; the refused ones as text."""
+    """Late rows of a batch: numbers of split and ignored ones and of those beyond the horizon; refused ones as text."""
 
     split: int = 0
     ignored: int = 0
@@ -71,7 +71,7 @@ def arrive(
 ) -> tuple[dict[KeyText, KeyLog], Late]:
     """Return the logs after these rows, which are sorted by time, and the late rows. Raise Refusal LATE_ROWS.
 
-    ``forgotten``: events before it were removed.
+    ``forgotten`` is the time before which events were removed.
     """
     late, result = Late(), dict(logs)
     by_key: dict[KeyText, list[Row]] = {}
@@ -79,7 +79,7 @@ def arrive(
         by_key.setdefault(row.key_text, []).append(row)
     for key, own_rows in by_key.items():
         log = result.get(key) or KeyLog(own_rows[0].key)
-        result[key] = _key_arrives(log, own_rows, fold, run, late, forgotten)
+        result[key] = _log_after(log, own_rows, fold, run, late, forgotten)
     if late.refused:
         raise Refusal(
             "LATE_ROWS",
@@ -90,12 +90,12 @@ def arrive(
     return result, late
 
 
-def _key_arrives(log: KeyLog, rows: list[Row], fold: Fold, run: Run, late: Late, forgotten: Time | None) -> KeyLog:
+def _log_after(log: KeyLog, rows: list[Row], fold: Fold, run: Run, late: Late, forgotten: Time | None) -> KeyLog:
     """Return a key's log after its rows.
 
-    Lateness is measured against the log before the batch: within it, order does not matter.
+    A row is late by the log before the batch, since the order of rows within a batch does not matter.
     """
-    newest, came_back = log.newest, _comes_back(log, rows[-1])
+    newest, came_back = log.newest, _returns(log, rows[-1])
     if came_back:
         log = log.coming_back(rows[-1].time, run.at)
     for row in rows:
@@ -106,18 +106,17 @@ def _key_arrives(log: KeyLog, rows: list[Row], fold: Fold, run: Run, late: Late,
             and not (came_back and row is rows[-1])
             and not fold.same(log, candidate)
         )
-        if is_late and not _admitted(row, log, fold, late, forgotten):
+        if is_late and not _is_admitted(row, log, fold, late, forgotten):
             continue
         if fold.policy.time != LOAD_TIME or not fold.same(log, candidate):
-            log = candidate  # a no-change event is stored only if a row can come late
+            log = candidate  # an event without a change is stored only if rows can be late
     return log
 
 
-def _comes_back(log: KeyLog, newest_row: Row) -> bool:
-    """Return whether a key returns by rule 9: even its newest row is not after its absence began.
+def _returns(log: KeyLog, newest_row: Row) -> bool:
+    """Return True if a key returns by rule 9: even its newest row is not later than the start of its absence.
 
-    The row then counts from the run's time. Older rows of the same batch keep their time: they describe the time
-    before the key was absent.
+    That row is then dated by the run. Older rows of the batch keep their time, before the key was absent.
     """
     ended = log.absent_since
     return ended is not None and not newest_row.is_delete and newest_row.time <= ended
@@ -127,12 +126,12 @@ def _with_row(log: KeyLog, row: Row, fold: Fold, run: Run) -> KeyLog:
     at = log.counts_from(row.time)
     kind = DELETE if row.is_delete else (RETURN if log.is_return(at) else VALUE)
     event = Event(kind, at, row.time, {} if row.is_delete else row.values, run.run_id, fold.era)
-    known = log.at_time(at, row.time)
-    return log.with_event(event if known is None else fold.corrected(known, event))
+    existing = log.at_time(at, row.time)
+    return log.with_event(event if existing is None else fold.corrected(existing, event))
 
 
-def _admitted(row: Row, log: KeyLog, fold: Fold, late: Late, forgotten: Time | None) -> bool:
-    """Return whether a late row that would alter history is admitted, and count it (rules 10 and 11)."""
+def _is_admitted(row: Row, log: KeyLog, fold: Fold, late: Late, forgotten: Time | None) -> bool:
+    """Count a late row that would change history, and return True if it is admitted (rules 10 and 11)."""
     if fold.policy.late == "refuse":
         late.refused.append(f"{shown_key(log.key)} at {row.time}")
     elif fold.policy.late == "ignore":
@@ -148,9 +147,9 @@ def _admitted(row: Row, log: KeyLog, fold: Fold, late: Late, forgotten: Time | N
 def close_absent(
     logs: Mapping[KeyText, KeyLog], present: Iterable[KeyText], fold: Fold, run: Run
 ) -> dict[KeyText, KeyLog]:
-    """Return the logs with live keys that are not in the batch closed at the run's time (rule 8).
+    """Return the logs after closing live keys that are not in the batch at the run's time (rule 8).
 
-    A version that was to start only then or later is left empty and removed.
+    Versions that start at that time or later become empty and are removed.
     """
     delivered, result = set(present), dict(logs)
     for key, log in logs.items():
@@ -159,7 +158,7 @@ def close_absent(
     return result
 
 
-# Counts of a batch: per key its change, per version opened, closed or removed.
+# Counts of a batch: changes of keys, and opened, closed and removed versions.
 
 
 OPENED, CLOSED, REMOVED = "opened", "closed", "removed"
@@ -180,14 +179,14 @@ def count_logs(
             {v.valid_from: v.is_open for v in earlier},
             {v.valid_from: v.is_open for v in versions},
         )
-        was, is_ = fold.is_live(old), fold.is_live(log)
+        was_live, is_live = fold.is_live(old), fold.is_live(log)
         if fold.same(old, log):
             counts[UNCHANGED] += 1
         elif not earlier:
             counts[NEW] += 1
-        elif was and not is_:
+        elif was_live and not is_live:
             counts[DELETED] += 1
-        elif is_ and not was:
+        elif is_live and not was_live:
             counts[REAPPEARED] += 1
         else:
             counts[CHANGED] += 1
@@ -195,18 +194,18 @@ def count_logs(
 
 
 def count_files(
-    before: Mapping[KeyText, FileKey], after: Mapping[KeyText, FileKey], touched: Collection[KeyText]
+    before: Mapping[KeyText, FileKey], after: Mapping[KeyText, FileKey], changed: Collection[KeyText]
 ) -> dict[str, int]:
     """Return counts of versions only: batch files do not define the change of a key."""
     counts = dict.fromkeys((OPENED, CLOSED, REMOVED), 0)
-    for key in touched:
-        old, new = (known.versions if known else () for known in (before.get(key), after.get(key)))
+    for key in changed:
+        old, new = (file_key.versions if file_key else () for file_key in (before.get(key), after.get(key)))
         _count_versions(counts, {v.start: v.active for v in old}, {v.start: v.active for v in new})
     return counts
 
 
 def _count_versions(counts: dict[str, int], before: Mapping[Any, bool], after: Mapping[Any, bool]) -> None:
-    """Add to the counts; both sides map a version's start to whether it is open."""
+    """Add to the counts. Both sides map the start of each version to True if it is open."""
     counts[OPENED] += len(after.keys() - before.keys())
     counts[REMOVED] += len(before.keys() - after.keys())
     counts[CLOSED] += sum(is_open and not after[start] for start, is_open in before.items() if start in after)
@@ -214,7 +213,7 @@ def _count_versions(counts: dict[str, int], before: Mapping[Any, bool], after: M
 
 @dataclass(frozen=True)
 class Header:
-    """Definition of a history table. Names are those valid before the first batch."""
+    """Definition of a history table, with the names before the first batch."""
 
     keys: tuple[str, ...]
     columns: Mapping[str, DataType]
@@ -223,7 +222,7 @@ class Header:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> "Header":
-        """Build a header from ``keys``, ``columns`` and ``policy`` as a case writes them."""
+        """Return the header for ``keys``, ``columns`` and ``policy`` in the form of a case."""
         return cls(
             tuple(described["keys"]),
             {name: parse(type_) for name, type_ in described["columns"].items()},
@@ -249,7 +248,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Table:
-    """State of a history table: versions follow from ``logs``, which are the event log as well.
+    """State of a history table. Versions are computed from ``logs``, which are the event log as well.
 
     ``former``: the policies before the header's, oldest first (``ReferenceEngine.change_policy``).
     """
@@ -286,7 +285,7 @@ class Table:
 
 
 class ReferenceEngine:
-    """Engine that applies batches as a case has them; ``header`` names keys, columns and policy."""
+    """Engine that applies batches in the form of a case; ``header`` has keys, columns and policy."""
 
     def __init__(self, header: Header | Mapping[str, Any]) -> None:
         self.table = Table(header if isinstance(header, Header) else Header.from_dict(header))
@@ -294,14 +293,14 @@ class ReferenceEngine:
     def apply(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Apply one batch, or raise Refusal and change nothing.
 
-        Returns ``{"counts": …, "rerun": bool, "warnings": […]}``. A run id that was applied changes nothing (rule
+        Return ``{"counts": …, "rerun": bool, "warnings": […]}``. A batch with an applied run id changes nothing (rule
         2).
         """
         content = _fingerprint(batch)
-        known = self.table.runs.get(batch["run_id"])
-        if known is not None:
+        applied = self.table.runs.get(batch["run_id"])
+        if applied is not None:
             warning = f"run {batch['run_id']} was applied already, with other rows; nothing was changed"
-            return {"counts": {}, "rerun": True, "warnings": [] if known[1] == content else [warning]}
+            return {"counts": {}, "rerun": True, "warnings": [] if applied[1] == content else [warning]}
         table = _with_columns(self.table, batch)
         table, counts = _apply_files(table, batch) if table.policy.input == BATCH_FILES else _apply_rows(table, batch)
         self.table = replace(table, runs={**table.runs, batch["run_id"]: (batch["at"], content)})
@@ -310,7 +309,8 @@ class ReferenceEngine:
     def change_policy(self, policy: HistoryPolicy) -> None:
         """Compare rows by this policy from the next batch on; existing versions stay.
 
-        Raise Refusal HISTORY_POLICY_CHANGED if it would give versions another form (see ``recorded_policy``).
+        Raise Refusal HISTORY_POLICY_CHANGED if it would give versions another form
+        (``loader.domain.historization.history``).
         """
         table = self.table
         names = {name: name for name in table.header.columns}
@@ -326,7 +326,7 @@ class ReferenceEngine:
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per version: every attribute the table ever had, and the version's own fields.
 
-        A data column named ``state``, ``active`` or like a run id hides that field.
+        A data column with the name of such a field (``state``, ``active``, ``opened_by``) hides it.
         """
         names = list(dict.fromkeys([*self.table.columns.types, *self.table.header.columns]))
         system = (self.table.policy.time, END) if self.table.policy.input == BATCH_FILES else ()
@@ -352,11 +352,11 @@ def _file_versions(table: Table) -> list[tuple[dict, dict, dict]]:
     return [
         (
             {"active": version.active, "opened_by": version.opened_by, "closed_by": version.closed_by},
-            {**version.values, **known.key},
+            {**version.values, **file_key.key},
             {"valid_from": version.start, "valid_to": version.end},
         )
-        for known in table.files.values()
-        for version in known.versions
+        for file_key in table.files.values()
+        for version in file_key.versions
     ]
 
 
@@ -366,15 +366,15 @@ def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
     delivered = {name: parse(type_) for name, type_ in (batch.get("columns") or {}).items()}
     rename = batch.get("rename") or {}
     if rename:
-        # Before the first load there is no table, only its description.
+        # Before the first load there is no table, only the header.
         moves = columns.moves(rename, header.carried) if columns.types else rename
         columns, header = columns.renamed(moves), header.renamed(moves)
-        logs, files = _mapped(logs, files, moves, {})
+        logs, files = _convert(logs, files, moves, {})
         table = replace(table, former=tuple(policy.renamed(moves) for policy in table.former))
     if delivered or not columns.types:
         columns, conversions = columns.delivered(delivered or header.columns)
-        dates = conversions.get(header.policy.time_column, _as_it_is)
-        logs, files = _mapped(logs, files, {}, {**conversions, None: dates})
+        dates = conversions.get(header.policy.time_column, _unchanged)
+        logs, files = _convert(logs, files, {}, {**conversions, None: dates})
         table = replace(table, forgotten=None if table.forgotten is None else dates(table.forgotten))
     dated = header.policy.time_column
     if dated in header.columns and dated not in columns.types:
@@ -385,8 +385,8 @@ def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
     )
 
 
-def _mapped(logs: Mapping, files: Mapping, names: Mapping[str, str], convert: Mapping) -> tuple[dict, dict]:
-    """Return stored values under new names, or as wider types. ``convert[None]`` is for the times."""
+def _convert(logs: Mapping, files: Mapping, names: Mapping[str, str], convert: Mapping) -> tuple[dict, dict]:
+    """Return stored values with new names, or converted to wider types. ``convert[None]`` converts times."""
 
     def change(values: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -394,16 +394,16 @@ def _mapped(logs: Mapping, files: Mapping, names: Mapping[str, str], convert: Ma
             for name, value in values.items()
         }
 
-    dates = convert.get(None, _as_it_is)
+    dates = convert.get(None, _unchanged)
     changed = [log.mapped(change, dates) for log in logs.values()]
     remaining = [
-        FileKey(change(known.key), tuple(replace(v, values=change(v.values)) for v in known.versions))
-        for known in files.values()
+        FileKey(change(file_key.key), tuple(replace(v, values=change(v.values)) for v in file_key.versions))
+        for file_key in files.values()
     ]
-    return {key_text(log.key): log for log in changed}, {key_text(known.key): known for known in remaining}
+    return {key_text(log.key): log for log in changed}, {key_text(file_key.key): file_key for file_key in remaining}
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -416,14 +416,14 @@ def _apply_rows(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[str
     run, fold = Run(batch["run_id"], batch["at"], table.time_type), table.fold
     logs: Mapping[KeyText, KeyLog] = table.logs
     if table.closes_absent:
-        open_keys, arrived = sum(fold.is_live(log) for log in logs.values()), {row.key_text for row in read.rows}
-        absent = sum(fold.is_live(log) for key, log in logs.items() if key not in arrived)
+        open_keys, delivered = sum(fold.is_live(log) for log in logs.values()), {row.key_text for row in read.rows}
+        absent = sum(fold.is_live(log) for key, log in logs.items() if key not in delivered)
         guard = DeleteGuard(bool(batch.get("allow_empty")), bool(batch.get("allow_deletes")))
         guard.check(name=table.header.id, rows=len(batch["rows"]), would_close=absent, open_keys=open_keys)  # rule 4
-        logs = close_absent(logs, arrived, fold, run)
+        logs = close_absent(logs, delivered, fold, run)
     logs, late = arrive(logs, read.rows, fold, run, table.forgotten)
     counts = _counts(batch, read, late) | count_logs(table.logs, logs, fold, {row.key_text for row in read.rows})
-    return _forgetting(replace(table, logs=logs), batch["at"]), counts
+    return _without_old_events(replace(table, logs=logs), batch["at"]), counts
 
 
 def _counts(batch: Mapping[str, Any], read: Read, late: Late) -> dict[str, int]:
@@ -437,8 +437,8 @@ def _counts(batch: Mapping[str, Any], read: Read, late: Late) -> dict[str, int]:
     }
 
 
-def _forgetting(table: Table, at: str) -> Table:
-    """Return the table without no-change events that are older than ``late_horizon`` before this run (rule 11)."""
+def _without_old_events(table: Table, at: str) -> Table:
+    """Return the table without unneeded events older than ``late_horizon`` before this run (rule 11)."""
     if table.policy.late_horizon is None:
         return table
     now = run_time(at, table.time_type)
@@ -453,15 +453,15 @@ def _forgetting(table: Table, at: str) -> Table:
 def _apply_files(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[str, int]]:
     counts = FileCounts()
     rows = read_files(batch, table.header.keys, table.policy, table.columns, counts)
-    applied = FilesBatch(dict(table.files), batch["run_id"], counts)
-    applied.apply(rows)
+    files_batch = FilesBatch(dict(table.files), batch["run_id"], counts)
+    files_batch.apply(rows)
     reported = {"rows": counts.rows, "collapsed": counts.collapsed, "unknown_ignored": counts.unknown_ignored}
-    touched = {row.key_text for file in FILES for row in rows[file]}
-    return replace(table, files=applied.keys), reported | count_files(table.files, applied.keys, touched)
+    changed = {row.key_text for file in FILES for row in rows[file]}
+    return replace(table, files=files_batch.keys), reported | count_files(table.files, files_batch.keys, changed)
 
 
 def _fingerprint(batch: Mapping[str, Any]) -> str:
-    """Return one hash of a batch's rows, to distinguish a rerun from another batch with its id."""
+    """Return a hash of a batch's rows, to distinguish a rerun from another batch with the same run id."""
     rows = [
         [name, sorted(json.dumps(row, sort_keys=True, default=str) for row in batch.get(name) or [])]
         for name in ("rows", *FILES)

@@ -1,8 +1,8 @@
 """Values of cases: read from JSON, typed by their column, and compared (rule 5).
 
-A value fits a type under the conditions of ``loader.spark.expressions``: its text is converted without loss. Values
+A value fits a type if its text can be converted without loss, by the rules of ``loader.spark.expressions``. Values
 are compared by ``canonical``: decimals by number, NaN equal to NaN, -0.0 equal to 0.0, timestamps as instants,
-strings unchanged. The *stored* value is the first one, so an unchanged row keeps its first literal.
+strings unchanged. The first value is stored, so an unchanged row keeps its first literal.
 """
 
 import json
@@ -39,11 +39,11 @@ _ODD_DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "-0.0": "-
 
 
 class DoesNotFit(ValueError):
-    """Error for a value that its column's type cannot hold."""
+    """Error raised for a value that its column's type cannot hold."""
 
 
 def typed(value: Any, type_: DataType) -> Any:
-    """Return the JSON ``value`` as ``type_``; None stays None. Raise DoesNotFit for a value that does not fit."""
+    """Convert the JSON ``value`` to ``type_``; None stays None. Raise DoesNotFit."""
     if value is None:
         return None
     read = _READERS[type_.name]
@@ -54,7 +54,7 @@ def typed(value: Any, type_: DataType) -> Any:
 
 
 def cut_to_microseconds(value: Any, type_: DataType) -> Any:
-    """Return a timestamp's text without digits below microseconds; any other value as it is."""
+    """Return a timestamp's text without digits below microseconds; any other value unchanged."""
     is_time = type_.name == data_types.TIMESTAMP and isinstance(value, str)
     return _BEYOND_MICROSECONDS.sub(r"\1", value) if is_time else value
 
@@ -65,7 +65,7 @@ def canonical(value: Any) -> str | None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a typed value the way cases write it: decimals, special doubles and all times as text."""
+    """Return a typed value as JSON of a case: decimals, special doubles and all times are text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -85,7 +85,7 @@ def as_json(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return the text of a JSON value: text as it is, everything else as JSON would write it."""
+    """Return the text of a JSON value: text unchanged, all else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, datetime | date):
@@ -102,7 +102,7 @@ def _shown(value: Any) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "…")
 
 
-def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     match = pattern.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -116,7 +116,7 @@ def _string(text: str, type_: DataType) -> str:
 
 
 def _number(text: str) -> Decimal:
-    return _EXACT.create_decimal(_matched(_NUMBER, text.strip(_BLANKS))[0])
+    return _EXACT.create_decimal(_match(_NUMBER, text.strip(_BLANKS))[0])
 
 
 def _integer(text: str, type_: DataType) -> int:
@@ -143,7 +143,7 @@ def _float(text: str, type_: DataType) -> float:
         return float("nan")
     if _INFINITE.fullmatch(text):
         return float(text)
-    number = float(_matched(_NUMBER, text)[0])
+    number = float(_match(_NUMBER, text)[0])
     if isinf(number):
         raise ValueError(text)
     return number
@@ -157,15 +157,15 @@ def _boolean(text: str, type_: DataType) -> bool:
 
 
 def _date(text: str, type_: DataType) -> date:
-    return date.fromisoformat(_matched(_DATE, text.strip(_BLANKS))[0])
+    return date.fromisoformat(_match(_DATE, text.strip(_BLANKS))[0])
 
 
 def _time(text: str, type_: DataType) -> str:
-    return _matched(_TIME, text.strip(_BLANKS))[0]
+    return _match(_TIME, text.strip(_BLANKS))[0]
 
 
 def _timestamp(text: str, type_: DataType) -> datetime:
-    day, clock, fraction, zone = _matched(_TIMESTAMP, text.strip(_BLANKS)).groups()
+    day, clock, fraction, zone = _match(_TIMESTAMP, text.strip(_BLANKS)).groups()
     at = datetime.combine(date.fromisoformat(day), time.fromisoformat(clock or "00:00"), UTC)
     at += timedelta(microseconds=int((fraction or "").ljust(6, "0")))
     return at - _offset(zone or "Z")
@@ -187,7 +187,7 @@ def _binary(text: str, type_: DataType) -> bytes:
 
 
 def _uuid(text: str, type_: DataType) -> str:
-    return _matched(_UUID, text.strip(_BLANKS))[0]
+    return _match(_UUID, text.strip(_BLANKS))[0]
 
 
 def _json(text: str, type_: DataType) -> str:

@@ -30,9 +30,9 @@ SQL = "sql"
 
 @dataclass(frozen=True)
 class _Read:
-    """Name that a query reads, for one user. ``dataset`` is None if the table is not described any more.
+    """Published name that a query reads, for one user. ``dataset`` is None if the table is not described any more.
 
-    A view over a history (``is_derived``) has columns of its own: the columns below them are masked.
+    A view over a history (``is_derived``) has columns of its own; the columns that it reads are masked.
     """
 
     entry: Entry
@@ -58,7 +58,7 @@ class _Read:
 
 @dataclass(frozen=True)
 class PreparedQuery:
-    """Checked query with the facts that its user may know: ``reads`` by published name, those of views included."""
+    """Checked query with the permissions of its user. ``reads`` are by published name, including those of views."""
 
     checked: CheckedQuery
     reads: Mapping[str, _Read]
@@ -66,22 +66,23 @@ class PreparedQuery:
     @property
     def masked(self) -> dict[str, list[str]]:
         """Return the masked columns that the query uses, by published name."""
-        found = {
-            name: [one for one in self.reads[name].masked if self.checked.uses(one)] for name in self.checked.tables
+        used = {
+            name: [column for column in self.reads[name].masked if self.checked.uses(column)]
+            for name in self.checked.tables
         }
-        return {name: columns for name, columns in found.items() if columns}
+        return {name: columns for name, columns in used.items() if columns}
 
     @property
     def sensitive(self) -> dict[str, list[str]]:
         """Return the sensitive columns that the query uses unmasked, by published name."""
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for name in self.checked.tables:
-            own = self.reads[name]
-            columns = [column.name for column in own.entry.table.columns if column.name.lower() in own.sensitive]
+            read = self.reads[name]
+            columns = [column.name for column in read.entry.table.columns if column.name.lower() in read.sensitive]
             used = [column for column in columns if self.checked.uses(column)]
             if used:
-                found[name] = used
-        return found
+                by_name[name] = used
+        return by_name
 
     def sources(self) -> tuple[QuerySource, ...]:
         """Return the temporary views, tables before the views that read them."""
@@ -89,15 +90,15 @@ class PreparedQuery:
         for name in self.reads:
             names.setdefault(name, f"__beneath_{len(names)}")
         quoted = {name.lower(): quote_identifier(view) for name, view in names.items()}
-        ordered = sorted(self.reads.values(), key=lambda one: one.entry.kind != TABLE)
+        ordered = sorted(self.reads.values(), key=lambda read: read.entry.kind != TABLE)
         return tuple(
             QuerySource(
-                names[one.entry.name],
-                one.entry.table,
-                None if one.entry.query is None else with_other_names(one.entry.query, quoted),
-                None if one.is_derived else one.masking,
+                names[read.entry.name],
+                read.entry.table,
+                None if read.entry.query is None else with_other_names(read.entry.query, quoted),
+                None if read.is_derived else read.masking,
             )
-            for one in ordered
+            for read in ordered
         )
 
     def masked_results(self) -> frozenset[int]:
@@ -108,10 +109,10 @@ class PreparedQuery:
 
 
 def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:
-    """Return a query that a user may run. Raise Refusal if it is none, MetadataError ``not_permitted``.
+    """Return the query prepared for a user. Raise Refusal for an invalid query, MetadataError ``not_permitted``.
 
-    The permission to read data is needed for every table that is read, also beneath a view. Without the permission to
-    read sensitive values they are masked there.
+    The user needs the permission to read data of every table, including those that views read. Sensitive values of a
+    table are masked without the permission to read them.
     """
     entries = {entry.name: entry for entry in published(environment=environment)}
     checked = check_query(text, entries)
@@ -128,7 +129,7 @@ def _read(user: Any, entry: Entry, dataset: TargetDataset | None) -> _Read:
     if user is None:
         return _Read(entry, dataset, None)
     if dataset is None:
-        # The sensitivity of its columns is unknown by now.
+        # The sensitivity of the columns is not known any more, so all are masked.
         return _Read(entry, None, Masking((), (), (), ""))
     return _Read(entry, dataset, masking_for(user, dataset, entry.table))
 
@@ -141,20 +142,22 @@ def _may_read_schema(user: Any, entry: Entry) -> bool:
 
 
 def _datasets(entries: Iterable[Entry]) -> dict[str, TargetDataset]:
-    """Return the described dataset of each entry, by its name: known by stable key, else by the table's name."""
+    """Return the described datasets by entry name, matched by stable key, else by the table's name."""
     by_name = {entry.name: entry for entry in entries}
     rows = TargetDataset.objects.select_related("schema", "history_of__schema").filter(history_of=None)
     by_key = {str(row.key): row for row in rows.filter(key__among=[entry.dataset for entry in by_name.values()])}
-    found = {name: by_key[entry.dataset] for name, entry in by_name.items() if entry.dataset in by_key}
-    left = {name: entry for name, entry in by_name.items() if name not in found}
-    if left:
-        named = {str(row): row for row in rows.filter(schema__name__in={entry.parts[0] for entry in left.values()})}
-        found |= {name: named[name] for name in left if name in named}
-    return found
+    datasets = {name: by_key[entry.dataset] for name, entry in by_name.items() if entry.dataset in by_key}
+    unmatched = {name: entry for name, entry in by_name.items() if name not in datasets}
+    if unmatched:
+        named = {
+            str(row): row for row in rows.filter(schema__name__in={entry.parts[0] for entry in unmatched.values()})
+        }
+        datasets |= {name: named[name] for name in unmatched if name in named}
+    return datasets
 
 
 def must_run(text: str, user: Any) -> PreparedQuery:
-    """Return the query prepared for a user in this environment; raise Refusal for one that may not run."""
+    """Return the query prepared for a user in this environment. Raise Refusal for a query that may not run."""
     try:
         return prepare(text, user=user, environment=current_environment())
     except MetadataError as error:
@@ -166,21 +169,21 @@ def query_arguments(text: str, limit: int) -> dict[str, Any]:
 
 
 def query_manifest(read: ReadRequest, *, timeout_seconds: float) -> ReadManifest:
-    """Return the manifest of a query as its reader may run it now."""
+    """Return the manifest of a query with the present permissions of its user."""
     prepared = must_run(read.arguments["text"], read.requested_by)
     arguments = {
         "text": prepared.checked.text,
         "query": prepared.checked.query,
-        "replaced": [list(one) for one in prepared.checked.replaced],
+        "replaced": [list(pair) for pair in prepared.checked.replaced],
         "limit": read.arguments["limit"],
     }
     return ReadManifest(SQL, arguments=arguments, timeout_seconds=timeout_seconds, sources=prepared.sources())
 
 
 def query_answer(read: ReadRequest, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with masked results marked: every value that is computed from a masked column is a mask.
+    """Return the answer with a mask for every value that is computed from a masked column.
 
-    ``masked`` are the columns of the result, ``hidden`` the masked columns that the query uses, by published name.
+    ``masked`` are the masked columns of the result, ``hidden`` those that the query uses, by published name.
     """
     prepared = must_run(read.arguments["text"], read.requested_by)
     places = prepared.masked_results()
@@ -190,7 +193,7 @@ def query_answer(read: ReadRequest, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def record_query(read: ReadRequest, answer: dict[str, Any]) -> None:
-    """Write a change-log entry for each table of which a query used sensitive columns unmasked."""
+    """Write a change-log entry for each table whose sensitive columns a query used unmasked."""
     prepared = must_run(read.arguments["text"], read.requested_by)
     with acting_as(read.requested_by):
         for name, columns in prepared.sensitive.items():
@@ -207,7 +210,7 @@ def record_query(read: ReadRequest, answer: dict[str, Any]) -> None:
 
 
 def must_still_see(user: Any, read: ReadRequest) -> None:
-    """Raise Refusal NOT_PERMITTED for an answer with values that its reader may not see any more."""
+    """Raise Refusal NOT_PERMITTED for an answer with values that its user may not read any more."""
     prepared = must_run(read.arguments["text"], user)
     hidden = (read.answer or {}).get("hidden", {})
     shown = [

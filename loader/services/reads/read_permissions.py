@@ -30,27 +30,27 @@ _NAME = 200
 
 @dataclass(frozen=True)
 class SensitiveNames:
-    """Stable keys of a dataset's sensitive columns; names in lower case of these and of those it is read from."""
+    """Stable keys of a dataset's sensitive columns; lower-case names of these and of the columns they are read from."""
 
     keys: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
 
 
 def may_read(user: Any, row: TargetDataset | SourceDataset | System) -> bool:
-    """Return whether a user may read the data of a dataset."""
+    """Return True if a user may read the data of a dataset."""
     return may(user, Permission.READ_DATA, on=lambda: place_of_data(row))
 
 
 def may_read_sensitive(user: Any, row: TargetDataset | SourceDataset | System) -> bool:
-    """Return whether a user may read the sensitive values of a dataset."""
+    """Return True if a user may read the sensitive values of a dataset."""
     return may(user, Permission.READ_SENSITIVE, on=lambda: place_of_data(row))
 
 
 def readable_error(user: Any, error: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
-    """Return the error of loading the dataset ``name`` (``schema.name``) as a user may read it.
+    """Return the error of loading the dataset ``name`` (``schema.name``), reduced to what a user may read.
 
-    Without permission to read its data it has no examples; examples of a column that was classified since are
-    removed for every user.
+    Its examples need the permission to read data. Examples of a column that was classified since are removed for
+    every user.
     """
     if not error:
         return None
@@ -85,7 +85,7 @@ def masking_for(user: Any, dataset: TargetDataset, table: TableSpec) -> Masking 
 
 
 def sensitive_of(found: Classification) -> Sensitive:
-    """Return a classification as the loader's rules take it."""
+    """Return a classification in the type of the loader's rules."""
     return Sensitive(found.sensitive, found.sensitive_present, found.known)
 
 
@@ -101,25 +101,26 @@ def sensitive_columns(states: Iterable[DatasetState]) -> dict[str, SensitiveName
     }
     return {
         pks[pk]: SensitiveNames(
-            frozenset(column.key for column in described[pks[pk]].columns if _is_one(column, found)) | found.sensitive,
-            found.sensitive_read,
+            frozenset(column.key for column in described[pks[pk]].columns if _is_sensitive(column, classified))
+            | classified.sensitive,
+            classified.sensitive_read,
         )
-        for pk, found in classifications(list(pks)).items()
+        for pk, classified in classifications(list(pks)).items()
     }
 
 
-def _is_one(column: ColumnState, found: Classification) -> bool:
-    return column.key in found.sensitive or column.name.lower() in found.sensitive_present
+def _is_sensitive(column: ColumnState, classified: Classification) -> bool:
+    return column.key in classified.sensitive or column.name.lower() in classified.sensitive_present
 
 
 def sensitive_keys(environment: Environment, datasets: Collection[str]) -> tuple[str, ...]:
     """Return stable keys of the columns of these datasets' tables that hold sensitive values, or hashes of them."""
     states = [state for state in described_states(environment=environment) if state.key in datasets]
-    found = sensitive_columns(states)
-    keys = {key for one in found.values() for key in one.keys}
+    sensitive_by_dataset = sensitive_columns(states)
+    keys = {key for names in sensitive_by_dataset.values() for key in names.keys}
     for state in states:
-        if state.key in found and found[state.key].keys:
-            sensitive = Sensitive(found[state.key].keys, frozenset(), frozenset())
+        if state.key in sensitive_by_dataset and sensitive_by_dataset[state.key].keys:
+            sensitive = Sensitive(sensitive_by_dataset[state.key].keys, frozenset(), frozenset())
             policy = HistoryPolicy.from_dict(state.history_policy)
             for table in tables_of(state):
                 shown = masking_of(table, sensitive, policy, "").shown
@@ -133,9 +134,9 @@ def sensitive_in(execution: Execution, steps: Iterable[Step]) -> tuple[str, ...]
 
 
 def record_read(read: ReadRequest, answer: dict[str, Any]) -> None:
-    """Write a change-log entry about sensitive values that an answer holds unmasked, as the answer is stored.
+    """Write a change-log entry about sensitive values that an answer contains unmasked.
 
-    The entry names the columns, the kind of read, and the arguments used; it holds no value.
+    It is written with the answer. It names the columns, the kind of read and the arguments used, and has no value.
     """
     if read.dataset is None or "columns" not in answer:
         return
@@ -168,15 +169,15 @@ def record_sensitive_read(
 
 
 def unmasked_sensitive(dataset: TargetDataset, answer: dict[str, Any]) -> list[str]:
-    """Return the sensitive columns, as they are classified now, whose values an answer holds."""
+    """Return the columns, sensitive by their present classification, whose values an answer contains."""
     names, masked = classification(dataset.history_of or dataset).sensitive_names, answer.get("masked", ())
     return [name for name in answer.get("columns", ()) if name.lower() in names and name not in masked]
 
 
 def must_still_read(user: Any, read: ReadRequest) -> None:
-    """Raise Refusal NOT_PERMITTED for an answer that its reader may not see any more.
+    """Raise Refusal NOT_PERMITTED for an answer that its user may not read any more.
 
-    Answers are stored for a day: meanwhile a role may be revoked, or a column classified.
+    During the day that answers are stored, a role may be revoked or a column classified.
     """
     hint = "Try again: values that you may not read are then masked."
     if read.dataset is None:
@@ -185,6 +186,6 @@ def must_still_read(user: Any, read: ReadRequest) -> None:
         raise Refusal("NOT_PERMITTED", f"you may not read the data of {read.dataset} any more")
     if may_read_sensitive(user, read.dataset):
         return
-    hidden = unmasked_sensitive(read.dataset, read.answer or {})
-    if hidden:
-        raise Refusal("NOT_PERMITTED", f"you may not read {', '.join(hidden)} any more", hint=hint)
+    columns = unmasked_sensitive(read.dataset, read.answer or {})
+    if columns:
+        raise Refusal("NOT_PERMITTED", f"you may not read {', '.join(columns)} any more", hint=hint)

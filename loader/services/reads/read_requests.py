@@ -61,7 +61,7 @@ from metadata.selectors.datasets import dataset_state, dataset_states
 def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
     """Return the named datasets (by their own or their history's name), or all historized ones, by name.
 
-    Raise Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name that means none.
+    Raise Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name without one.
     """
     states = dataset_states()
     by_key = {state.key: state for state in states}
@@ -69,8 +69,8 @@ def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
     for state in chosen:
         if not _has_history(state):
             raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
-    found = {str(row.key): row for row in TargetDataset.objects.filter(key__among=[state.key for state in chosen])}
-    return [found[key] for key in dict.fromkeys(state.key for state in chosen)]
+    rows = {str(row.key): row for row in TargetDataset.objects.filter(key__among=[state.key for state in chosen])}
+    return [rows[key] for key in dict.fromkeys(state.key for state in chosen)]
 
 
 def _has_history(state: DatasetState) -> bool:
@@ -103,28 +103,28 @@ log = logging.getLogger(__name__)
 
 CHECK = "check"
 KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHECK, SQL, PUBLISH)
-# Requests without a dataset.
-_OF_ALL = (SQL, PUBLISH)
-# These need versions, so they read the history if there is one.
+# Kinds of reads without a dataset.
+_WITHOUT_DATASET = (SQL, PUBLISH)
+# Kinds that read the history if there is one, because they need versions.
 _OF_HISTORY = ("key_search", "versions", "as_of", "changes")
 TIMEOUT_SECONDS = 60.0
 SQL_TIMEOUT_SECONDS = 180.0
-# Thousands of tables are observed one after another.
+# Tables are observed one after another, and there may be thousands.
 OBSERVE_TIMEOUT_SECONDS = 600.0
-# A check reads a history whole.
+# A check reads the whole history.
 CHECK_TIMEOUT_SECONDS = 3600.0
 CHECK_SAMPLES, MOST_CHECK_SAMPLES = 5, 1000
 _REQUESTS = {CheckManifest: CHECK, ObserveManifest: "observe", PublishManifest: PUBLISH, SizesManifest: "sizes"}
-# Seconds beyond the runner's own limit before the worker stops waiting for it.
+# Seconds for which the worker waits longer than the runner's own limit.
 _GRACE_SECONDS = 15.0
-# A read that has no answer by then fails.
+# A read without an answer fails after this time.
 GIVEN_UP_AFTER = timedelta(minutes=5)
 CHECK_GIVEN_UP_AFTER = timedelta(seconds=CHECK_TIMEOUT_SECONDS) + GIVEN_UP_AFTER
 KEPT_FOR = timedelta(days=1)
 
 
 class RequestedRead(Submitted[ReadRequest]):
-    """A requested read."""
+    """Result of requesting a read."""
 
     @property
     def read(self) -> ReadRequest:
@@ -141,24 +141,24 @@ def request_read(
     wake_worker: bool = True,
     reason: str = "",
 ) -> RequestedRead:
-    """Request a read; its row holds the reason, and later the answer. ``discover`` reads a source dataset."""
+    """Request a read; its row has the reason, and later the answer. ``discover`` reads a source dataset."""
     if kind not in KINDS:
         raise Refusal("UNKNOWN_READ", f"there is no read of kind {kind}", hint=f"known: {', '.join(KINDS)}")
-    if kind not in _OF_ALL and (source if kind == "discover" else dataset) is None:
+    if kind not in _WITHOUT_DATASET and (source if kind == "discover" else dataset) is None:
         what = "source dataset" if kind == "discover" else "dataset"
         raise Refusal("NO_DATASET", f"a read of kind {kind} needs a {what}")
     for row in (dataset, source):
         if row is not None:
             must_read(user, row)
-    asked = dict(arguments or {})
+    stored_arguments = dict(arguments or {})
     if source is not None:
-        asked["source_dataset"] = str(source.key)
+        stored_arguments["source_dataset"] = str(source.key)
     with transaction.atomic():
         read = ReadRequest.objects.create(
             environment=current_environment(),
             kind=kind,
             dataset=dataset,
-            arguments=asked,
+            arguments=stored_arguments,
             requested_by=user,
             reason=reason,
         )
@@ -176,7 +176,7 @@ def request_query(text: str, limit: int, *, user: Any, wake_worker: bool = True,
 
 @dataclass(frozen=True)
 class ReadAttempt(Attempt):
-    """One worker's hold on one read or refresh."""
+    """Attempt of a read or refresh."""
 
     def finish(self, read: ReadRequest, *, answer: dict) -> None:
         """End the read with an answer, unless it was withdrawn meanwhile."""
@@ -210,7 +210,7 @@ def perform_read(
     claimed = retried(lambda: claim(job_pk=read_pk, worker=worker))
     if claimed is None:
         return None
-    attempt, read = ReadAttempt(claimed.job_pk, claimed.number), retried(lambda: _claimed(read_pk))
+    attempt, read = ReadAttempt(claimed.job_pk, claimed.number), retried(lambda: _read_with_relations(read_pk))
 
     def answer() -> None:
         manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
@@ -220,7 +220,7 @@ def perform_read(
         attempt.finish(read, answer=answer)
 
     try:
-        error = _refusal_of(answer, read)
+        error = _error_of(answer, read)
         if error is not None:
             retried(partial(attempt.end_with, error))
     except Fenced:
@@ -242,7 +242,7 @@ def perform_refresh(
     related = ("environment", "report__environment", "requested_by")
     refresh = retried(lambda: Refresh.objects.select_related(*related).get(pk=refresh_pk))
     try:
-        error = _refusal_of(partial(_refresh, attempt, refresh, runner, stopping or threading.Event()), refresh)
+        error = _error_of(partial(_refresh, attempt, refresh, runner, stopping or threading.Event()), refresh)
         if error is not None:
             retried(partial(attempt.end_with, error))
     except Fenced:
@@ -257,18 +257,18 @@ def _refresh(attempt: "ReadAttempt", refresh: Refresh, runner: SupportsRequests,
         sizes = _answer(_ask(attempt, runner, SizesManifest(tuple(sorted(tables))), stopping))
     retried(partial(keep_what_was_seen, environment=refresh.environment, asked=asked, tables=tables, sizes=sizes))
     with attempt.beating(), on_behalf_of(refresh.requested_by):
-        made = retried(partial(_made_for, refresh))
+        links = retried(partial(_serve_purpose, refresh))
 
     @transaction.atomic
     def end() -> None:
         if attempt.end(wanted=states.SUCCEEDED) is None:
             raise Fenced
-        Refresh.objects.filter(pk=refresh.pk).update(found=len(tables), **made)
+        Refresh.objects.filter(pk=refresh.pk).update(found=len(tables), **links)
 
     retried(end)
 
 
-def _made_for(refresh: Refresh) -> dict[str, Any]:
+def _serve_purpose(refresh: Refresh) -> dict[str, Any]:
     """Create the report or preview of the refresh on behalf of its user; return the fields that link it."""
     if refresh.purpose not in (Refresh.Purpose.REPORT, Refresh.Purpose.PREVIEW):
         return {}
@@ -282,7 +282,7 @@ def _made_for(refresh: Refresh) -> dict[str, Any]:
 
 
 def _answer(finished: dict) -> dict[str, Any]:
-    """Return the runner's answer. Raise the Refusal that it gave instead."""
+    """Return the runner's answer. Raise its error as a Refusal."""
     if finished.get("error"):
         raise Refusal.from_json(finished["error"])
     if finished["status"] != states.SUCCEEDED:
@@ -290,16 +290,16 @@ def _answer(finished: dict) -> dict[str, Any]:
     return finished.get("answer") or {}
 
 
-def _refusal_of(work: Callable[[], None], job: Job) -> dict[str, Any] | None:
-    """Call a function; return the error that it raised, or None. Fenced passes."""
+def _error_of(work: Callable[[], None], job: Job) -> dict[str, Any] | None:
+    """Call a function; return its error as JSON, or None. Raise Fenced."""
     try:
         work()
     except Fenced:
         raise
-    except (Refused, Refusal) as refused:
-        return refused.as_json()
-    except MetadataError as refused:
-        return Refusal(refused.code.upper(), refused.one_line()).as_json()
+    except (Refused, Refusal) as refusal:
+        return refusal.as_json()
+    except MetadataError as refusal:
+        return Refusal(refusal.code.upper(), refusal.one_line()).as_json()
     except Exception as failure:  # a page waits for this row: it must end
         log.exception("%s failed", job)
         return worker_accident(failure).as_json()
@@ -312,9 +312,10 @@ def _ask(
     manifest: ReadManifest | CheckManifest | ObserveManifest | PublishManifest | SizesManifest,
     stopping: threading.Event,
 ) -> dict:
-    """Return the runner's ``finished``. Raise Refusal WORKER_STOPPED or READ_TIMEOUT, Fenced for a withdrawn read.
+    """Return the runner's ``finished`` event.
 
-    The runner limits the time itself; the worker's limit is a safeguard.
+    Raise Refusal WORKER_STOPPED or READ_TIMEOUT, Fenced for a withdrawn read. The runner limits the time itself; the
+    worker's limit is a safeguard.
     """
     kind = _REQUESTS.get(type(manifest), "read")
     exchange = runner.request(kind, manifest)
@@ -344,7 +345,7 @@ def read_manifest(
 ) -> ReadManifest | CheckManifest | PublishManifest:
     """Return the manifest of a read.
 
-    Raise Refusal MASKED_COLUMN or MetadataError ``not_permitted`` where its reader may not read that.
+    Raise Refusal MASKED_COLUMN or MetadataError ``not_permitted`` for data that its user may not read.
     """
     for row in (read.dataset, read.arguments.get("source_dataset") and _source_dataset(read)):
         if row:
@@ -363,8 +364,8 @@ def read_manifest(
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
-    known = described_state(read.dataset, environment=read.environment)
-    table = read_table(read.dataset, read.kind, known)
+    state = described_state(read.dataset, environment=read.environment)
+    table = read_table(read.dataset, read.kind, state)
     if read.kind in ("as_of", "changes"):
         arguments |= _interval_arguments(read.dataset)
     masking = masking_for(read.requested_by, read.dataset, table)
@@ -382,17 +383,17 @@ def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Map
 
 
 def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
-    """Return the arguments for a policy with inclusive ends or tombstones, which readers of intervals need."""
+    """Return the arguments that describe the policy's inclusive ends and tombstones to readers of intervals."""
     policy = HistoryPolicy.from_dict((dataset.history_of or dataset).history_policy)
-    found: dict[str, Any] = {"inclusive_ends": True} if ends_inclusive(policy) else {}
-    return found | ({"tombstone": policy.label(DELETED)} if policy.deletes == TOMBSTONE else {})
+    arguments: dict[str, Any] = {"inclusive_ends": True} if ends_inclusive(policy) else {}
+    return arguments | ({"tombstone": policy.label(DELETED)} if policy.deletes == TOMBSTONE else {})
 
 
 def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
     """Return the table that a read of a dataset uses. Raise Refusal NO_TABLE for a view, or NO_HISTORY.
 
-    ``known`` is the dataset under the keys of its tables; without it the names are right, but the keys are
-    metadata's.
+    ``known`` is the dataset's state with the keys of its tables. Without it, the table's keys are those of the
+    metadata.
     """
     state = known or dataset_state(dataset)
     if state.materialization != "table":
@@ -411,7 +412,7 @@ def _source(read: ReadRequest) -> SourceSpec:
     if key is not None:
         return source_spec(_source_dataset(read))
     state = dataset_state(read.dataset)
-    return source_of(state, {key: source_spec(one) for key, one in source_datasets([state]).items()})
+    return source_of(state, {key: source_spec(row) for key, row in source_datasets([state]).items()})
 
 
 def _source_dataset(read: ReadRequest) -> SourceDataset:
@@ -419,23 +420,23 @@ def _source_dataset(read: ReadRequest) -> SourceDataset:
     return sources.get(key=read.arguments["source_dataset"])
 
 
-def _claimed(pk: int) -> ReadRequest:
+def _read_with_relations(pk: int) -> ReadRequest:
     related = ("dataset__schema", "dataset__history_of__schema", "environment", "requested_by")
     return ReadRequest.objects.select_related(*related).get(pk=pk)
 
 
 def end_old_reads() -> None:
-    """Fail reads and refreshes without an answer in time, and delete old ones."""
+    """Fail overdue reads and refreshes, and delete old ones."""
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
-    at_once = ~Q(kind__in=(CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
-    too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | at_once
+    short = ~Q(kind__in=(CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | short
     error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()
     withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, Refresh.KIND)), error=error)
 
 
 def withdraw_read(*, read: ReadRequest) -> None:
-    """End a read whose answer is not needed any more, unless it is finished."""
+    """End an unfinished read whose answer is not needed any more."""
     error = Refusal("WITHDRAWN", "the request was abandoned").as_json()
     withdraw(Job.objects.filter(pk=read.pk), error=error)

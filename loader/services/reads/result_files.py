@@ -13,7 +13,7 @@ from loader.domain.queries.query_results import value_text
 
 PARQUET = "application/vnd.apache.parquet"
 
-# Spark's simple types. Every other type, and a masked column, is stored as text: nested values as JSON.
+# Spark's simple types. Values of other types and of masked columns are stored as text, nested values as JSON.
 _TYPES = {
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -66,13 +66,13 @@ def _arrow_type(type_: str) -> pa.DataType:
 
 
 def _distinct(names: Sequence[str]) -> Iterator[str]:
-    """Yield the names; a name that occurs again gets its number, since readers find columns by name."""
+    """Yield the names, each once: repetitions get a number, since readers look up columns by name."""
     seen: Counter[str] = Counter()
     taken = set(names)
     for name in names:
         seen[name] += 1
-        number, given = seen[name], name
-        while number > 1 and (given := f"{name}_{number}") in taken:
+        number, distinct = seen[name], name
+        while number > 1 and (distinct := f"{name}_{number}") in taken:
             number += 1
-        taken.add(given)
-        yield given
+        taken.add(distinct)
+        yield distinct

@@ -1,6 +1,6 @@
 """Child process that exchanges JSON lines: threads, output reader, runner log.
 
-Its other output, on standard output and error, is read as log records.
+Standard output and standard error of the process are read as log records.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ from django.utils.module_loading import import_string
 from elevata.core.processes import about
 from loader.domain.protocol import Said, heard
 
-# Reader of a child process's output: a log record is a head and the lines that follow it.
+# Reader of a child process's output: a log record is a line with a head, and the lines after it without one.
 
 
 log = logging.getLogger(__name__)
 
-# A record is passed on when the next one begins, or after so many seconds without a further line.
+# Seconds without a further line after which a record is passed on; else it is passed on when the next one begins.
 _QUIET = 0.3
 _CHUNK = 65_536
 _LONGEST_LINE = 256 * 1024
@@ -37,7 +37,7 @@ _MOST_LINES = 1000
 
 
 class ChildOutput:
-    """Reader of a descriptor, to its end, in a thread of its own; ``on_said`` is called from there."""
+    """Reader of a descriptor, in a thread of its own that calls ``on_said`` for each log record."""
 
     def __init__(self, descriptor: int, on_said: Callable[[Said], None]):
         self._descriptor, self._on_said = descriptor, on_said
@@ -47,7 +47,7 @@ class ChildOutput:
         self._thread.start()
 
     def join(self, seconds: float) -> None:
-        """Wait until all output was passed on, for at most so many seconds."""
+        """Wait until all output was passed on, for at most the given seconds."""
         self._thread.join(seconds)
 
     def _read(self) -> None:
@@ -81,17 +81,17 @@ class ChildOutput:
         try:
             self._on_said(record)
         except Exception:  # a child blocks if its pipe is not read
-            log.exception("what the runner printed could not be written down")
+            log.exception("output of the runner could not be logged")
 
 
 class Lines:
-    """Splitter of bytes into lines of text. A line that is too long is left out: cut, it could end within a secret."""
+    """Splitter of bytes into lines of text. Too long lines are left out, since a cut line could end within a secret."""
 
     def __init__(self) -> None:
         self._rest, self._left_out = b"", 0
 
     def of(self, chunk: bytes) -> Iterator[str]:
-        """Yield the lines that are complete now; with no bytes at all, also the last one, without its end."""
+        """Yield the lines that ``chunk`` completes; an empty chunk ends the last line."""
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         if not chunk and (self._rest or self._left_out):
             whole, self._rest = [self._rest], b""
@@ -108,8 +108,8 @@ class Lines:
 
 
 EVENTS_FD = "ELEVATA_EVENTS_FD"
-# The environment variables of a child, besides those its owner adds: those of Python, Java, Spark and Hadoop, and the
-# credentials of their object stores. No variable of the product is among them.
+# Environment variables that a child inherits: those of Python, Java, Spark and Hadoop, and the credentials of object
+# stores. No variable of the product is inherited; the owner of the child adds those it needs.
 _VARIABLES = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
@@ -128,9 +128,9 @@ def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Child:
-    """Child process, from start to end.
+    """Child process from start to end.
 
-    ``on_event`` and ``on_end`` are called from its reader thread, ``on_said`` from the thread that reads its
+    ``on_event`` and ``on_end`` are called from the thread that reads events, ``on_said`` from the thread that reads
     output.
     """
 
@@ -159,7 +159,7 @@ class Child:
                 env={**inherited_variables(os.environ), **environment, EVENTS_FD: str(write_end)},
                 umask=0o077,
                 cwd=folder,
-                # A Ctrl-C in the terminal is for the worker, which ends the child in its own way.
+                # Ctrl-C in a terminal must reach only the worker, which then ends the child.
                 start_new_session=True,
             )
         except BaseException:
@@ -188,12 +188,12 @@ class Child:
         self._signal_group(signal.SIGKILL)
 
     def close(self) -> None:
-        """Close the child's input, so that it ends; send signals if it does not."""
+        """Close the child's input, which ends it; send signals if it does not end."""
         self._lines.put(None)
-        for insist in (signal.SIGTERM, signal.SIGKILL):
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
             if self._ended():
                 break
-            self._signal_group(insist)
+            self._signal_group(signal_number)
         self._reader.join(_ENDS_WITHIN)
 
     def _ended(self) -> bool:
@@ -222,13 +222,13 @@ class Child:
                 try:
                     self._on_event(event)
                 except Exception:  # one bad event must not stop those that follow
-                    log.exception("an event of the runner could not be taken: %.200s", line)
+                    log.exception("an event of the runner could not be handled: %.200s", line)
         code = self._reap()
         self._lines.put(None)
         self._on_end(self, code)
 
     def _reap(self) -> int:
-        """Wait for the process and its group, and return its exit code: a JVM may outlive the Python above it."""
+        """Wait for the process and its group, since a JVM may outlive its Python process; return the exit code."""
         if not self._ended():
             self.kill()
         code = self._process.wait()
@@ -255,17 +255,17 @@ class Child:
 
 # Log of a runner: the output of its process and its JVM, as log lines of the product. The lines have the format of
 # the settings (plain, or one JSON object each), name their run, and contain no secret. They are written to a file in
-# the data folder; in JSON, for log collectors, the worker logs them, too.
+# the data folder. If the format is JSON, the worker logs them, too, for log collectors.
 
 
 _LONGEST_FILE = 20_000_000
-# Seconds that a finished request still counts: its own lines, and Spark's, may be read after its last event.
+# Seconds for which a finished request is still known, since its lines, and Spark's, may be read after its last event.
 _KNOWN_FOR, _ALONE_FOR = 60.0, 2.0
 _WORKERS_OWN = logging.getLogger("loader.spark")
 
 
 class RunnerLog:
-    """Log file with one predecessor, rotated by size. Written by one thread at a time."""
+    """Log file, rotated by size with one backup. Only one thread may write at a time."""
 
     def __init__(self, file: Path):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -274,7 +274,7 @@ class RunnerLog:
         self._is_collected = settings.LOG_FORMAT == "json"
 
     def write(self, said: Said, fields: Mapping[str, Any]) -> None:
-        """Write a line for a record, with the fields of its subject."""
+        """Write a log record with the fields of its request."""
         record = _record(said)
         with about(**fields):
             self._file.handle(record)
@@ -286,10 +286,10 @@ class RunnerLog:
 
 
 class Subjects:
-    """Log fields of a runner's lines, by the requests under way. May be used from any thread.
+    """Log fields of a runner's lines, by active request. Safe to use from any thread.
 
-    The runner's own threads are named by their request (``load-3``, ``load-3/dataset_0``). Spark's are not, so
-    its lines get the fields of the request that was alone under way, and none where several were.
+    The runner's own threads are named by their request (``load-3``, ``load-3/dataset_0``). Spark's are not: their
+    lines get the fields of the only active request, and none if several are active.
     """
 
     def __init__(self) -> None:
@@ -301,7 +301,7 @@ class Subjects:
         """Register a request that was sent, with its fields."""
         now = time.monotonic()
         with self._guard:
-            for old in [one for one, at in self._ended.items() if now - at > _KNOWN_FOR]:
+            for old in [ended for ended, at in self._ended.items() if now - at > _KNOWN_FOR]:
                 del self._ended[old], self._fields[old]
             self._fields[request] = {**fields, "runner_request": request}
 
@@ -316,14 +316,14 @@ class Subjects:
         now = time.monotonic()
         with self._guard:
             named = self._fields.get(said.thread.partition("/")[0])
-            lately = [field for field in self._fields if now - self._ended.get(field, now) <= _ALONE_FOR]
-            return named or (self._fields[lately[0]] if len(lately) == 1 else {})
+            active = [field for field in self._fields if now - self._ended.get(field, now) <= _ALONE_FOR]
+            return named or (self._fields[active[0]] if len(active) == 1 else {})
 
 
 def _record(said: Said) -> logging.LogRecord:
     record = logging.LogRecord(said.logger, said.level, "", 0, said.message, None, None)
     record.threadName = said.thread or None
-    # The formatter writes it like the traceback of an exception of our own.
+    # The formatter writes ``exc_text`` as it writes the traceback of a Python exception.
     record.exc_text = said.trace or None
     if said.at is not None:
         record.created, record.msecs = said.at, (said.at % 1) * 1000

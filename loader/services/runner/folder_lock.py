@@ -1,4 +1,4 @@
-"""Lock file of a data folder: it names the one runner of the folder, while any of its processes lives."""
+"""Lock file of a data folder, which has one runner at a time; it names the holder."""
 
 import fcntl
 import json
@@ -14,12 +14,12 @@ from loader.domain.refusals import Refusal
 LOCK_NAME = "runner.lock"
 
 
-# Seconds in which a runner notices that its worker is gone.
+# Seconds within which a runner notices that its worker has died.
 _ORPHAN_SECONDS = 20.0
 
 
 class FolderLock:
-    """Lock of one data folder. The runner inherits it, so a killed worker's runner still holds it."""
+    """Lock of one data folder. The runner inherits it, so the runner of a killed worker still holds it."""
 
     def __init__(self, folder: Path):
         self._path = folder / LOCK_NAME
@@ -27,11 +27,11 @@ class FolderLock:
 
     @property
     def descriptor(self) -> int | None:
-        """Return the descriptor that a child must inherit to hold the lock, too; None while the lock is not held."""
+        """Return the descriptor that a child must inherit to hold the lock, too; None if the lock is not held."""
         return self._descriptor
 
     def acquire(self, what: str) -> None:
-        """Take the lock. Raise Refusal ``warehouse_busy`` that names its holder. A second call does nothing."""
+        """Take the lock, unless it is already held. Raise Refusal ``warehouse_busy``, which names the holder."""
         if self._descriptor is not None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class FolderLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Release the lock. A child that still lives keeps the folder locked until it ends."""
+        """Release the lock. The folder stays locked until a child that inherited the lock ends."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -61,7 +61,7 @@ class FolderLock:
                 return
             except BlockingIOError:
                 holder = _holder(descriptor)
-            # Only the runner of a worker that died holds the lock without its owner: it is ending.
+            # Without its owner, the lock is held by the runner of a dead worker, which will end.
             if _is_alive(holder) or time.monotonic() > deadline:
                 raise Refusal(
                     "warehouse_busy",
@@ -74,7 +74,7 @@ class FolderLock:
 def _holder(descriptor: int) -> dict:
     try:
         return json.loads(os.pread(descriptor, 4096, 0) or b"{}")
-    except ValueError:  # it is being written
+    except ValueError:  # the holder is writing the file
         return {}
 
 

@@ -1,6 +1,6 @@
-"""The installation's own settings of Spark, read from the file that ELEVATA_SPARK_CONF names.
+"""Spark settings of the installation, read from the file ELEVATA_SPARK_CONF.
 
-Read whenever a runner starts, so a changed file needs no new worker.
+The file is read whenever a runner starts, so a changed file needs no restart of the worker.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ _HINT = "Correct ELEVATA_SPARK_CONF; docs/operate/spark.md has the settings that
 
 
 def own_settings() -> dict[str, Any]:
-    """Return the file's settings, where each stands, and its secrets by setting. Raise Refusal SPARK_SETTINGS."""
+    """Return the file's settings, their places in the file, and its secrets. Raise Refusal SPARK_SETTINGS."""
     properties = _properties()
     if refused := refused_settings(properties):
         file, problems = settings.SPARK_CONF, "; ".join(refused)
@@ -31,16 +31,16 @@ def own_settings() -> dict[str, Any]:
 
 
 def refused_settings(properties: list[Property] | None = None) -> list[str]:
-    """Return a sentence for each refused setting of the file: file, line, name and reason."""
-    found = problems_of(_properties() if properties is None else properties)
-    return [f"{_place(problem.property)}: {problem.property.name} {problem.reason}" for problem in found]
+    """Return a message for each refused setting of the file: file, line, name and reason."""
+    problems = problems_of(_properties() if properties is None else properties)
+    return [f"{_place(problem.property)}: {problem.property.name} {problem.reason}" for problem in problems]
 
 
 def defines(name: str) -> bool:
-    """Return True if the file or the product sets this name; also for a file that cannot be read."""
+    """Return True if the file or the product sets this name, or if the file cannot be read."""
     try:
         return name in PROMISES or any(entry.name == name for entry in _properties())
-    except Refusal:  # reported by itself
+    except Refusal:  # another check reports it
         return True
 
 
@@ -50,8 +50,8 @@ def _properties() -> list[Property]:
     try:
         return parse_properties(Path(settings.SPARK_CONF).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, BadProperties) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refusal(CODE, f"{settings.SPARK_CONF} cannot be read: {said}", hint=_HINT) from None
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise Refusal(CODE, f"{settings.SPARK_CONF} cannot be read: {reason}", hint=_HINT) from None
 
 
 def _place(entry: Property) -> str:

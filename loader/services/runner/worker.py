@@ -1,4 +1,4 @@
-"""Worker process, and its conversation with the runner."""
+"""Worker process, and its exchange of requests and events with the runner."""
 
 import logging
 import threading
@@ -27,9 +27,10 @@ log = logging.getLogger(__name__)
 
 
 class Workplace:
-    """One worker process: load runs and executions go one after another, reads beside them, through one runner.
+    """Worker process with one runner.
 
-    Messages that leave the installation go one after another, too, without the runner.
+    Load runs and executions are performed one after another, reads beside them. Messages to other systems are sent
+    one after another, too, without the runner.
     """
 
     def __init__(self, *, make_runner: Callable[[str], Runner] | None = None):
@@ -38,17 +39,17 @@ class Workplace:
         make = make_runner or (lambda name: Runner(holder=f"worker {name}"))
         self.runner = make(self.name)
         self._busy = {WORK: threading.Lock(), MESSAGES: threading.Lock()}
-        self._presence: threading.Thread | None = None
+        self._heartbeats: threading.Thread | None = None
         self._published_in: dict | None = None
 
     def open(self) -> None:
         """Record the worker as alive, and start Spark before the first run asks for it."""
         self._beat()
-        self._presence = threading.Thread(target=self._be_present, name="presence", daemon=True)
-        self._presence.start()
+        self._heartbeats = threading.Thread(target=self._send_heartbeats, name="presence", daemon=True)
+        self._heartbeats.start()
         try:
             self.runner.start()
-        except (Refusal, OSError) as problem:  # the first run that needs the runner reports it, too
+        except (Refusal, OSError) as problem:  # the first run that needs the runner reports the problem, too
             log.error("the runner was not started: %s", problem)
 
     def stop(self) -> None:
@@ -58,18 +59,18 @@ class Workplace:
     def close(self) -> None:
         """End the runner and delete the worker's row."""
         self.stopping.set()
-        if self._presence is not None:
-            self._presence.join(states.WORKER_BEAT_SECONDS)
+        if self._heartbeats is not None:
+            self._heartbeats.join(states.WORKER_BEAT_SECONDS)
         self.runner.close()
         try:
             Worker.objects.filter(name=self.name).delete()
-        except DatabaseProblem as error:  # its heartbeat runs out anyway
+        except DatabaseProblem as error:  # its heartbeat expires anyway
             log.warning("the worker's row stays behind: %s", error)
 
     def work(self, lane: str = WORK) -> None:
         """Perform queued jobs of a lane until none is left, unless another thread already does.
 
-        Without the warehouse no job is claimed: the sweep wakes the worker that has it, or this one a little later.
+        No job is claimed while another worker's runner holds the warehouse; the next sweep wakes a worker again.
         Jobs that wait for a lease are retried then, too.
         """
         waiting: set[int] = set()
@@ -77,8 +78,8 @@ class Workplace:
             try:
                 if lane == WORK:
                     self.runner.start()
-            except Refusal as busy:
-                log.error("what is queued stays queued: %s", busy.one_line())
+            except Refusal as refusal:
+                log.error("queued jobs stay queued: %s", refusal.one_line())
                 return
             if not self._busy[lane].acquire(blocking=False):
                 return  # the thread that holds the lock checks again after releasing it
@@ -90,7 +91,7 @@ class Workplace:
                 self._busy[lane].release()
 
     def perform(self, job_pk: int) -> None:
-        """Perform a job: one that may run beside others at once, else all queued ones of its lane."""
+        """Perform a job at once if it may run beside others, else all queued jobs of its lane."""
         job = Job.objects.filter(pk=job_pk).first()
         lane = handler_of(job.kind).lane if job is not None else WORK
         if lane == ASIDE:
@@ -102,7 +103,7 @@ class Workplace:
         perform = handler_of(job.kind).perform
         return perform(job.pk, worker=self.name, runner=self.runner, stopping=self.stopping)
 
-    def _be_present(self) -> None:
+    def _send_heartbeats(self) -> None:
         while not self.stopping.wait(states.WORKER_BEAT_SECONDS):
             self._beat()
         connection.close()
@@ -111,19 +112,19 @@ class Workplace:
         """Record a heartbeat, and mark the work of dead workers as lost."""
         close_old_connections()
         try:
-            retried(self._show_alive, patience=0)
+            retried(self._record_heartbeat, patience=0)
             mark_lost()
             self._publish_in_new_runner()
-        except DatabaseProblem as error:  # the next beat tries again
+        except DatabaseProblem as error:  # the next heartbeat tries again
             log.warning("no heartbeat, the control database does not answer: %s", error)
 
-    def _show_alive(self) -> None:
+    def _record_heartbeat(self) -> None:
         now = timezone.now()
         alive = {"heartbeat_at": now, "runner_pid": self.runner.pid}
         Worker.objects.update_or_create(name=self.name, defaults=alive, create_defaults={"started_at": now, **alive})
 
     def _publish_in_new_runner(self) -> None:
-        """Have a runner that has started publish all names: its own catalog is empty."""
+        """Publish all names in a runner that has started, because its own catalog is empty."""
         ready = self.runner.wait_until_ready(0)
         if ready is None or ready is self._published_in or is_shared():
             return
@@ -135,10 +136,10 @@ class Workplace:
             log.exception("the names were not published in the new runner")
 
 
-# Conversation with the runner: while an attempt waits for an answer, it sends heartbeats and can be cancelled.
+# Conversation with the runner: an attempt that waits for an answer sends heartbeats and can be cancelled.
 
 
-# How long a cancelled request may take to end before the runner is ended with it.
+# Seconds that a cancelled request may take to end before the runner is killed.
 CANCEL_PATIENCE_SECONDS = 60.0
 
 Handler = Callable[[dict], None]
@@ -150,26 +151,26 @@ class SupportsExchange(Protocol):
 
 
 class SupportsRequests(Protocol):
-    """Interface of a runner that the work needs (``loader.services.runner.supervisor.Runner``)."""
+    """Interface of ``loader.services.runner.supervisor.Runner`` that attempts use."""
 
     def request(self, kind: str, manifest: Any) -> SupportsExchange: ...
     def kill(self, why: Refusal) -> None: ...
 
 
 class SupportsHeartbeat(Protocol):
-    """Interface of an attempt that a conversation needs. Both methods raise Fenced once the attempt is not current."""
+    """Interface of an attempt that a conversation uses. Both methods raise Fenced if the attempt is not current."""
 
     def heartbeat(self) -> str: ...
     def say(self, message: str, *, level: str, dataset_key: str | None) -> None: ...
 
 
 class Stopped(Exception):
-    """Error raised when the run is to end: it was cancelled, or the worker is stopping."""
+    """Error raised when a run must end: it was cancelled, or the worker is stopping."""
 
 
 @dataclass
 class Conversation:
-    """Requests of one attempt to the runner. ``stopping`` is set when the worker is to end."""
+    """Requests of one attempt to the runner. ``stopping`` is set when the worker must end."""
 
     attempt: SupportsHeartbeat
     runner: SupportsRequests
@@ -182,24 +183,24 @@ class Conversation:
         return self._canceling or self.stopping.is_set()
 
     def ask(self, kind: str, manifest: Any, handle: Handler | None = None) -> dict:
-        """Send a request, pass its events to ``handle``, return its ``finished``. Raise Stopped or Fenced."""
+        """Send a request, pass its events to ``handle``, and return its ``finished`` event. Raise Stopped or Fenced."""
         if self.is_to_stop:
             raise Stopped
         exchange = self.runner.request(kind, manifest)
         try:
             return self._listen(exchange, handle)
         except BaseException:
-            exchange.cancel()  # its events are not read any more
+            exchange.cancel()  # nothing reads its events any more
             raise
 
     def _listen(self, exchange: SupportsExchange, handle: Handler | None) -> dict:
-        asked_to_end: float | None = None
+        cancelled_at: float | None = None
         next_beat = 0.0
         while True:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + self.beat_every
                 self._canceling = retried(self.attempt.heartbeat) == states.CANCELING
-                asked_to_end = self._see_to_the_end(exchange, asked_to_end)
+                cancelled_at = self._cancel_if_stopping(exchange, cancelled_at)
             event = exchange.next(timeout=max(0.0, next_beat - time.monotonic()))
             if event is None:
                 continue
@@ -211,14 +212,14 @@ class Conversation:
             elif handle is not None:
                 handle(event)
 
-    def _see_to_the_end(self, exchange: SupportsExchange, asked: float | None) -> float | None:
+    def _cancel_if_stopping(self, exchange: SupportsExchange, cancelled_at: float | None) -> float | None:
         if not self.is_to_stop:
             return None
-        if asked is None:
+        if cancelled_at is None:
             exchange.cancel()
             return time.monotonic()
-        if time.monotonic() - asked > CANCEL_PATIENCE_SECONDS:
+        if time.monotonic() - cancelled_at > CANCEL_PATIENCE_SECONDS:
             self.runner.kill(
                 Refusal("NOT_CANCELED", f"the runner did not cancel within {CANCEL_PATIENCE_SECONDS:.0f} seconds")
             )
-        return asked
+        return cancelled_at

@@ -29,20 +29,20 @@ _NOT_SUPPORTED = "0A000"
 
 
 class Catalog(ABC):
-    """Entries of a catalog in the schemas of a publication. Schemas are compared in lower case, as Hive has them."""
+    """Entries of a catalog in the schemas of a publication. Schemas are compared in lower case, as in Hive."""
 
-    # An unshared catalog belongs to the runner alone.
+    # Only the runner uses an unshared catalog.
     shared = True
-    # How to make the catalog answer again.
+    # Hint for a catalog that does not respond.
     remedy = ""
 
     def __init__(self, session: SparkSession, warehouse: str, manifest: PublishManifest) -> None:
         self.session, self.manifest, self.warehouse = session, manifest, warehouse
         self._names = {(name.kind == FUNCTION, name.name): name for name in manifest.names}
         self._warehouse = self.qualified(warehouse)
-        # Problems that are left, by name: no view is published over a table of another warehouse, or over none.
-        self._left: dict[str, str] = {}
-        # Entries by name, functions apart, as they were last read.
+        # Unsolved problems by name. Views over such names are not published.
+        self._problems: dict[str, str] = {}
+        # Entries when last read, by name, and by True for functions.
         self.there: dict[tuple[bool, str], Held] = {}
 
     @abstractmethod
@@ -63,45 +63,45 @@ class Catalog(ABC):
 
     def findings(self) -> list[Finding]:
         """Return the differences between the catalog and the names of the publication."""
-        there = {schema.lower() for schema in self.schemas()}
-        schemas = sorted({schema.lower() for schema in self.manifest.schemas} & there)
-        held = [entry for schema in schemas for entry in self.entries(schema, self._asked(schema))]
-        self.there = {(entry.kind == FUNCTION, entry.name.lower()): entry for entry in held}
-        found = compare(
+        existing = {schema.lower() for schema in self.schemas()}
+        schemas = sorted({schema.lower() for schema in self.manifest.schemas} & existing)
+        entries = [entry for schema in schemas for entry in self.entries(schema, self._names_in(schema))]
+        self.there = {(entry.kind == FUNCTION, entry.name.lower()): entry for entry in entries}
+        findings = compare(
             self.manifest.names,
-            held,
+            entries,
             locations={name.key: self.location(name.key) for name in self.manifest.names if name.key},
             warehouse=self._warehouse,
             mark=self.manifest.mark,
             whole=self.manifest.whole,
             shared=self.shared,
         )
-        return list(found)
+        return list(findings)
 
-    def _asked(self, schema: str) -> Collection[str] | None:
+    def _names_in(self, schema: str) -> Collection[str] | None:
         if self.manifest.whole:
             return None
         names = (name.name.lower().partition(".") for name in self.manifest.names)
         return {own for of, _, own in names if of == schema}
 
     def settled(self, finding: Finding) -> Finding | None:
-        """Settle a difference; return None if it is, else what is left."""
-        left = finding if finding.problem in LASTING else self._settled(finding)
-        if left is not None:
-            self._left[left.name] = left.problem
-        return left
+        """Resolve a difference; return None, or the remaining finding."""
+        remaining = finding if finding.problem in LASTING else self._resolve(finding)
+        if remaining is not None:
+            self._problems[remaining.name] = remaining.problem
+        return remaining
 
-    def _settled(self, finding: Finding) -> Finding | None:
+    def _resolve(self, finding: Finding) -> Finding | None:
         try:
             if finding.problem == EXTRA:
                 self.drop(finding.name, finding.kind)
                 return None
             name = self._names[(finding.kind == FUNCTION, finding.name)]
-            beneath = next((read for read, _ in name.reads if read in self._left), None)
+            beneath = next((read for read, _ in name.reads if read in self._problems), None)
             if beneath is None:
                 self.put(name)
                 return None
-            problem, message = self._left[beneath], f"it reads {beneath}, which is not published"
+            problem, message = self._problems[beneath], f"it reads {beneath}, which is not published"
         except Refusal as refusal:
             problem, message = FAILED, refusal.one_line()
         except JAVA_ERRORS as failure:
@@ -109,30 +109,30 @@ class Catalog(ABC):
         return Finding(finding.name, finding.kind, FAILED if problem == FOREIGN else problem, message)
 
     def location(self, key: str) -> str:
-        """Return the location of a table as the catalog writes it."""
+        """Return the location of a table in the catalog's spelling."""
         return location_of(key, self._warehouse)
 
     def qualified(self, location: Any) -> str:
-        """Return a location with the scheme and authority of its file system, as both sides write it."""
+        """Return a location with the scheme and authority of its file system."""
         path = self.session._jvm.org.apache.hadoop.fs.Path(location)
         return path.getFileSystem(self.session._jsc.hadoopConfiguration()).makeQualified(path).toString()
 
 
 def marked(text: str, mark: str) -> tuple[str, str]:
-    """Return the mark and the digest in a function's text; both empty where it is not of this warehouse."""
-    _, found, rest = text.partition(f"({mark} ")
-    return (mark, rest.partition(")")[0]) if found else ("", "")
+    """Return the mark and the digest in a function's text; both are empty for a function of another warehouse."""
+    _, mark_found, rest = text.partition(f"({mark} ")
+    return (mark, rest.partition(")")[0]) if mark_found else ("", "")
 
 
 def innermost(failure: Exception) -> str:
-    """Return the first cause of a failure: catalogs wrap what their server says several times."""
-    thrown = [one for one in thrown_by(failure) if one.message.strip()]
+    """Return the innermost cause of a failure, since catalogs wrap errors of their server several times."""
+    thrown = [error for error in thrown_by(failure) if error.message.strip()]
     if not thrown:
         return first_line(failure)
     return f"{thrown[-1].name.rpartition('.')[2]}: {thrown[-1].message.strip().splitlines()[0][:500]}"
 
 
 def is_unsupported(failure: Exception) -> bool:
-    """Return True for a statement that the catalog has no way to perform."""
+    """Return True if the catalog does not support a statement."""
     state = getattr(failure, "getSqlState", None)
     return state is not None and state() == _NOT_SUPPORTED

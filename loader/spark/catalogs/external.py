@@ -1,7 +1,7 @@
 """Catalogs behind Spark's interface of a metastore: the runner's own, in memory, and a Hive metastore.
 
-A name is defined in the runner's own catalog by Spark itself, and the definition is copied into the metastore by
-Spark's client of it. Only this module connects to a metastore.
+Spark defines a name in the runner's own catalog, and its client of the metastore copies the definition. Only this
+module connects to a metastore.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -21,7 +21,7 @@ from loader.spark.tables.steps import make_room
 from loader.spark.tables.tables import properties_of, publish
 from metadata.domain.sql import quote_identifier
 
-# A metastore that is down is reported after seconds, not after Hive's default of minutes.
+# Report an unavailable metastore after seconds; Hive's defaults wait for minutes.
 _PATIENCE = {
     "hive.metastore.connect.retries": "1",
     "hive.metastore.client.connect.retry.delay": "1s",
@@ -29,7 +29,7 @@ _PATIENCE = {
     "hive.metastore.client.socket.timeout": "60s",
 }
 _MANAGED = "MANAGED"
-_connected: dict[str, Any] = {}
+_clients: dict[str, Any] = {}
 
 
 class _ExternalCatalog(Catalog):
@@ -43,7 +43,7 @@ class _ExternalCatalog(Catalog):
     def entries(self, schema: str, names: Collection[str] | None) -> Iterator[Held]:
         tables = self.names.listTables(schema) if names is None else self._seq(names)
         for table in _items(self.names.getTablesByName(schema, tables)):
-            yield self._held(schema, table)
+            yield self._entry(schema, table)
         functions = _texts(self.names.listFunctions(schema, "*"))
         for name in functions if names is None else {name.lower() for name in functions} & set(names):
             resources = _items(self.names.getFunction(schema, name).resources())
@@ -57,7 +57,7 @@ class _ExternalCatalog(Catalog):
         else:
             self.names.dropTable(schema, own, True, False)
 
-    def _held(self, schema: str, table: Any) -> Held:
+    def _entry(self, schema: str, table: Any) -> Held:
         name, kind = f"{schema}.{table.identifier().table()}", table.tableType().name()
         properties = properties_of(table.properties())
         if kind == VIEW.upper():
@@ -82,7 +82,7 @@ class EmbeddedCatalog(_ExternalCatalog):
         self.names = session._jsparkSession.sessionState().catalog().externalCatalog()
 
     def put(self, name: Name) -> None:
-        """Define a name by Spark's statements, the tables beneath it first."""
+        """Define a name by Spark's statements, after the tables that it reads."""
         schema, _, own = name.name.partition(".")
         if name.kind != FUNCTION and self._has_other_kind(name):
             self.drop(name.name, name.kind)
@@ -96,7 +96,7 @@ class EmbeddedCatalog(_ExternalCatalog):
             self.session.sql(name.statement)
 
     def _has_other_kind(self, name: Name) -> bool:
-        """Return True if the name is a view's that shall be a table's, or the other way round."""
+        """Return True if the name is that of a view and must become that of a table, or vice versa."""
         schema, _, own = name.name.partition(".")
         if not self.names.databaseExists(schema) or not self.names.tableExists(schema, own):
             return False
@@ -104,7 +104,7 @@ class EmbeddedCatalog(_ExternalCatalog):
 
 
 class Metastore(_ExternalCatalog):
-    """Hive metastore, shared with others."""
+    """Hive metastore, shared with other programs."""
 
     remedy = (
         "Start the metastore, or correct ELEVATA_CATALOG, ELEVATA_METASTORE_VERSION and ELEVATA_METASTORE_JARS; then "
@@ -117,7 +117,7 @@ class Metastore(_ExternalCatalog):
         self.names = _client(session)
 
     def put(self, name: Name) -> None:
-        """Define a name in the runner's own catalog, and copy the definition in place of an entry of ours."""
+        """Define a name in the runner's own catalog, and replace the metastore's entry with that definition."""
         schema, _, own = name.name.partition(".")
         self._own.put(name)
         self.names.createDatabase(self._own.names.getDatabase(schema), True)
@@ -132,8 +132,8 @@ class Metastore(_ExternalCatalog):
 
 
 def _client(session: SparkSession) -> Any:
-    """Return Spark's client of the metastore, which connects on first use and serves the runner from then on."""
-    if "hive" not in _connected:
+    """Return Spark's client of the metastore. It connects on first use, and the runner keeps it."""
+    if "hive" not in _clients:
         jvm = session._jvm
         options = jvm.org.apache.hadoop.conf.Configuration(session._jsc.hadoopConfiguration())
         for name, value in _PATIENCE.items():
@@ -142,13 +142,13 @@ def _client(session: SparkSession) -> Any:
         if address:
             options.set("hive.metastore.uris", address)
         spark_options = session.sparkContext._jsc.sc().conf()
-        _connected["hive"] = jvm.org.apache.spark.sql.hive.HiveExternalCatalog(spark_options, options)
-    return _connected["hive"]
+        _clients["hive"] = jvm.org.apache.spark.sql.hive.HiveExternalCatalog(spark_options, options)
+    return _clients["hive"]
 
 
 def disconnect() -> None:
-    """Forget the client of the metastore: after a failure the next publication makes one of its own."""
-    _connected.clear()
+    """Discard the client of the metastore, so that the next publication creates a new one."""
+    _clients.clear()
 
 
 def _items(seq: Any) -> Iterable[Any]:

@@ -1,6 +1,6 @@
-"""Publication of names in a catalog: compare, settle the differences, compare again.
+"""Publication of names in a catalog: compare, resolve the differences, compare again.
 
-The runner works through no shared catalog, so that no load, step or dry run depends on it.
+The runner's other work uses no shared catalog, so that no load, step or dry run depends on it.
 """
 
 import logging
@@ -26,16 +26,16 @@ _publishing = threading.Lock()
 
 
 def publish_names(spark: SparkSession, warehouse: str, manifest: PublishManifest) -> dict[str, Any]:
-    """Compare the catalog with the names; unless it is a check, settle every difference that can be settled.
+    """Compare the catalog with the names, and resolve the differences unless this is a check.
 
-    The answer has the differences that a check found, else those that are left when the catalog is read again.
+    The answer has the differences that a check found, else those that remain when the catalog is read again.
     Raise Refusal CATALOG_DOWN or UNKNOWN_CATALOG.
     """
     kind = _kind(manifest.address)
-    # Names in memory replace each other one by one, so a load need not wait until all names of a new runner are in.
+    # Names in memory are replaced one by one, without a lock, so a load need not wait for all names of a new runner.
     with _publishing if kind.shared else nullcontext():
         try:
-            return _published(kind(dataset_session(spark, user_metadata=""), warehouse, manifest), manifest)
+            return _publish(kind(dataset_session(spark, user_metadata=""), warehouse, manifest), manifest)
         except JAVA_ERRORS as failure:
             disconnect()
             raise Refusal(
@@ -51,11 +51,12 @@ def _kind(address: str) -> type[Catalog]:
     return SparkCatalog if spark_catalog(address) else Metastore
 
 
-def _published(catalog: Catalog, manifest: PublishManifest) -> dict[str, Any]:
+def _publish(catalog: Catalog, manifest: PublishManifest) -> dict[str, Any]:
     findings = catalog.findings()
     if not manifest.check and findings:
-        kept = {(one.kind, one.name): one for one in map(catalog.settled, findings) if one is not None}
-        findings = [kept.get((one.kind, one.name), one) for one in catalog.findings()]
+        remaining = filter(None, map(catalog.settled, findings))
+        unresolved = {(finding.kind, finding.name): finding for finding in remaining}
+        findings = [unresolved.get((finding.kind, finding.name), finding) for finding in catalog.findings()]
     for finding in findings:
         log.info("the catalog %s: %s", manifest.address, finding.one_line())
     return as_answer(findings, len(manifest.names))

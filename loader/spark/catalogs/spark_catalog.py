@@ -69,13 +69,13 @@ class SparkCatalog(Catalog):
         self.session.sql(f"DROP {kind.upper()} IF EXISTS {catalog_name(name)}")
 
     def _functions(self, schema: str) -> set[str]:
-        """Return the names of the schema's own functions: those of the session are listed, too."""
+        """Return the names of the schema's own functions. The statement also lists those of the session."""
         rows = self._rows(f"SHOW USER FUNCTIONS IN {quote_identifier(schema)}")
         listed = (row[0].replace("`", "").split(".") for row in rows)
         return {parts[-1] for parts in listed if len(parts) > 1 and parts[-2].lower() == schema}
 
     def _rows(self, statement: str) -> list:
-        """Return the rows of a statement; none if the catalog has nothing of the kind."""
+        """Return the rows of a statement; none if the catalog does not support it."""
         try:
             return self.session.sql(statement).collect()
         except AnalysisException as error:
@@ -89,7 +89,7 @@ class SparkCatalog(Catalog):
         return Held(name, VIEW, mark=properties.get(MARK, ""), digest=properties.get(DIGEST, ""))
 
     def _location_of(self, name: str) -> str:
-        """Return the location of an external Delta table, empty for any other and for one that cannot be read."""
+        """Return the location of an external Delta table; empty for other tables, and for one that cannot be read."""
         try:
             rows = self._rows(f"DESCRIBE TABLE EXTENDED {catalog_name(name)}")
         except JAVA_ERRORS as failure:

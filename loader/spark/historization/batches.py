@@ -49,7 +49,7 @@ from metadata.domain.sql import quote_identifier
 
 
 class Batch(Protocol):
-    """One batch and the tables it is written to. ``counts`` are described at ``loader.models.DatasetRun``."""
+    """Batch and the tables that it is written to. ``loader.models.DatasetRun`` describes ``counts``."""
 
     load: RawcoreLoad
     counts: dict[str, int]
@@ -60,7 +60,7 @@ class Batch(Protocol):
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid.
 
-        ``expected`` is the largest possible number of stage rows, None if unknown.
+        ``expected`` is the maximum number of stage rows, None if unknown.
         """
 
     def write_history(self) -> None: ...
@@ -73,7 +73,7 @@ class Batch(Protocol):
 def find_batch(session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int) -> Batch:
     """Return the batch object for the dataset's history policy.
 
-    ``committed`` is the number of the newest run in the history.
+    ``committed`` is the sequence of the newest run in the history.
     """
     policy = HistoryPolicy.from_dict(load.policy)
     if target.history is not None:
@@ -110,27 +110,27 @@ class SnapshotBatch:
     def take(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         """Prepare the batch from rows that already have their hashes."""
         before = self.target.segments() if self.target.history else {}
-        known = before["open"] if self.target.history else self.target.rawcore_rows()
-        self._size = max(known, expected if expected is not None else REWRITE_UP_TO_ROWS)
-        self._difference, rows, duplicates = self._compared(stage)
+        stored = before["open"] if self.target.history else self.target.rawcore_rows()
+        self._size = max(stored, expected if expected is not None else REWRITE_UP_TO_ROWS)
+        self._difference, rows, duplicates = self._compare(stage)
         difference = self._difference
         if self._absent_is_deleted:
-            guard.check(name=self.load.name, rows=rows, would_close=difference[rules.DELETED], open_keys=known)
-        returned = difference[rules.REAPPEARED]
+            guard.check(name=self.load.name, rows=rows, would_close=difference[rules.DELETED], open_keys=stored)
+        reappeared = difference[rules.REAPPEARED]
         if self.target.history:
-            returned += history.reappeared(difference, self.target.versions)
+            reappeared += history.reappeared(difference, self.target.versions)
         self.counts = {
             "rows": rows,
             "duplicates": duplicates,
-            "new": difference[rules.NEW] + difference[rules.REAPPEARED] - returned,
-            "reappeared": returned,
+            "new": difference[rules.NEW] + difference[rules.REAPPEARED] - reappeared,
+            "reappeared": reappeared,
             "changed": difference[rules.CHANGED] + difference[UPDATED],
             "deleted": difference[rules.DELETED],
             "unchanged": rows - difference.opens - difference[UPDATED],
         }
         if not self._absent_is_deleted:
-            seen = self.counts["unchanged"] + self.counts["changed"]
-            self.counts["missing"] = known - seen
+            matched = self.counts["unchanged"] + self.counts["changed"]
+            self.counts["missing"] = stored - matched
         if self.target.history:
             tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0
             opened = difference[rules.NEW] + difference[rules.REAPPEARED] - difference[rules.DELETED]
@@ -143,45 +143,45 @@ class SnapshotBatch:
     def _absent_is_deleted(self) -> bool:
         return self.policy.closes_absent
 
-    def _compared(self, stage: DataFrame) -> tuple[Difference, int, int]:
+    def _compare(self, stage: DataFrame) -> tuple[Difference, int, int]:
         """Return the difference, the number of stage rows without duplicates, and the number of duplicates."""
         small = self._size <= REWRITE_UP_TO_ROWS
-        known, refreshed = self._known(placed=not small)
+        known, refreshed = self._stored_rows(placed=not small)
         comparison = Comparison(
             whole=small or refreshed,
             one_task=self._size <= ONE_TASK_UP_TO_ROWS,
             absent_is_deleted=self._absent_is_deleted,
-            untracked=self._untracked(stage),
+            untracked=self._untracked_columns(stage),
             refreshed=refreshed,
         )
         if self.load.delivery_checked:
-            return self._counted(compare(stage, known, self.load.leading, comparison), 0)
+            return self._with_counts(compare(stage, known, self.load.leading, comparison), 0)
         if comparison.one_task:
             stage = stage.coalesce(1)
         stage = stage.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             checked, _, duplicates = one_row_per_key(stage, self.load)
-            return self._counted(compare(checked, known, self.load.leading, comparison), duplicates)
+            return self._with_counts(compare(checked, known, self.load.leading, comparison), duplicates)
         finally:
             stage.unpersist()
 
     @staticmethod
-    def _counted(difference: Difference, duplicates: int) -> tuple[Difference, int, int]:
+    def _with_counts(difference: Difference, duplicates: int) -> tuple[Difference, int, int]:
         return difference, difference[rules.UNCHANGED] + difference.opens + difference[UPDATED], duplicates
 
-    def _untracked(self, stage: DataFrame) -> tuple[str, ...]:
+    def _untracked_columns(self, stage: DataFrame) -> tuple[str, ...]:
         if self.policy.track is None or self.policy.untracked == "keep":
             return ()
         names = [column.name for column in self.load.leading.of_purpose("attribute")]
         return tuple(name for name in names if name in stage.columns and name not in self.policy.track)
 
-    # --- rule 16: columns behind the stored hashes -----------------------------------------------
+    # --- rule 16: columns that stored hashes cover -----------------------------------------------
 
     @cached_property
     def _hashed(self) -> str:
         return columns_hashed(self.load)
 
-    def _known(self, *, placed: bool) -> tuple[DataFrame | None, bool]:
+    def _stored_rows(self, *, placed: bool) -> tuple[DataFrame | None, bool]:
         """Return the stored rows to compare stage with (None if there are none).
 
         The second value is True if their row hashes were recomputed.
@@ -194,17 +194,17 @@ class SnapshotBatch:
         if not table.files_of(*segments):
             return None, False
         frame = table.frame(*segments, placed=placed)
-        refreshed = self._stands_for_others(frame)
+        refreshed = self._covers_other_columns(frame)
         if refreshed:
             frame = frame.withColumn(KNOWN_HASH, table.hashed(self.load.row_hash, frame))
         if table.tombstones:
             frame = frame.withColumn(IS_TOMBSTONE, F.col(table.name("segment")) == DELETED)
         return frame, refreshed
 
-    def _stands_for_others(self, known: DataFrame) -> bool:
-        """Return True if the stored row hashes cover other columns than this batch's.
+    def _covers_other_columns(self, stored: DataFrame) -> bool:
+        """Return True if the stored row hashes cover other columns than those of this batch.
 
-        NULL contributes nothing to a hash, so added columns change none unless they existed before and have values.
+        NULL contributes nothing to a hash, so an added column matters only if stored rows have values in it.
         """
         signed = self.target.signed
         if signed is None or not self._hashed or signed.notes.get(HASHED) == self._hashed:
@@ -212,8 +212,8 @@ class SnapshotBatch:
         before, now = set(signed.notes.get(HASHED, "").split()), set(self._hashed.split())
         if before <= now:
             names = [part.column for part in self.load.row_hash if not any(p.startswith(part.key) for p in before)]
-            held = any_of(F.col(quote_identifier(name)).isNotNull() for name in names)
-            return not known.where(held).isEmpty()
+            has_values = any_of(F.col(quote_identifier(name)).isNotNull() for name in names)
+            return not stored.where(has_values).isEmpty()
         return True
 
     # --- writing ----------------------------------------------------------------------------------
@@ -241,14 +241,14 @@ def kept_notes(target: Target) -> dict[str, str]:
 
 
 class DatedBatch:
-    """Batch of rows that carry their own time."""
+    """Batch of rows with their own time."""
 
     warnings: Sequence[str] = ()
 
     def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int):
         assert target.event_log is not None
         self.load, self.target, self.stamp = load, target, stamp
-        self._forget_abandoned(committed)
+        self._remove_unfinished_events(committed)
         noted = target.signed.notes if target.signed else {}
         self._events = EventBatch(
             session, load, target.versions, target.event_log, stamp, noted, self._forgotten_before()
@@ -262,12 +262,12 @@ class DatedBatch:
     @property
     def notes(self) -> dict[str, str]:
         forgotten = self._forgotten_after()
-        noted = form_note(self._events.policy, column_keys(self.load)) | eras_note(self._events.fold.eras)
-        noted |= kept_hashes(self.load, self.target.signed)
-        return noted | ({"forgotten": forgotten} if forgotten else {})
+        notes = form_note(self._events.policy, column_keys(self.load)) | eras_note(self._events.fold.eras)
+        notes |= kept_hashes(self.load, self.target.signed)
+        return notes | ({"forgotten": forgotten} if forgotten else {})
 
-    def _forget_abandoned(self, committed: int) -> None:
-        """Remove the events of a load that died before its history commit, and of an unfinished revert.
+    def _remove_unfinished_events(self, committed: int) -> None:
+        """Remove the events of a load that ended before its history commit, and of an unfinished revert.
 
         Raise Refusal EVENT_LOG_CHANGED.
         """
@@ -278,7 +278,7 @@ class DatedBatch:
         forget_unfinished(self.target.session, event_log, spec, committed, self.target.signed)
 
     def _forgotten_before(self) -> str | None:
-        """Return the time before which late rows are rejected, since older events may be gone (rule 11)."""
+        """Return the time before which late rows are rejected, since older events may have been pruned (rule 11)."""
         signed = self.target.signed
         return signed.notes.get("forgotten") if signed else None
 

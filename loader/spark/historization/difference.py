@@ -1,14 +1,13 @@
 """Difference between stage and the stored rows: one join by entity key, compared by row hash.
 
-The result has one of two sizes, for two ways of writing (``loader.spark.historization.history``):
+The result has one of two forms, for two ways of writing (``loader.spark.historization.history``):
 
-* *whole*, for small tables: every row with its change and the stored row beside it. The write needs
-  only this frame: no table is read a second time.
-* *changes only*, for large tables: the rows that differ, and the places of the stored ones. Only key,
-  hash and place of the stored rows go through the join; ``recalled`` then reads the other columns of
-  the few changed rows from their places.
+* *whole*, for small tables: every row with its change and its stored row. The write needs only this frame: no
+  table is read a second time.
+* *changes only*, for large tables: the rows that differ, and the places of their stored rows. Only key, hash and
+  place of stored rows are joined; ``recalled`` then reads the other columns of the few changed rows.
 
-The rows are checkpointed, not cached: Spark recomputes a cached frame when a table it reads is written, and
+The rows are checkpointed, not cached: Spark recomputes a cached frame when a table that it reads is written, and
 after the history commit no row would differ any more.
 """
 
@@ -31,16 +30,16 @@ CHANGE = "__change"
 OLD = "__old"
 KNOWN_HASH, IS_TOMBSTONE = "__known_hash", "__is_tombstone"
 
-# In addition to the constants of ``loader.domain.historization.history``: an untracked column differs; a known row is
-# not in a batch in which absence means nothing.
+# Changes besides those of ``loader.domain.historization.history``: an untracked column differs; the batch does not have
+# the stored row, and absence means nothing.
 UPDATED, UNTOUCHED = "updated", "untouched"
 _CHANGES = (rules.NEW, rules.REAPPEARED, rules.CHANGED, rules.DELETED, rules.UNCHANGED, UPDATED, UNTOUCHED)
 
-# Up to this size a table's open rows are rewritten instead of marked one by one, and a comparison is one task:
-# splitting and shuffling would cost more (docs/operate/performance.md).
+# Up to the first size, the open rows of a table are rewritten instead of marked one by one. Up to the second, a
+# comparison is one task, because splitting and shuffling would cost more (docs/operate/performance.md).
 REWRITE_UP_TO_ROWS = 200_000
 ONE_TASK_UP_TO_ROWS = 50_000
-# Of a large table, so many changed rows (some 100 bytes each) are sent to where the known ones are read.
+# Up to this number, changed rows of a large table (some 100 bytes each) are broadcast to the tasks that read it.
 BROADCAST_UP_TO_ROWS = 1_000_000
 
 
@@ -48,7 +47,7 @@ BROADCAST_UP_TO_ROWS = 1_000_000
 class Comparison:
     """Settings of a comparison of stage with the stored rows.
 
-    ``whole``: see the module. ``one_task``: both sides are small. ``absent_is_deleted``: a stored key that is
+    ``whole``: see the module docstring. ``one_task``: both sides are small. ``absent_is_deleted``: a stored key that is
     missing in stage is deleted. ``untracked``: columns that are updated in place. ``refreshed``: the stored
     hashes were recomputed, so every stored row is written.
     """
@@ -62,7 +61,7 @@ class Comparison:
 
 @dataclass
 class Difference:
-    """Result of a comparison: counts per change, and the rows, which are cached until ``release``.
+    """Result of a comparison: counts per change, and the rows, which are checkpointed until ``release``.
 
     ``frame`` has stage's columns (NULL except the entity key for a deleted key), ``__change``, ``__known_hash`` and
     the struct ``__old``: the stored row if ``whole``, otherwise its place. ``key`` is the name of the entity key.
@@ -106,48 +105,47 @@ class Difference:
     ) -> DataFrame:
         """Return the rows with these changes and the whole stored row in ``__old``; read ``known`` if needed.
 
-        ``given`` computes columns of ``known`` that need not be read, since they follow from the result's
-        entity key and known hash and from other stored columns; each function gets the name of the struct
-        with those columns. ``needed`` lists the stage columns to return besides the entity key, the change
-        and the known hash.
+        ``given`` are functions that compute columns of ``known`` from the result's entity key and known hash and
+        from other stored columns, so that they need not be read; each gets the name of the struct with the stored
+        columns. ``needed`` are stage columns to return besides the entity key, the change and the known hash.
         """
         rows = self.where(*changes)
         if self.whole:
             return rows
-        kept = (self.key, CHANGE, KNOWN_HASH, *needed)
+        names = (self.key, CHANGE, KNOWN_HASH, *needed)
         wanted = rows.select(
             F.col(f"{OLD}.{PLACE}").alias("__there"),
-            *(quote_identifier(name) for name in kept),
+            *(quote_identifier(name) for name in names),
         )
         if sum(self[change] for change in changes) <= BROADCAST_UP_TO_ROWS:
-            wanted = F.broadcast(wanted)  # Spark does not know that they are few
+            wanted = F.broadcast(wanted)  # Spark does not know the number of rows
         own = [name for name in known.columns if name != PLACE]
         read = F.struct(*(F.col(quote_identifier(name)) for name in own if name not in given))
-        held = known.select(PLACE, read.alias("__held"))
-        joined = held.join(wanted, F.col(PLACE) == F.col("__there"), "inner")
+        stored = known.select(PLACE, read.alias("__held"))
+        joined = stored.join(wanted, F.col(PLACE) == F.col("__there"), "inner")
         old = F.struct(
             *(
                 (given[name]("__held") if name in given else F.col(f"__held.{quote_identifier(name)}")).alias(name)
                 for name in own
             )
         )
-        return joined.select(*(quote_identifier(name) for name in kept), old.alias(OLD))
+        return joined.select(*(quote_identifier(name) for name in names), old.alias(OLD))
 
     def release(self) -> None:
         forget(self.frame)
 
 
 def compare(stage: DataFrame, known: DataFrame | None, table: TableSpec, comparison: Comparison) -> Difference:
-    """Compare stage with the stored rows of ``table``, which may have ``__known_hash``, ``__is_tombstone``."""
+    """Compare stage with the stored rows of ``table``, which may have ``__known_hash`` and ``__is_tombstone``."""
     if comparison.one_task:
         stage, known = stage.coalesce(1), known.coalesce(1) if known is not None else None
-    rows = _all_new(stage) if known is None else _joined(stage, known, table, comparison)
+    rows = _all_new(stage) if known is None else _join(stage, known, table, comparison)
     counted = Observation()
     rows = rows.observe(counted, *(F.count_if(F.col(CHANGE) == change).alias(change) for change in _CHANGES))
     if not comparison.whole:
         rows = rows.where(~F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED))
         if known is not None:
-            rows = _unpacked(rows, *_hashes(table), KNOWN_HASH)  # after the filter: of the few
+            rows = _hashes_as_text(rows, *_hashes(table), KNOWN_HASH)  # after the filter, for fewer rows
     rows = rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
     key = table.column("entity_key").name
     return Difference(rows, comparison, key, {change: count or 0 for change, count in counted.get.items()})
@@ -157,31 +155,31 @@ def _hashes(table: TableSpec) -> tuple[str, str]:
     return table.column("entity_key").name, table.column("row_hash").name
 
 
-def _packed(frame: DataFrame, *hashes: str) -> DataFrame:
+def _hashes_as_bytes(frame: DataFrame, *hashes: str) -> DataFrame:
     """Convert hashes from hexadecimal text to bytes, which halves most of the shuffled data."""
     return frame.withColumns({name: F.unhex(F.col(quote_identifier(name))) for name in hashes})
 
 
-def _unpacked(frame: DataFrame, *hashes: str) -> DataFrame:
+def _hashes_as_text(frame: DataFrame, *hashes: str) -> DataFrame:
     """Convert hashes from bytes back to lower-case hexadecimal text."""
     return frame.withColumns({name: F.lower(F.hex(F.col(quote_identifier(name)))) for name in hashes})
 
 
 def _all_new(stage: DataFrame) -> DataFrame:
-    nothing = F.lit(None).cast("string").alias(KNOWN_HASH)
-    nowhere = F.lit(None).cast(f"STRUCT<{PLACE}: BIGINT>").alias(OLD)
-    return stage.select("*", F.lit(rules.NEW).alias(CHANGE), nothing, nowhere)
+    no_hash = F.lit(None).cast("string").alias(KNOWN_HASH)
+    no_row = F.lit(None).cast(f"STRUCT<{PLACE}: BIGINT>").alias(OLD)
+    return stage.select("*", F.lit(rules.NEW).alias(CHANGE), no_hash, no_row)
 
 
-def _joined(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
+def _join(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
     key = quote_identifier(table.column("entity_key").name)
     if not (comparison.absent_is_deleted or comparison.whole):
-        # Of a delta only the known rows of its keys matter: the few go to the many, not the other way.
+        # A delta needs only the stored rows of its keys.
         keys = stage.select(F.col(key).alias("__wanted"))
         known = known.join(keys, F.col(key) == F.col("__wanted"), "left_semi")
-    narrow = _known(known, table, comparison)
+    narrow = _stored_side(known, table, comparison)
     if not comparison.whole:
-        stage, narrow = _packed(stage, *_hashes(table)), _packed(narrow, "__key", "__hash")
+        stage, narrow = _hashes_as_bytes(stage, *_hashes(table)), _hashes_as_bytes(narrow, "__key", "__hash")
     if not comparison.one_task:
         narrow = narrow.hint("shuffle_hash")
     joined = stage.alias("s").join(
@@ -199,7 +197,7 @@ def _joined(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Co
     return joined.select(*stage_columns, change, F.col("__hash").alias(KNOWN_HASH), F.col(OLD))
 
 
-def _known(known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
+def _stored_side(known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
     row_hash = KNOWN_HASH if KNOWN_HASH in known.columns else table.column("row_hash").name
     if comparison.whole:
         old = [name for name in known.columns if name not in (KNOWN_HASH, IS_TOMBSTONE)]

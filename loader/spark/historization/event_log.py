@@ -1,4 +1,4 @@
-"""Event logs of dated rows: checks of arriving rows, removal, fold to versions."""
+"""Event logs of dated rows: checks of delivered rows, removal of events, fold to versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ LOG = "__log"
 def with_columns(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     """Return the frame with columns added in order; each expression may use the columns before it.
 
-    It is one SQL statement, since Spark analyses a frame anew at every step and these expressions are long.
+    All are added by one SQL statement: Spark analyses a frame anew at every step, and the expressions are long.
     """
     query = "SELECT * FROM {frame}"
     for name, expression in columns.items():
@@ -39,7 +39,7 @@ def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
     """Return the valid events of an event log as one sorted array per key: key, business key, ``__log``.
 
     An event is void if a later run recorded the key as absent at or before the event's time. Of several
-    events of one time, the newest run's is used (a correction).
+    events of one time, that of the newest run is used (a correction).
     """
     column = {purpose: quote_identifier(spec.column(purpose).name) for purpose in (
         "entity_key", "event_at", "event_own", "event_kind", "event_columns", "sequence", "run_id", "loaded_at"
@@ -97,9 +97,9 @@ def difference(result: DataFrame, history: HistoryTable, fold: EventFold) -> Dat
     return history.rows(versions, values, (ACTION,))
 
 
-# Guards of a history's event log: foreign changes, and events that an interrupted load or revert left: events of a
-# load that died before its history commit have a run number above the history's; of a revert that died before it
-# removed the events, the history commit names the run's number (``void``).
+# Guards of a history's event log against foreign changes and interrupted runs. Events of a load that died before its
+# history commit have a run sequence above the history's. If a revert died before it removed the events, the commit
+# metadata of the history name the sequence of the reverted run (``void``).
 
 
 EVENT_LOG_CHANGED, EVENT_LOG_MISSING = "EVENT_LOG_CHANGED", "EVENT_LOG_MISSING"
@@ -109,23 +109,24 @@ VOID = "void"
 def refuse_changed(event_log: DeltaTable, name: str, *, held: int | None = None) -> bool:
     """Raise Refusal EVENT_LOG_CHANGED if another writer changed or restored the event log since its newest run.
 
-    The history's versions follow from these events: folded from others, a key would be opened twice. With ``held``,
-    the newest run number in the history, changes are permitted unless they removed events of runs in the history;
-    returns True if there are any.
+    The history's versions are computed from these events; from other events, a load could open a key twice. With
+    ``held``, the newest run sequence in the history, changes are permitted unless they removed events of runs in the
+    history. Return True if there are foreign changes.
     """
     foreign = event_log.foreign_changes()
-    if not foreign or (held is not None and not _lost(event_log, held)):
+    if not foreign or (held is not None and not _lost_events(event_log, held)):
         return bool(foreign)
+    changes = ", ".join(change.described for change in foreign)
     raise Refusal(
         EVENT_LOG_CHANGED,
-        f"{name}: another writer changed the event log of the history: {', '.join(one.described for one in foreign)}",
+        f"{name}: another writer changed the event log of the history: {changes}",
         hint=f"Bring it back (RESTORE TABLE {event_log.sql_name} TO VERSION AS OF {foreign[-1].version - 1}), then run "
         "again. If it is right together with the history: manage.py accept_table.",
     )
 
 
 def refuse_missing(event_log: TableFiles, name: str, versions: int) -> None:
-    """Raise Refusal EVENT_LOG_MISSING for an empty event log beside a history with versions: a lost or new table."""
+    """Raise Refusal EVENT_LOG_MISSING if the event log is empty, lost or new, but the history has versions."""
     if event_log.all or not versions:
         return
     raise Refusal(
@@ -137,12 +138,12 @@ def refuse_missing(event_log: TableFiles, name: str, versions: int) -> None:
     )
 
 
-def _lost(event_log: DeltaTable, held: int) -> bool:
-    """Return True if a RESTORE removed events of the runs up to number ``held``."""
+def _lost_events(event_log: DeltaTable, held: int) -> bool:
+    """Return True if a RESTORE removed events of runs up to sequence ``held``."""
     newest = event_log.newest_run_commit()
-    there = newest.version if newest else -1
+    current = newest.version if newest else -1
     runs = (run_commit for run_commit in event_log.run_commits() if run_commit.what not in (PRUNE, COMPACT))
-    return any(run.version > there and run.sequence <= held for run in runs)
+    return any(run.version > current and run.sequence <= held for run in runs)
 
 
 def forget_unfinished(
@@ -150,7 +151,7 @@ def forget_unfinished(
 ) -> None:
     """Remove the events of a load or revert that died between its commits.
 
-    ``committed`` is the history's newest run number, ``signed`` the newest history commit of a run.
+    ``committed`` is the newest run sequence in the history, ``signed`` the newest history commit of a run.
     """
     newest = event_log.newest_run_commit()
     if newest is None:
@@ -169,8 +170,8 @@ def forget_run(session: SparkSession, event_log: DeltaTable, spec: TableSpec, se
     session.sql(f"DELETE FROM {event_log.sql_name} WHERE {column} = {int(sequence)}")
 
 
-# Checks on the rows of a dated batch: complete, and one row for each key and time. Rules 1, 5 and 6: every row has a
-# key, a time and a known operation; identical rows of one key and time count once, rows that differ refuse the batch.
+# Checks of the rows of a dated batch (rules 1, 5 and 6): every row has a key, a time and a known operation; identical
+# rows of one key and time count once; rows that differ refuse the batch.
 
 
 SAMPLES = 5
@@ -178,7 +179,7 @@ SAMPLES = 5
 
 @dataclass
 class Arrivals:
-    """Rows of a dated batch; checking them adds rows, skipped_deletes and duplicates to ``counts``."""
+    """Rows of a dated batch. Their checks add rows, skipped_deletes and duplicates to ``counts``."""
 
     load: RawcoreLoad
     history: HistoryTable
@@ -213,37 +214,37 @@ class Arrivals:
         null_key = any_of(F.col(quote_identifier(column.name)).isNull() for column in self.history.business_key)
         null_time = self._own.isNull()
         bad_op = ~F.coalesce(self._op.isin("I", "U", "D"), F.lit(False))
-        found = self.stage.agg(
+        sums = self.stage.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(null_key).alias("keys"),
             F.count_if(null_time).alias("times"),
             F.count_if(bad_op).alias("ops"),
         ).first()
-        self.counts["rows"] = found["rows"]
+        self.counts["rows"] = sums["rows"]
         policy = self.policy
         for count, code, message, bad, shown, hint in (
             (
-                found["keys"], "NULL_KEY", "have no value in their business key", null_key, self._own,
+                sums["keys"], "NULL_KEY", "have no value in their business key", null_key, self._own,
                 "Every business-key column needs a value.",
             ),
             (
-                found["times"], "NULL_TIME", f"have no value in {policy.time}, which dates them", null_time, self._own,
+                sums["times"], "NULL_TIME", f"have no value in {policy.time}, which dates them", null_time, self._own,
                 "Every row needs its time or sequence.",
             ),
             (
-                found["ops"], "UNKNOWN_OP", f"have an operation in {policy.op} that is not I, U or D", bad_op, self._op,
+                sums["ops"], "UNKNOWN_OP", f"have an operation in {policy.op} that is not I, U or D", bad_op, self._op,
                 "Map the source's operations to I, U and D.",
             ),
         ):  # fmt: skip
             if count:
                 self._refuse(code, count, message, bad, shown, hint)
 
-    def _refuse(self, code: str, count: int, said: str, bad: Column, shown: Column, hint: str) -> None:
+    def _refuse(self, code: str, count: int, problem: str, bad: Column, shown: Column, hint: str) -> None:
         names = [F.col(quote_identifier(c.name)).cast("string") for c in self.history.business_key]
         samples = self.stage.where(bad).select(*names, shown.cast("string")).limit(SAMPLES).collect()
         raise Refusal(
             code,
-            f"{self.load.name}: {count} rows {said}",
+            f"{self.load.name}: {count} rows {problem}",
             count=count,
             samples=tuple(", ".join(str(value) for value in row) for row in samples),
             hint=hint,
@@ -286,28 +287,28 @@ class Arrivals:
     def check_per_time(self, per_time: DataFrame) -> None:
         """Raise Refusal if rows of one key and time differ; count identical rows as duplicates."""
         conflict = (F.col("contents") > 1) & ~F.col("is_delete")
-        found = per_time.agg(
+        totals = per_time.agg(
             F.count_if(conflict).alias("conflicts"),
             F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
             F.coalesce(F.sum(F.col("contents") + F.col("is_delete").cast("int")), F.lit(0)).alias("distinct"),
         ).first()
-        self.counts["skipped_deletes"] = self.counts["rows"] - found["kept"]
-        self.counts["duplicates"] = found["kept"] - found["distinct"]
-        refuse_conflicting(self.load.name, found["conflicts"], per_time.where(conflict), "own", "time")
+        self.counts["skipped_deletes"] = self.counts["rows"] - totals["kept"]
+        self.counts["duplicates"] = totals["kept"] - totals["distinct"]
+        refuse_conflicting(self.load.name, totals["conflicts"], per_time.where(conflict), "own", "time")
 
 
-def refuse_conflicting(name: str, count: int, rows: DataFrame, at: str, said: str) -> None:
+def refuse_conflicting(name: str, count: int, rows: DataFrame, at: str, time_name: str) -> None:
     """Raise Refusal CONFLICTING_ROWS if ``count``, the number of keys with conflicting ``rows``, is not 0.
 
-    ``at`` is the column that dates a row, ``said`` its name in the message.
+    ``at`` is the column with the time of a row, ``time_name`` its name in the message.
     """
     if not count:
         return
     shown = rows.select(f"{PACKED}.*", at).limit(SAMPLES).collect()
     raise Refusal(
         "CONFLICTING_ROWS",
-        f"{name}: {count} keys have rows of one {said} that differ",
+        f"{name}: {count} keys have rows of one {time_name} that differ",
         count=count,
         samples=tuple(", ".join(str(value) for value in row) for row in shown),
-        hint=f"A batch holds one row per business key and {said}.",
+        hint=f"A batch holds one row per business key and {time_name}.",
     )

@@ -1,12 +1,12 @@
 """Historization of rows with their own time: effective rows, CDC feeds, dated snapshots (rules 8 to 13).
 
-The batch's rows become events in the logs of their keys. Only the logs of these keys are folded, without and
-with the new events (``loader.domain.historization.fold``). The new events are written to the event log, then the
-difference between the two results is written to the history in one commit.
+The rows of a batch become events in the logs of their keys. The logs of these keys are folded without and with the new
+events (``loader.domain.historization.fold``). The new events are written to the event log, then the difference between
+the two results is written to the history in one commit.
 
-The event log is written first. Each event carries its run's number; events with a number above the history's
-belong to a run that died between the two commits, and are removed before the next run reads the log. So both
-tables agree after every run, without a transaction over both.
+Each event has the sequence of its run. Events with a sequence above the history's belong to a run that died between
+the two commits; the next run removes them before it reads the log. So the tables agree after every run, without a
+transaction over both.
 """
 
 from collections.abc import Mapping
@@ -42,10 +42,10 @@ _KEY, _ROWS, _LOG = KEY, "__rows", LOG
 
 @dataclass
 class EventBatch:
-    """One batch of dated rows, and the history and event log it is written to.
+    """Batch of dated rows, and the history and event log that it is written to.
 
-    ``noted`` holds the notes of the history's newest commit (``recorded_policy``); without them every event
-    would be folded under today's policy, which may not give the versions that the table holds.
+    ``noted`` are the notes of the history's newest commit. They record the policy under which each event is folded:
+    the present policy might not result in the versions of the table.
     """
 
     session: SparkSession
@@ -57,7 +57,7 @@ class EventBatch:
     forgotten: str | None = None
     open_before: int = 0
     counts: dict[str, int] = field(default_factory=dict)
-    _held: list[DataFrame] = field(default_factory=list)
+    _checkpoints: list[DataFrame] = field(default_factory=list)
 
     @property
     def policy(self) -> HistoryPolicy:
@@ -74,7 +74,7 @@ class EventBatch:
 
     @cached_property
     def fold(self) -> EventFold:
-        """Return the fold over every attribute the event log ever had, retired ones by their stable keys."""
+        """Return the fold over all attributes that the event log ever had, including retired ones."""
         assert self.load.event_log is not None
         observed = self.event_log.observe()
         assert observed is not None
@@ -90,19 +90,19 @@ class EventBatch:
         return EventFold(self.policy, tuple(columns), self.history.time_type, eras)
 
     def run_time(self) -> str:
-        """Return the run's ``at`` as SQL in the type of version starts (rule 8); raise Refusal for numbers."""
+        """Return the run's ``at`` as SQL in the type of version starts (rule 8). Raise Refusal for numbers."""
         return run_time(self.load, self.stamp, self.history)
 
     # --- the batch --------------------------------------------------------------------------------
 
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None) -> None:
         """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid."""
-        known = self.files.rows()
-        self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS
+        stored = self.files.rows()
+        self._one_task = None not in (expected, stored) and max(expected, stored) <= ONE_TASK_UP_TO_ROWS
         if self._one_task:
             stage = stage.coalesce(1)
-        rows = self._checked(stage)
-        self._result = self._hold(self._folded(rows))
+        rows = self._checked_rows(stage)
+        self._result = self._checkpoint(self._fold_rows(rows))
         self._count()
         if self.policy.closes_absent:
             guard.check(
@@ -114,40 +114,40 @@ class EventBatch:
         self._refuse_late()
 
     def take(self, result: DataFrame) -> None:
-        """Use a checkpoint of versions folded elsewhere, in the form of ``_folded``; ``release`` frees it."""
-        self._held.append(result)
+        """Use the result of another fold, a checkpoint in the form of ``_fold_rows``; ``release`` frees it."""
+        self._checkpoints.append(result)
         self._result = result
         self._count()
 
-    def _hold(self, frame: DataFrame) -> DataFrame:
+    def _checkpoint(self, frame: DataFrame) -> DataFrame:
         """Return the frame as a checkpoint that lasts until ``release``."""
-        held = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
-        self._held.append(held)
-        return held
+        checkpoint = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        self._checkpoints.append(checkpoint)
+        return checkpoint
 
-    def _checked(self, stage: DataFrame) -> DataFrame:
+    def _checked_rows(self, stage: DataFrame) -> DataFrame:
         """Return one row per key and time, or raise Refusal (``loader.spark.historization.event_log``)."""
         arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)
         arrivals.check_rows()
-        per_time = self._hold(arrivals.per_time())
+        per_time = self._checkpoint(arrivals.per_time())
         arrivals.check_per_time(per_time)
         self._delivered = self.fold.columns_text(arrivals.delivered)
         return per_time
 
     # --- the fold ---------------------------------------------------------------------------------
 
-    def _folded(self, rows: DataFrame) -> DataFrame:
-        """Return for each key the new events and its versions before and after them."""
+    def _fold_rows(self, rows: DataFrame) -> DataFrame:
+        """Return for each key the new events, and its versions without and with them."""
         fold = self.fold
         stamp = struct(
             own="own", is_delete="is_delete", seq=f"{self.sequence}L", run=quote_text(self.stamp.run_id),
             loaded=f"TIMESTAMP {quote_text(self.stamp.loaded_at)}", cols=quote_text(self._delivered), v="v",
         )  # fmt: skip
-        arrived = rows.groupBy(_KEY).agg(
+        delivered = rows.groupBy(_KEY).agg(
             F.any_value(PACKED).alias(PACKED),
             F.expr(f"sort_array(collect_list({stamp}))").alias(_ROWS),
         )
-        joined = self._with_logs(arrived)
+        joined = self._with_logs(delivered)
         absent = self.policy.closes_absent
         run_at = self.run_time() if absent else f"CAST(NULL AS {fold.time_type})"
         forgotten = self._time_literal(self.forgotten) if self.forgotten else None
@@ -160,10 +160,10 @@ class EventBatch:
         }
         events, log = "__adm.admitted", "__adm.log"
         if absent:
-            gone = f"(size({_ROWS}) = 0 AND {fold.is_live('old')})"
+            is_absent = f"(size({_ROWS}) = 0 AND {fold.is_live('old')})"
             columns["__gone"] = self._absence(run_at)
-            events = f"IF({gone}, array(__gone), {events})"
-            log = f"IF({gone}, {fold.absent(_LOG, '__gone')}, {log})"
+            events = f"IF({is_absent}, array(__gone), {events})"
+            log = f"IF({is_absent}, {fold.absent(_LOG, '__gone')}, {log})"
         columns |= {"events": events, "__after": log, "new": fold.versions("__after", "fn")}
         return with_columns(joined, columns).select(
             _KEY,
@@ -184,14 +184,14 @@ class EventBatch:
         )  # fmt: skip
         return f"CAST({event} AS {fold.event_type})"
 
-    def _with_logs(self, arrived: DataFrame) -> DataFrame:
-        """Return the batch's keys with their logs; if absent keys are closed, all other stored keys as well."""
-        rows_type = arrived.schema[_ROWS].dataType.simpleString()
-        logs = self._logs(arrived)
+    def _with_logs(self, delivered: DataFrame) -> DataFrame:
+        """Return the keys of the batch with their logs, and if absent keys are closed, all other stored keys."""
+        rows_type = delivered.schema[_ROWS].dataType.simpleString()
+        logs = self._logs(delivered)
         if logs is None:
-            return arrived.withColumn(_LOG, F.expr(self.fold.no_events()))
+            return delivered.withColumn(_LOG, F.expr(self.fold.no_events()))
         how = "full_outer" if self.policy.closes_absent else "left"
-        joined = arrived.alias("a").join(logs.alias("l"), F.col(f"a.{_KEY}") == F.col(f"l.{_KEY}"), how)
+        joined = delivered.alias("a").join(logs.alias("l"), F.col(f"a.{_KEY}") == F.col(f"l.{_KEY}"), how)
         return joined.select(
             F.coalesce(f"a.{_KEY}", f"l.{_KEY}").alias(_KEY),
             F.coalesce(f"a.{PACKED}", f"l.{PACKED}").alias(PACKED),
@@ -199,10 +199,10 @@ class EventBatch:
             F.coalesce(F.col(f"l.{_LOG}"), F.expr(self.fold.no_events())).alias(_LOG),
         )
 
-    def _logs(self, arrived: DataFrame) -> DataFrame | None:
-        """Return the logs of the batch's keys as sorted arrays; None if the event log is empty.
+    def _logs(self, delivered: DataFrame) -> DataFrame | None:
+        """Return the logs of the batch's keys, or of all keys if absent ones are closed, as sorted arrays.
 
-        If absent keys are closed, the logs of all keys are returned.
+        Return None if the event log is empty.
         """
         spec = self.load.event_log
         assert spec is not None
@@ -213,7 +213,7 @@ class EventBatch:
             frame = frame.coalesce(1)
         key = quote_identifier(spec.column("entity_key").name)
         if not self.policy.closes_absent:
-            wanted = arrived.select(F.col(_KEY).alias("__wanted"))
+            wanted = delivered.select(F.col(_KEY).alias("__wanted"))
             frame = frame.join(wanted, F.col(key) == F.col("__wanted"), "left_semi")
         return logs(frame, spec, self.fold)
 
@@ -224,38 +224,38 @@ class EventBatch:
         fold = self.fold
         visible = "transform({0}, x -> " + struct(start="x.start", until="x.until", state="x.state", v="x.v") + ")"
         same = f"({visible.format('old')} <=> {visible.format('new')})"
-        was, is_ = fold.is_live("old"), fold.is_live("new")
-        opens = "size(filter(new, n -> NOT exists(old, o -> o.start = n.start)))"
-        goes = "size(filter(old, o -> NOT exists(new, n -> n.start = o.start)))"
+        was_live, is_live = fold.is_live("old"), fold.is_live("new")
+        opened = "size(filter(new, n -> NOT exists(old, o -> o.start = n.start)))"
+        removed = "size(filter(old, o -> NOT exists(new, n -> n.start = o.start)))"
         ended = "o.start = n.start AND o.until IS NULL AND n.until IS NOT NULL"
-        closes = f"size(filter(new, n -> exists(old, o -> {ended})))"
-        touched = "(exists(old, o -> NOT exists(new, n -> n <=> o)))"
+        closed = f"size(filter(new, n -> exists(old, o -> {ended})))"
+        is_touched = "(exists(old, o -> NOT exists(new, n -> n <=> o)))"
         sums = {
             "unchanged": f"count_if({same} AND delivered)",
             "new": f"count_if(NOT {same} AND size(old) = 0)",
-            "deleted": f"count_if(NOT {same} AND size(old) > 0 AND {was} AND NOT {is_})",
-            "reappeared": f"count_if(NOT {same} AND size(old) > 0 AND NOT {was} AND {is_})",
-            "changed": f"count_if(NOT {same} AND size(old) > 0 AND ({was} = {is_}))",
-            "closing": f"count_if(NOT delivered AND {was})",
-            "known": f"count_if({was})",
-            "opened": f"sum({opens})",
-            "closed": f"sum({closes})",
-            "removed": f"sum({goes})",
+            "deleted": f"count_if(NOT {same} AND size(old) > 0 AND {was_live} AND NOT {is_live})",
+            "reappeared": f"count_if(NOT {same} AND size(old) > 0 AND NOT {was_live} AND {is_live})",
+            "changed": f"count_if(NOT {same} AND size(old) > 0 AND ({was_live} = {is_live}))",
+            "closing": f"count_if(NOT delivered AND {was_live})",
+            "known": f"count_if({was_live})",
+            "opened": f"sum({opened})",
+            "closed": f"sum({closed})",
+            "removed": f"sum({removed})",
             "events": "sum(size(events))",
-            "touched": f"count_if({touched})",
+            "touched": f"count_if({is_touched})",
             "altered": "count_if(NOT (old <=> new))",
-            "gained": f"sum(CAST({is_} AS INT) - CAST({was} AS INT))",
+            "gained": f"sum(CAST({is_live} AS INT) - CAST({was_live} AS INT))",
             "late": "sum(late)",
             "late_ignored": "sum(ignored)",
             "beyond_horizon": "sum(beyond)",
             "refused": "sum(size(refused))",
             "deep": f"count_if({self._touches_closed()})",
         }
-        found = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
-        self.counts |= found.asDict()
+        totals = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
+        self.counts |= totals.asDict()
 
     def _touches_closed(self) -> str:
-        """Return the SQL condition that a closed version changes or is removed: closed files must be read."""
+        """Return the SQL condition that a closed version changes or is removed, so that closed files must be read."""
         return "exists(old, o -> o.until IS NOT NULL AND NOT exists(new, n -> n <=> o))"
 
     def _refuse_late(self) -> None:
@@ -291,7 +291,7 @@ class EventBatch:
     # --- writing ----------------------------------------------------------------------------------
 
     def write_event_log(self) -> None:
-        """Append this run's events to the event log; must precede ``write_history`` (see the module)."""
+        """Append the events of this run to the event log. Must be called before ``write_history``."""
         if not self.counts["events"]:
             return
         spec = self.load.event_log
@@ -345,7 +345,7 @@ class EventBatch:
         ).drop("__n")
 
     def release(self) -> None:
-        for frame in self._held:
+        for frame in self._checkpoints:
             forget(frame)
 
 

@@ -1,6 +1,6 @@
 """History batch files on Spark: earliest start, upsert, update, delete (rules 18 to 21).
 
-Only the versions of the batch's keys are read. The four files are folded over them
+Only the versions of the batch's keys are read. The four files are applied to them by a fold
 (``loader.domain.historization.fold``), and the difference is written in one commit.
 """
 
@@ -44,13 +44,13 @@ from metadata.domain.types import STRING, TIMESTAMP, parse, spark_type
 
 
 def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
-    """Return rows of JSON values as a frame of text columns; values that are not text are written as JSON."""
+    """Return rows of JSON values as a frame of text columns. Values other than text are converted to JSON."""
     rows = list(rows)
     names = list(columns or dict.fromkeys(name for row in rows for name in row))
     schema = T.StructType([T.StructField(name, T.StringType()) for name in names])
     if not names or not rows:
         return session.createDataFrame([], schema)
-    # A literal: a frame from Python's own rows would need a Python process on every machine.
+    # A literal, because a frame created from Python rows needs a Python process on every machine.
     text = json.dumps([{name: _text(row.get(name)) for name in names} for row in rows], ensure_ascii=False)
     rows_type = T.ArrayType(schema)
     return session.range(1).select(F.inline(F.from_json(F.lit(text), rows_type.json())))
@@ -63,7 +63,7 @@ def _text(value: Any) -> str | None:
 
 
 class FilesBatch:
-    """One history batch and the tables it is written to."""
+    """History batch and the tables that it is written to."""
 
     def __init__(self, load: RawcoreLoad, target: Target, stamp: Stamp):
         self.load, self.target, self.stamp = load, target, stamp
@@ -71,11 +71,11 @@ class FilesBatch:
         self.after: dict[str, int] = {}
         self.warnings: list[str] = []
         signed = target.signed
-        # Notes of a prune are repeated in every commit.
-        kept = signed is not None and "forgotten" in signed.notes
-        self.notes: dict[str, str] = {"forgotten": signed.notes["forgotten"]} if kept else {}
+        # Every commit repeats the horizon of a prune.
+        is_pruned = signed is not None and "forgotten" in signed.notes
+        self.notes: dict[str, str] = {"forgotten": signed.notes["forgotten"]} if is_pruned else {}
         self.notes |= form_note(self._policy, {}) | kept_hashes(load, signed)
-        self._held: list[DataFrame] = []
+        self._checkpoints: list[DataFrame] = []
 
     @property
     def _policy(self):
@@ -95,28 +95,28 @@ class FilesBatch:
         return FilesFold(columns, quote_text(self.stamp.run_id), f"TIMESTAMP {quote_text(self.stamp.loaded_at)}")
 
     def prepare(self, files: Mapping[str, DataFrame], expected: int | None = None) -> None:
-        """Check the files, whose columns are text, and compute their changes; raise Refusal if invalid.
+        """Check the files, whose columns are text, and compute their changes. Raise Refusal for invalid files.
 
-        ``expected`` is the largest possible number of rows, None if unknown.
+        ``expected`` is the maximum number of rows, None if unknown.
         """
         before = self.target.segments()
         self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
-        known = max(before["versions"], expected if expected is not None else ONE_TASK_UP_TO_ROWS + 1)
-        self._one_task = known <= ONE_TASK_UP_TO_ROWS
-        read = {file: self._read(file, files[file]) for file in FILES}
-        rows = united((read[file] for file in FILES), DataFrame.unionByName)
+        size = max(before["versions"], expected if expected is not None else ONE_TASK_UP_TO_ROWS + 1)
+        self._one_task = size <= ONE_TASK_UP_TO_ROWS
+        frames = {file: self._read(file, files[file]) for file in FILES}
+        rows = united((frames[file] for file in FILES), DataFrame.unionByName)
         if self._one_task:
             rows = rows.coalesce(1)
-        rows = self._hold(rows)
-        distinct = self._distinct(rows)
-        self._result = self._hold(self._folded(distinct))
+        rows = self._checkpoint(rows)
+        distinct = self._distinct_rows(rows)
+        self._result = self._checkpoint(self._fold_rows(distinct))
         self._count(before)
 
-    def _hold(self, frame: DataFrame) -> DataFrame:
+    def _checkpoint(self, frame: DataFrame) -> DataFrame:
         """Return the frame as a checkpoint that lasts until ``release``."""
-        held = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
-        self._held.append(held)
-        return held
+        checkpoint = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        self._checkpoints.append(checkpoint)
+        return checkpoint
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class FilesBatch:
         value = {name: typed(self._plain(name, type_), type_) for name, type_ in wanted.items()}
         end = F.coalesce(value.get(END, F.lit(None)), F.lit(FILES_OPEN_END).cast("timestamp"))
         active = F.coalesce(value.get(ACTIVE, F.lit(None)), end >= F.lit(FILES_OPEN_END).cast("timestamp"))
-        marked = [self._marked(c.name) if c in own else F.lit(False) for c in self._fold.columns]
+        marked = [self._is_marked(c.name) if c in own else F.lit(False) for c in self._fold.columns]
         values = [
             (value[c.name] if c in own else F.lit(None)).cast(c.type).alias(f"c{i}")
             for i, c in enumerate(self._fold.columns)
@@ -161,7 +161,7 @@ class FilesBatch:
         )
 
     def _check_columns(self, file: str, frame: DataFrame) -> None:
-        """Refuse a file that lacks a key column or has a column unknown to the dataset."""
+        """Raise Refusal MISSING_COLUMN if a file lacks a key column or the time."""
         keys = [c.name for c in self.target.versions.business_key]
         time = END if file == DELETE else self._policy.time
         missing = [name for name in (*keys, time) if name not in frame.columns]
@@ -174,7 +174,7 @@ class FilesBatch:
             )
 
     def _plain(self, name: str, type_: str = STRING) -> Column:
-        """Return a value with the NULL marker, and for data columns the "as before" marker, replaced by NULL.
+        """Return a value with NULL instead of the NULL marker and, in data columns, the "as before" marker.
 
         Timestamps are cut to microseconds.
         """
@@ -185,7 +185,7 @@ class FilesBatch:
                 column = F.when(column != mark, column)
         return cut_to_microseconds(column) if type_ == TIMESTAMP else column
 
-    def _marked(self, name: str) -> Column:
+    def _is_marked(self, name: str) -> Column:
         mark = self._policy.unmodified_string
         if mark is None:
             return F.lit(False)
@@ -195,8 +195,8 @@ class FilesBatch:
         misfit = {name: ~fits(self._plain(name, type_), type_) for name, type_ in wanted.items()}
         too_fine = [self._plain(name) for name, type_ in wanted.items() if type_ == TIMESTAMP]
         null_key = any_of(self._plain(name).isNull() for name in keys)
-        marked = any_of(self._marked(name) for name in wanted if file != UPDATE)
-        found = frame.agg(
+        marked = any_of(self._is_marked(name) for name in wanted if file != UPDATE)
+        sums = frame.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(null_key).alias("keys"),
             F.count_if(self._plain(time).isNull()).alias("times"),
@@ -204,25 +204,25 @@ class FilesBatch:
             total(F.count_if(has_nanoseconds(text)) for text in too_fine).alias("cut"),
             *(F.count_if(condition).alias(f"m{i}") for i, condition in enumerate(misfit.values())),
         ).first()
-        self.counts["rows"] = self.counts.get("rows", 0) + found["rows"]
-        if found["cut"]:
-            self.warnings.append(f"{found['cut']} times of the {file} file were cut to microseconds.")
+        self.counts["rows"] = self.counts.get("rows", 0) + sums["rows"]
+        if sums["cut"]:
+            self.warnings.append(f"{sums['cut']} times of the {file} file were cut to microseconds.")
         for i, (name, condition) in enumerate(misfit.items()):
-            if found[f"m{i}"]:
+            if sums[f"m{i}"]:
                 shown = frame.where(condition).select(F.col(quote_identifier(name))).limit(SAMPLES).collect()
                 raise Refusal(
                     "VALUE_DOES_NOT_FIT",
-                    f"{self.load.name}: {found[f'm{i}']} values of {name} in the {file} file do not fit {wanted[name]}",
+                    f"{self.load.name}: {sums[f'm{i}']} values of {name} in the {file} file do not fit {wanted[name]}",
                     column=name,
-                    count=found[f"m{i}"],
+                    count=sums[f"m{i}"],
                     samples=tuple(row[0] for row in shown),
                     hint="Correct the file, or change the column's type.",
                 )
-        marked_said = "are marked as unmodified, which only an update file may"
+        only_in_updates = "are marked as unmodified, which only an update file may"
         for count, code, message, bad in (
-            (found["marked"], "UNMODIFIED_IN_UPSERT", marked_said, marked),
-            (found["keys"], "NULL_KEY", "have no value in their business key", null_key),
-            (found["times"], "NULL_TIME", f"have no value in {time}", self._plain(time).isNull()),
+            (sums["marked"], "UNMODIFIED_IN_UPSERT", only_in_updates, marked),
+            (sums["keys"], "NULL_KEY", "have no value in their business key", null_key),
+            (sums["times"], "NULL_TIME", f"have no value in {time}", self._plain(time).isNull()),
         ):
             if count:
                 raise Refusal(
@@ -233,35 +233,35 @@ class FilesBatch:
                     hint="Correct the file and send the whole batch again.",
                 )
 
-    def _distinct(self, rows: DataFrame) -> DataFrame:
-        """Return each row once; refuse the batch if rows of one key and time differ (rule 21)."""
+    def _distinct_rows(self, rows: DataFrame) -> DataFrame:
+        """Return each row once. Raise Refusal if rows of one key and time differ (rule 21)."""
         key_type = rows.schema[PACKED].dataType
         parts = [
             (column.key, F.col(f"{PACKED}.k{i}"), key_type[f"k{i}"].dataType)
             for i, column in enumerate(self.target.versions.business_key)
         ]
-        grouped = F.when(F.col("file") == UPDATE, UPSERT).otherwise(F.col("file"))
-        per_row = rows.withColumn(KEY, digest(parts)).withColumn("kind", grouped)
+        kind = F.when(F.col("file") == UPDATE, UPSERT).otherwise(F.col("file"))
+        per_row = rows.withColumn(KEY, digest(parts)).withColumn("kind", kind)
         content = struct(until="until", active="active", marked="marked", v="v")
         per_time = per_row.groupBy(KEY, "kind", "at").agg(
             F.any_value(PACKED).alias(PACKED),
             F.count(F.lit(1)).alias("n"),
             F.expr(f"min({content})").alias("low"),
             F.expr(f"max({content})").alias("high"),
-            # The upsert file comes first; of two identical rows, its row stays.
+            # Of identical rows in both files, that of the upsert file is used.
             F.max("file").alias("file"),
         )
         differ = ~F.col("low").eqNullSafe(F.col("high"))
-        found = per_time.agg(
+        totals = per_time.agg(
             F.count_if(differ).alias("conflicts"), F.coalesce(F.sum("n") - F.count(F.lit(1)), F.lit(0)).alias("same")
         ).first()
-        self.counts["duplicates"] = found["same"]
-        refuse_conflicting(self.load.name, found["conflicts"], per_time.where(differ), "at", "start")
+        self.counts["duplicates"] = totals["same"]
+        refuse_conflicting(self.load.name, totals["conflicts"], per_time.where(differ), "at", "start")
         return per_time
 
     # --- the fold ---------------------------------------------------------------------------------
 
-    def _folded(self, rows: DataFrame) -> DataFrame:
+    def _fold_rows(self, rows: DataFrame) -> DataFrame:
         fold = self._fold
         row = struct(at="at", until="low.until", active="low.active", marked="low.marked", v="low.v")
 
@@ -292,7 +292,7 @@ class FilesBatch:
         )
 
     def _versions(self, keys: DataFrame) -> DataFrame:
-        """Return the table's versions of these keys as sorted arrays."""
+        """Return the stored versions of these keys as sorted arrays."""
         table = self.target.versions
         key = table.name("entity_key")
         wanted = keys.select(F.col(KEY).alias("__wanted"))
@@ -322,13 +322,13 @@ class FilesBatch:
             "touched": "count_if(exists(old, o -> NOT exists(new, n -> n <=> o)))",
             "gained": "sum(size(filter(new, n -> n.active)) - size(filter(old, o -> o.active)))",
         }
-        found = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
-        self._touched = found["touched"] > 0
-        self.counts |= {name: found[name] for name in ("opened", "closed", "removed")}
-        self.counts["unknown_ignored"] = found["ignored"]
+        totals = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
+        self._touched = totals["touched"] > 0
+        self.counts |= {name: totals[name] for name in ("opened", "closed", "removed")}
+        self.counts["unknown_ignored"] = totals["ignored"]
         self.after = {
-            "versions": before["versions"] + found["opened"] - found["removed"],
-            "open": before["open"] + found["gained"],
+            "versions": before["versions"] + totals["opened"] - totals["removed"],
+            "open": before["open"] + totals["gained"],
         }
 
     # --- writing ----------------------------------------------------------------------------------
@@ -378,5 +378,5 @@ class FilesBatch:
         history.follow_live(self.target, changes)
 
     def release(self) -> None:
-        for frame in self._held:
+        for frame in self._checkpoints:
             forget(frame)

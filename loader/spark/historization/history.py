@@ -1,9 +1,9 @@
 """Historization of snapshots and deltas: history and rawcore tables of a load, and the policy in commit metadata.
 
-The cheapest of three ways is used:
+The history is written in the cheapest of three ways:
 
 * *append*, if no stored version changes: new versions are added, nothing is read.
-* *rewrite*, for small tables: the open segment's files are replaced, and closed versions added.
+* *rewrite*, for small tables: the files of the open segment are replaced, and closed versions added.
 * *mark*, for large tables: changed versions are marked as deleted in their files, and written again
   with the new ones. The comparison has already read them; nothing is read a second time.
 
@@ -39,8 +39,8 @@ _OPENING = (rules.NEW, rules.REAPPEARED, rules.CHANGED)
 class Stamp:
     """Run id and times that a run writes into every row it changes; both times are ISO 8601.
 
-    ``at`` dates the run's data; ``loaded_at`` is the clock time of the dataset's load, fixed once so that
-    every Spark job of the run writes the same value.
+    ``at`` dates the run's data. ``loaded_at`` is the clock time of the dataset's load, determined once so that every
+    Spark job of the run writes the same value.
     """
 
     run_id: str
@@ -60,51 +60,51 @@ def open_versions(history: DeltaTable, table: TableSpec) -> DataFrame:
 
 
 def reappeared(difference: Difference, history: HistoryTable) -> int:
-    """Return the number of new keys that had been deleted before; only the segment of ended keys is read."""
+    """Return the number of new keys that had been deleted before, from the segment of deleted keys."""
     if not difference[rules.NEW] or history.tombstones or not history.files_of(DELETED):
         return 0
     key = history.name("entity_key")
-    gone = history.frame(DELETED).select(F.col(key).alias("__gone"))
+    deleted = history.frame(DELETED).select(F.col(key).alias("__gone"))
     new = difference.where(rules.NEW).select(key)
-    return new.join(gone, F.col(key) == F.col("__gone"), "left_semi").count()
+    return new.join(deleted, F.col(key) == F.col("__gone"), "left_semi").count()
 
 
 def write_history(history: HistoryTable, difference: Difference, stamp: Stamp, sequence: int) -> None:
-    """Close and open versions in one commit that carries the table's transaction id and number."""
-    rows = _opened(history, difference, stamp)
+    """Close and open versions in one commit with the table's application id and version (``txnAppId``)."""
+    rows = _opened_versions(history, difference, stamp)
     segments = (OPEN, DELETED) if history.tombstones else (OPEN,)
-    files, replaced, gone = history.files_of(*segments), None, None
+    files, replaced, removed = history.files_of(*segments), None, None
     if difference.touches:
         known = history.files.frame(files, placed=not difference.whole)
-        rows = rows.unionByName(_known_versions(history, difference, known, stamp))
+        rows = rows.unionByName(_formerly_open_versions(history, difference, known, stamp))
         if history.tombstones and difference[rules.DELETED]:
             rows = rows.unionByName(_tombstones(history, difference, known, stamp))
         if difference.whole:
             replaced = files
         else:
-            gone = difference.where(*_ALTERED).select(f"{OLD}.{PLACE}")
+            removed = difference.where(*_ALTERED).select(f"{OLD}.{PLACE}")
     commit(
         history.files,
         history.spec.key,
         sequence,
         add=difference.in_few_files(rows),
         remove=replaced,
-        gone=gone,
+        gone=removed,
         gone_from=files,
     )
 
 
-def _opened(history: HistoryTable, difference: Difference, stamp: Stamp) -> DataFrame:
-    """Return the versions this run opens, with every column of the history table."""
+def _opened_versions(history: HistoryTable, difference: Difference, stamp: Stamp) -> DataFrame:
+    """Return the versions that this run opens, with every column of the history table."""
     is_change = F.col(CHANGE) == rules.CHANGED
     state = F.lit(LIVE) if history.tombstones else F.when(is_change, rules.CHANGED).otherwise(rules.NEW)
     return history.rows(difference.where(*_OPENING), _opening_values(history, stamp, state, OPEN))
 
 
 def _tombstones(history: HistoryTable, difference: Difference, known: DataFrame, stamp: Stamp) -> DataFrame:
-    """Return the tombstones of deleted keys (rule 15): their last values, deleted from this run on."""
-    gone = difference.recalled(known, rules.DELETED, given=_given(history)).select(f"{OLD}.*")
-    return history.rows(gone, _opening_values(history, stamp, F.lit(rules.DELETED), DELETED))
+    """Return the tombstones of deleted keys (rule 15), with their last values, from this run on."""
+    deleted = difference.recalled(known, rules.DELETED, given=_computed_hashes(history)).select(f"{OLD}.*")
+    return history.rows(deleted, _opening_values(history, stamp, F.lit(rules.DELETED), DELETED))
 
 
 def _opening_values(history: HistoryTable, stamp: Stamp, state: Column, segment: str) -> dict[str, Column]:
@@ -141,16 +141,16 @@ def _closing_values(history: HistoryTable, change: Column, stamp: Stamp) -> dict
     return {purpose: value for purpose, value in values.items() if purpose in present}
 
 
-def _known_versions(history: HistoryTable, difference: Difference, known: DataFrame, stamp: Stamp) -> DataFrame:
-    """Return the versions that were open: closed if their key changed or was deleted, updated, or unchanged."""
+def _formerly_open_versions(history: HistoryTable, difference: Difference, known: DataFrame, stamp: Stamp) -> DataFrame:
+    """Return the versions that were open, closed where their key changed or was deleted, else updated or unchanged."""
     closing = _closing_values(history, F.col(CHANGE), stamp)
     closes = F.col(CHANGE).isin(rules.CHANGED, rules.DELETED, rules.REAPPEARED)
     updates = F.col(CHANGE) == UPDATED
-    kept = (rules.UNCHANGED, UNTOUCHED) if difference.whole else ()
+    unchanged = (rules.UNCHANGED, UNTOUCHED) if difference.whole else ()
     by_name = {history.spec.column(purpose).name: value for purpose, value in closing.items()}
     row_hash = history.spec.column("row_hash").name
     in_place = {*difference.comparison.untracked, *_foreign_keys(history)} if difference[UPDATED] else set()
-    rows = difference.recalled(known, *kept, *_ALTERED, given=_given(history), needed=sorted(in_place))
+    rows = difference.recalled(known, *unchanged, *_ALTERED, given=_computed_hashes(history), needed=sorted(in_place))
 
     def value(name: str) -> Column:
         old = F.col(f"{OLD}.{quote_identifier(name)}")
@@ -165,12 +165,12 @@ def _known_versions(history: HistoryTable, difference: Difference, known: DataFr
     return rows.select(*(value(name).alias(name) for name in history.physical))
 
 
-def _given(history: HistoryTable) -> dict[str, Callable[[str], Column]]:
-    """Return functions that compute a version's three hashes, so that these large columns need not be read."""
+def _computed_hashes(history: HistoryTable) -> dict[str, Callable[[str], Column]]:
+    """Return functions that compute the three hashes of a version, so that these large columns need not be read."""
     entity_key, started_at = history.spec.column("entity_key").name, history.spec.column("started_at").name
 
-    def history_key(held: str) -> Column:
-        started = F.col(f"{held}.{quote_identifier(started_at)}")
+    def history_key(struct: str) -> Column:
+        started = F.col(f"{struct}.{quote_identifier(started_at)}")
         return history.history_key(F.col(quote_identifier(entity_key)), started)
 
     return {
@@ -185,7 +185,7 @@ def _foreign_keys(history: HistoryTable) -> tuple[str, ...]:
 
 
 def segment_counts(history: DeltaTable, table: TableSpec) -> dict[str, int]:
-    """Return the number of rows per segment; only the partition column is read."""
+    """Return the number of rows per segment. Only the partition column is read."""
     segment = quote_identifier(table.column("segment").name)
     return {row[0]: row[1] for row in history.frame().groupBy(segment).count().collect()}
 
@@ -220,7 +220,7 @@ class Target:
 
     @cached_property
     def versions(self) -> HistoryTable:
-        """Return the history table in the form that the engine writes."""
+        """Return the history table with its columns by purpose."""
         assert self.history is not None
         return HistoryTable(self.session, self.history, self.load)
 
@@ -235,13 +235,13 @@ class Target:
 
     def rawcore_rows(self) -> int:
         """Return the number of rawcore rows from file statistics; count them only if these are missing."""
-        known = self.rawcore_files.rows()
-        return self.rawcore.rows() if known is None else known
+        rows = self.rawcore_files.rows()
+        return self.rawcore.rows() if rows is None else rows
 
     def segments(self) -> dict[str, int]:
         """Return the number of versions, and of open ones.
 
-        They come from the newest run's commit if that is the table's newest, else they are counted.
+        They are read from the newest commit's metadata if a run made it, else counted.
         """
         assert self.history is not None
         assert self.load.history is not None
@@ -254,41 +254,41 @@ class Target:
         return {"versions": sum(counted.values()), "open": counted.get(OPEN, 0)}
 
     def current(self) -> DataFrame:
-        """Return the rows that rawcore must hold: the open live versions, with rawcore's columns."""
+        """Return the rows that rawcore must have: the open live versions, with rawcore's columns."""
         assert self.history is not None
         assert self.load.history is not None
         versions = open_versions(self.history, self.load.history)
         names = []
         for column in self.load.table.columns:
-            there = self.load.history.column(column.purpose).name if column.purpose in _RENAMED else column.name
-            names.append(f"{quote_identifier(there)} AS {quote_identifier(column.name)}")
+            name = self.load.history.column(column.purpose).name if column.purpose in _RENAMED else column.name
+            names.append(f"{quote_identifier(name)} AS {quote_identifier(column.name)}")
         return versions.selectExpr(*names)
 
 
-# Purposes whose column a profile may name otherwise in history than in rawcore.
+# Purposes whose columns may have other names in the history than in rawcore.
 _RENAMED = ("run_id", "loaded_at")
 
 
-# Rawcore on Delta: the current rows, which must match the history's open versions. Normally the run's difference is
-# written. If rawcore lacks an earlier run's history (a crash between the two commits), it is rebuilt from the open
-# versions in one overwrite.
+# Rawcore: the current rows, which must match the open versions of the history. Normally only the difference of the run
+# is written. If an earlier run died after its history commit, rawcore is rebuilt from the open versions in one
+# overwrite.
 
 
 def follow(target: Target, difference: Difference, stamp: Stamp) -> None:
-    """Update rawcore from the stored rows to the delivered ones, in one commit."""
+    """Write the difference to rawcore, in one commit."""
     added = (rules.NEW, rules.REAPPEARED, rules.CHANGED, UPDATED)
     if not any(difference[change] for change in (rules.CHANGED, rules.DELETED, UPDATED)):
-        _commit(target, difference.in_few_files(_stamped(difference.where(*added), target.load.table, stamp)))
+        _commit(target, difference.in_few_files(_with_stamps(difference.where(*added), target.load.table, stamp)))
     elif difference.whole:
-        live = difference.in_few_files(_live(target, difference, stamp))
+        live = difference.in_few_files(_rows_after(target, difference, stamp))
         _commit(target, live, remove=target.rawcore_files.all)
     else:
-        rows = _stamped(difference.where(*added), target.load.table, stamp)
+        rows = _with_stamps(difference.where(*added), target.load.table, stamp)
         _commit(target, rows, gone=_places(target, difference))
 
 
 def _places(target: Target, difference: Difference) -> DataFrame:
-    """Return the places of rows that change or are removed; the comparison has them if it read rawcore."""
+    """Return the places of changed and removed rows, from the comparison if it read rawcore."""
     altered = difference.where(rules.CHANGED, rules.DELETED, UPDATED)
     if target.history is None:
         return altered.select(f"{OLD}.{PLACE}")
@@ -298,8 +298,8 @@ def _places(target: Target, difference: Difference) -> DataFrame:
 def _places_of(target: Target, keys: DataFrame) -> DataFrame:
     key = quote_identifier(target.load.table.column("entity_key").name)
     files = target.rawcore_files
-    held = files.frame(files.all, placed=True).select(F.col(key).alias("__held"), PLACE)
-    return held.join(keys.select(key), F.col("__held") == F.col(key), "left_semi").select(PLACE)
+    rows = files.frame(files.all, placed=True).select(F.col(key).alias("__held"), PLACE)
+    return rows.join(keys.select(key), F.col("__held") == F.col(key), "left_semi").select(PLACE)
 
 
 def follow_live(target: Target, changes: DataFrame) -> None:
@@ -339,23 +339,23 @@ def _stamps(table: TableSpec, stamp: Stamp) -> dict[str, Column]:
     return {table.column("run_id").name: F.lit(stamp.run_id), table.column("loaded_at").name: stamp.loaded()}
 
 
-def _stamped(frame: DataFrame, table: TableSpec, stamp: Stamp) -> DataFrame:
-    """Return stage's rows with every column of rawcore."""
+def _with_stamps(frame: DataFrame, table: TableSpec, stamp: Stamp) -> DataFrame:
+    """Return rows of stage with every column of rawcore."""
     return frame.withColumns(_stamps(table, stamp)).select(*(quote_identifier(c.name) for c in table.columns))
 
 
-def _live(target: Target, difference: Difference, stamp: Stamp) -> DataFrame:
-    """Return every rawcore row after the run: delivered rows, and unchanged ones with their stored values."""
+def _rows_after(target: Target, difference: Difference, stamp: Stamp) -> DataFrame:
+    """Return all rawcore rows after the run: delivered rows, and unchanged ones with their stored values."""
     table, known = target.load.table, target.load.leading
     stamps = _stamps(table, stamp)
     stored = {table.column(purpose).name: known.column(purpose).name for purpose in ("run_id", "loaded_at")}
-    kept = F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED)
+    is_unchanged = F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED)
     row_hash = table.column("row_hash").name
 
     def value(name: str) -> Column:
         delivered = stamps.get(name, F.col(quote_identifier(name)))
         old = F.col(KNOWN_HASH) if name == row_hash else F.col(f"{OLD}.{quote_identifier(stored.get(name, name))}")
-        return F.when(kept, old).otherwise(delivered)
+        return F.when(is_unchanged, old).otherwise(delivered)
 
     live = difference.where(rules.UNCHANGED, UNTOUCHED, UPDATED, rules.NEW, rules.REAPPEARED, rules.CHANGED)
     return live.select(*(value(column.name).alias(column.name) for column in table.columns))
@@ -370,7 +370,7 @@ def column_keys(load: RawcoreLoad) -> dict[str, str]:
 
 
 def columns_hashed(load: RawcoreLoad) -> str:
-    """Return the columns that this load's row hashes cover, in the form of the notes (see ``hash_columns``)."""
+    """Return the columns that row hashes of this load cover, as recorded in commit metadata."""
     types = {column.name: parse(column.type).name for column in load.leading.columns}
     return hashed_set((part.key, types[part.column]) for part in load.row_hash)
 
@@ -381,7 +381,7 @@ def kept_hashes(load: RawcoreLoad, signed: RunCommit | None) -> dict[str, str]:
 
 
 def refuse_policy_changed(load: RawcoreLoad, signed: RunCommit | None) -> None:
-    """Raise Refusal if today's history policy would give the stored versions another form."""
+    """Raise Refusal if the stored versions do not have the form of the present history policy."""
     if load.history is None or signed is None:
         return
     refuse_other_form(

@@ -1,9 +1,9 @@
 """Readers of history batch files: CSV, plain or compressed with zstd, and Parquet.
 
-CSV has a header and every field is text: a quoted empty field is an empty text, an unquoted one NULL. The
-history policy defines the markers for NULL and "as before" (``loader.spark.historization.file_batches``) and
-everything else about values. Compressed files are unpacked by the JVM into a warehouse folder that every
-machine of a cluster can read; the folder is removed when the batch is done.
+CSV files have a header, and every field is text: a quoted empty field is an empty text, an unquoted one NULL. The
+history policy defines the format of values, and the markers for NULL and "as before"
+(``loader.spark.historization.file_batches``). The JVM unpacks compressed files into a folder of the warehouse, which
+every machine of a cluster can read; the folder is removed after the batch.
 
 Refusals are those of a delivery (``loader.spark.sources.deliveries``) and
 
@@ -40,7 +40,7 @@ from metadata.domain.types import BINARY, parse
 CSV, PARQUET, ZSTD = "csv", "parquet", "zstd"
 INCOMING = ".incoming"
 _CHUNK = 1 << 20
-# zstd's message for a stream that ends early.
+# Messages of zstd for a stream that ends early.
 _TRUNCATED = ("Truncated source", "Read error or truncated source", "Stream end")
 
 
@@ -54,19 +54,19 @@ def read_history_files(
     """
     files = load.files or HistoryFiles()
     folder = f"{warehouse.rstrip('/')}/{INCOMING}/{run_id}"
-    with ExitStack() as held:
+    with ExitStack() as resources:
         if files.compression == ZSTD:
-            held.callback(_remove, session, folder)
-            _remove(session, folder)  # remains of a killed attempt
-        yield {kind: _kind(session, load, files, kind, folder, held) for kind in FILES}
+            resources.callback(_remove, session, folder)
+            _remove(session, folder)  # files of a killed attempt
+        yield {kind: _files_frame(session, load, files, kind, folder, resources) for kind in FILES}
 
 
-def _kind(
-    session: SparkSession, load: RawcoreLoad, files: HistoryFiles, kind: str, folder: str, held: ExitStack
+def _files_frame(
+    session: SparkSession, load: RawcoreLoad, files: HistoryFiles, kind: str, folder: str, resources: ExitStack
 ) -> DataFrame:
     frames = []
     for place, location in enumerate(getattr(files, kind)):
-        reader = _Reader(session, load, files, kind, held)
+        reader = _Reader(session, load, files, kind, resources)
         roots = source_roots(session).with_asked(parse_location(location, folder="/"))
         if files.compression == ZSTD:
             for number, file in enumerate(list_files(session, location, roots)):
@@ -88,7 +88,7 @@ class _Reader:
     load: RawcoreLoad
     files: HistoryFiles
     kind: str
-    held: ExitStack
+    resources: ExitStack
 
     def read(self, location: str, roots: Roots, instead_of: str = "") -> DataFrame:
         """Return the checked file with every column as text; messages name ``instead_of`` if it is given."""
@@ -104,18 +104,18 @@ class _Reader:
         name = f"the {self.kind} file"
         opened = open_delivery(self.session, name, location, self.files.format, options, roots=roots)
         self._check_columns(opened)
-        kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        self.held.callback(kept.unpersist)
+        frame = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        self.resources.callback(frame.unpersist)
         try:
-            check_rows(opened, kept, SourceSpec(name, location, self.files.format, (), options))
+            check_rows(opened, frame, SourceSpec(name, location, self.files.format, (), options))
         except JAVA_ERRORS as error:
             raise unreadable(opened.shown, error) from error
-        return kept.select(*(self._text(opened, name).alias(name) for name in opened.names))
+        return frame.select(*(self._text(opened, name).alias(name) for name in opened.names))
 
     def _check_columns(self, opened: Opened) -> None:
         described = self.load.leading.of_purpose("business_key", "attribute")
-        known = {column.name for column in described} | set(BATCH_FILE_COLUMNS)
-        unknown = [name for name in opened.names if name not in known]
+        columns = {column.name for column in described} | set(BATCH_FILE_COLUMNS)
+        unknown = [name for name in opened.names if name not in columns]
         if unknown:
             raise Refusal(
                 "UNKNOWN_COLUMN",
@@ -134,8 +134,8 @@ class _Reader:
     def _text(self, opened: Opened, name: str) -> Column:
         if opened.is_text:
             return opened.column(name)
-        wanted = {column.name: parse(column.type).name for column in self.load.leading.columns}
-        return _as_text(opened.column(name), opened.type_of(name), wanted.get(name) == BINARY)
+        types = {column.name: parse(column.type).name for column in self.load.leading.columns}
+        return _as_text(opened.column(name), opened.type_of(name), types.get(name) == BINARY)
 
 
 def _as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:

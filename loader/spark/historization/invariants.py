@@ -1,8 +1,8 @@
 """Invariants of stored histories (rules 14, 15, 21), and the stored columns they read.
 
-The messages are those of ``loader.domain.reference.invariants``. Checks that only a stored table allows are
-added: hashes, the partition of each version, and the rawcore table that must match the open versions. The
-table is read once, in one pass by key, and its open segment once more.
+The messages are those of ``loader.domain.reference.invariants``. Stored tables have further checks: hashes, the
+partition of each version, and the rawcore table, which must match the open versions. The history is read in one pass
+by key, and its open segment once more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,10 +33,10 @@ from metadata.domain.types import parse, spark_type
 
 @dataclass(frozen=True)
 class StoredTable:
-    """Stored version of a table, whose described columns are matched by their stable keys.
+    """Version of a stored table, with described columns matched by their stable keys.
 
     ``names`` are the columns' names in the table, ``families`` the hash families of their types, both by stable
-    key. Raises Refusal ``NO_COLUMN`` if a described column is missing.
+    key. Raise Refusal ``NO_COLUMN`` if a described column is missing.
     """
 
     spec: TableSpec
@@ -49,47 +49,49 @@ class StoredTable:
         observed = table.observe()
         assert observed is not None
         by_key = {column.key: column.name for column in observed.columns if column.key}
-        present = {column.name for column in observed.columns}
-        named = {c.key: c.name for c in spec.columns if c.name in present} | by_key
+        names = {column.name for column in observed.columns}
+        names_by_key = {c.key: c.name for c in spec.columns if c.name in names} | by_key
         families = {column.name: family(parse(column.type).name) for column in observed.columns}
-        return cls(spec, table.frame_as_of(version), named, {key: families[name] for key, name in named.items()})
+        return cls(
+            spec, table.frame_as_of(version), names_by_key, {key: families[name] for key, name in names_by_key.items()}
+        )
 
     def has(self, purpose: str) -> bool:
         """Return True if the table has a described column of this purpose."""
         return any(column.key in self.names for column in self.spec.of_purpose(purpose))
 
     def column(self, purpose: str) -> Column:
-        return self._described(self.spec.column(purpose))
+        return self._described_column(self.spec.column(purpose))
 
     @property
     def business_key(self) -> list[Column]:
-        return [self._described(column) for column in self.spec.of_purpose("business_key")]
+        return [self._described_column(column) for column in self.spec.of_purpose("business_key")]
 
-    def _described(self, column: ColumnSpec) -> Column:
+    def _described_column(self, column: ColumnSpec) -> Column:
         if column.key not in self.names:
             raise Refusal(
                 "NO_COLUMN",
                 f"{self.spec.qualified_name} has no column {column.name}",
                 hint="The table is not as the metadata describe it; a load run brings it up to date.",
             )
-        return _named(self.names[column.key])
+        return _column(self.names[column.key])
 
     def hashed(self, keys: Iterable[str]) -> Column:
-        """Return the digest over those of the given columns (stable keys) that the table has."""
+        """Return the digest over the columns with these stable keys, as far as the table has them."""
         return self.digest({key: self.names[key] for key in keys if key in self.names})
 
     def digest(self, names: Mapping[str, str]) -> Column:
         """Return the digest over columns of the table; ``names`` maps each component id to a column name."""
         types = {field.name: field.dataType for field in self.frame.schema.fields}
-        return digest([(key, _named(name), types[name]) for key, name in names.items()])
+        return digest([(key, _column(name), types[name]) for key, name in names.items()])
 
     def key_of(self, purpose: str) -> dict[str, str]:
-        """Return the name in the table of the column with this purpose, by its stable key."""
+        """Return the stable key of the column with this purpose, with its name in the table."""
         described = self.spec.column(purpose)
         return {described.key: self.names[described.key]}
 
 
-def _named(name: str) -> Column:
+def _column(name: str) -> Column:
     return F.col(quote_identifier(name))
 
 
@@ -123,7 +125,7 @@ MESSAGES = {
 
 
 def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_group: str) -> dict:
-    """Return every broken invariant of a history with its count and sample keys.
+    """Return the broken invariants of a history, each with its count and sample keys.
 
     Raise Refusal ``NO_TABLE`` if a table does not exist yet, ``NO_COLUMN`` if it lacks a technical column,
     ``READ_TIMEOUT`` if the check takes too long.
@@ -137,16 +139,16 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
                     f"{spec.qualified_name} does not exist in the warehouse yet",
                     hint="A load run creates it.",
                 )
-        versions = _versions_together(history, rawcore)
-        checked = _Checked(
+        versions = _consistent_versions(history, rawcore)
+        conditions = _Conditions(
             manifest,
             StoredTable.of(history, manifest.history, versions[0]),
             StoredTable.of(rawcore, manifest.rawcore, versions[1]),
-            _noted_last(history),
+            _newest_notes(history),
         )
-        count = checked.history.frame.count()
+        count = conditions.history.frame.count()
         event_log = _event_log(spark, warehouse, manifest, count)
-        findings = [*_behind(manifest, history), *event_log, *_found(checked.broken(), manifest)]
+        findings = [*_missing_runs(manifest, history), *event_log, *_findings(conditions.broken(), manifest)]
         return {
             "table_version": versions[0],
             "rawcore_version": versions[1],
@@ -158,17 +160,17 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
 
 
 def _sequence(table: DeltaTable) -> int:
-    """Return the number of the newest run in the table, -1 if there is none."""
+    """Return the sequence of the newest run in the table, -1 if there is none."""
     signed = table.newest_run_commit()
     return signed.sequence if signed else -1
 
 
-def _behind(manifest: CheckManifest, history: DeltaTable) -> list[dict]:
+def _missing_runs(manifest: CheckManifest, history: DeltaTable) -> list[dict]:
     """Return a finding if the table lacks runs that were applied to the history."""
-    applied, held = manifest.newest_applied, _sequence(history)
-    if applied is None or held >= applied:
+    applied, sequence = manifest.newest_applied, _sequence(history)
+    if applied is None or sequence >= applied:
         return []
-    count = applied - max(held, 0)
+    count = applied - max(sequence, 0)
     return [{"code": TABLE_BEHIND, "message": MESSAGES[TABLE_BEHIND], "count": count, "samples": []}]
 
 
@@ -183,28 +185,28 @@ def _event_log(spark: SparkSession, warehouse: str, manifest: CheckManifest, ver
     return [{"code": code, "message": MESSAGES[code], "count": n, "samples": []} for code, n in counts.items() if n]
 
 
-def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, int]:
-    """Return versions of both tables with no history commit between them."""
+def _consistent_versions(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, int]:
+    """Return versions of both tables, read without a history commit in between."""
     while True:
-        before, found = history.version(), rawcore.version()
-        if history.version() == before:
-            return before, found
+        history_version, rawcore_version = history.version(), rawcore.version()
+        if history.version() == history_version:
+            return history_version, rawcore_version
 
 
-def _noted_last(history: DeltaTable) -> Mapping[str, str] | None:
-    """Return the notes of the newest run's commit, None without one; the description may have changed since."""
+def _newest_notes(history: DeltaTable) -> Mapping[str, str] | None:
+    """Return the notes of the newest run's commit, None without one. The metadata may have changed since."""
     signed = history.newest_run_commit()
     return signed.notes if signed else None
 
 
 @dataclass(frozen=True)
-class _Checked:
-    """History and rawcore table under check, and the conditions that must hold for them."""
+class _Conditions:
+    """Conditions that must hold for a history and its rawcore table."""
 
     manifest: CheckManifest
     history: StoredTable
     rawcore: StoredTable
-    noted: Mapping[str, str] | None  # None: no run wrote it
+    noted: Mapping[str, str] | None  # None if no run wrote the history
 
     @property
     def pruned(self) -> bool:
@@ -219,7 +221,7 @@ class _Checked:
     def hashed(self) -> list[tuple[str, ...]]:
         """Return stable keys of the columns that an open version's row hash may cover.
 
-        One tuple for each recorded set of columns; empty if the sets are unknown.
+        There is one tuple for each recorded set of columns, and none if the sets are unknown.
         """
         if self.noted is None:
             return [tuple(part.key for part in self.manifest.row_hash)]
@@ -268,17 +270,17 @@ class _Checked:
             no_key.alias("no_key"),
             (~no_key & of.column("started_at").isNotNull()).alias("sound"),
             F.array(*(column.cast("string") for column in key)).alias("key"),
-            of.digest(self._compared()).alias("values"),
+            of.digest(self._compared_columns()).alias("values"),
             F.array(*(of.hashed(keys) for keys in self.hashed)).cast("array<string>").alias("own_row_hashes"),
             of.hashed(part.key for part in self.manifest.entity_key).alias("own_entity_key"),
             of.digest(of.key_of("entity_key") | of.key_of("started_at")).alias("own_history_key"),
         )
 
-    def _compared(self) -> dict[str, str]:
-        """Return the columns in which neighbouring versions may differ: tracked attributes, retired columns.
+    def _compared_columns(self) -> dict[str, str]:
+        """Return the columns in which neighbouring versions may differ: tracked attributes and retired columns.
 
-        The description no longer has a retired column, yet two versions may differ in it alone. The same
-        holds for a column that was tracked under an earlier history policy.
+        Two versions may differ only in a column that was retired since, or that was tracked only under an earlier
+        history policy.
         """
         policy, of = self.policy, self.history
 
@@ -356,7 +358,7 @@ class _Checked:
         is_open, followed = F.col("until").isNull(), _true(F.col("later_start") == F.col("until"))
         may_follow = F.lit(self.pruned) & (F.col("number") == 1)
         if self.tombstones:
-            # A tombstone follows the live version it ends; a live one ends by another or by a tombstone.
+            # A tombstone follows the live version that it ends; another version or a tombstone ends a live one.
             follows_live = _follows() & self._is(LIVE, "earlier_state")
             wrong = F.when(self._is(rules.DELETED), ~(follows_live | may_follow)).otherwise(~self._is(LIVE))
             return (~is_open & ~followed) | wrong
@@ -368,7 +370,7 @@ class _Checked:
     def _segments(self, live_open: Column) -> Column:
         """Return the segments that a version may be in.
 
-        Segments that a load reads must be exact: open versions, and ends of deleted keys.
+        The segments that a load reads must be exact: open, and the last versions of deleted keys.
         """
         is_last = F.col("later_start").isNull()
         return (
@@ -383,7 +385,7 @@ class _Checked:
 
         A row is missing, extra, repeated, or has another row hash.
         """
-        open_ones = self._open_versions().alias("h")
+        open_versions = self._open_versions().alias("h")
         of = self.rawcore
         rows = (
             of.frame.groupBy(of.column("entity_key").alias("entity_key"))
@@ -400,7 +402,7 @@ class _Checked:
             .when(F.col("r.rows") > 1, "RAWCORE_TWICE")
             .when(~F.col("h.row_hash").eqNullSafe(F.col("r.row_hash")), "RAWCORE_DIFFERS")
         )
-        joined = open_ones.join(rows, F.col("h.entity_key") == F.col("r.entity_key"), "full_outer")
+        joined = open_versions.join(rows, F.col("h.entity_key") == F.col("r.entity_key"), "full_outer")
         key = F.coalesce(F.col("h.key"), F.col("r.key"))
         return joined.select(code.alias("code"), key.alias("key"), F.lit(None).cast("string").alias("start")).where(
             F.col("code").isNotNull()
@@ -426,7 +428,7 @@ def _true(condition: Column) -> Column:
     return F.coalesce(condition, F.lit(False))
 
 
-def _found(broken: DataFrame, manifest: CheckManifest) -> list[dict]:
+def _findings(broken: DataFrame, manifest: CheckManifest) -> list[dict]:
     """Return count and samples for each finding, in the order of ``MESSAGES``."""
     broken = broken.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -445,11 +447,11 @@ def _samples(broken: DataFrame, manifest: CheckManifest) -> dict[str, list[dict]
     names = [column.name for column in manifest.history.of_purpose("business_key")]
     place = F.row_number().over(Window.partitionBy("code").orderBy("key", "start"))
     chosen = broken.withColumn("place", place).where(F.col("place") <= manifest.samples).orderBy("code", "place")
-    found: dict[str, list[dict]] = {}
+    samples: dict[str, list[dict]] = {}
     for row in chosen.collect():
         key = {
             name: MASK if name.lower() in manifest.sensitive else value
             for name, value in zip(names, row["key"], strict=True)
         }
-        found.setdefault(row["code"], []).append({"key": key} | ({"start": row["start"]} if row["start"] else {}))
-    return found
+        samples.setdefault(row["code"], []).append({"key": key} | ({"start": row["start"]} if row["start"] else {}))
+    return samples

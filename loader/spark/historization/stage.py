@@ -1,8 +1,8 @@
 """Stage frame: typed, renamed, with hashed keys and several inputs united.
 
-The typed frame has the delivered business keys and attributes, and a feed's operation; the hashed frame adds
-the entity key, foreign keys and row hash. A snapshot or delta must have one row per entity key, or it is
-refused.
+The typed frame has the delivered business keys and attributes, and the operation of a feed. The hashed frame also has
+the entity key, foreign keys and row hash. A snapshot or delta with several rows of an entity key is refused if they
+differ.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,7 @@ def _input_frame(
     expressions = {column.name: bound(column.expression, **fill) for column in stage_input.columns}
     if not load.delivery_checked:
         suspects = [column for column in stage_input.columns if column.name in untyped]
-        _refuse_what_does_not_fit(frame, load.name, suspects, expressions, stage_input.options)
+        _refuse_misfits(frame, load.name, suspects, expressions, stage_input.options)
     return frame.select(
         *(
             (typed(expressions[c.name], c.type, stage_input.options) if c.name in untyped else expressions[c.name])
@@ -63,7 +63,7 @@ def _input_frame(
 def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:
     """Convert text columns to their types. Raise Refusal VALUE_DOES_NOT_FIT, which names ``name``."""
     expressions = {column.name: F.expr(column.expression) for column in columns}
-    _refuse_what_does_not_fit(frame, name, columns, expressions, {})
+    _refuse_misfits(frame, name, columns, expressions, {})
     return frame.select(*(typed(expressions[c.name], c.type).alias(c.name) for c in columns))
 
 
@@ -74,14 +74,14 @@ def _needs_typing(expression: str, type_text: str, delivered: dict) -> bool:
     )
 
 
-def _refuse_what_does_not_fit(
+def _refuse_misfits(
     frame: DataFrame,
     name: str,
     columns: Sequence[StageColumn],
     expressions: dict[str, Column],
     options: dict,
 ) -> None:
-    """Raise Refusal VALUE_DOES_NOT_FIT if typing would lose values; all columns are counted in one pass."""
+    """Raise Refusal VALUE_DOES_NOT_FIT if typing would lose values. One pass counts all columns."""
     suspects = [column for column in columns if column.type != "string"]
     if not suspects:
         return
@@ -132,38 +132,38 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
         F.max(content).alias("high"),
         F.count_if(null_key).alias("nulls"),
     )
-    found = per_key.agg(
+    totals = per_key.agg(
         F.coalesce(F.sum("n"), F.lit(0)).alias("rows"),
         F.count(F.lit(1)).alias("keys"),
         F.count_if(F.col("low") != F.col("high")).alias("conflicts"),
         F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"),
     ).first()
-    if found["nulls"]:
+    if totals["nulls"]:
         raise Refusal(
             "NULL_KEY",
-            f"{load.name}: {found['nulls']} rows have no value in their business key",
-            count=found["nulls"],
+            f"{load.name}: {totals['nulls']} rows have no value in their business key",
+            count=totals["nulls"],
             samples=sample_rows(
-                stage.where(null_key), [c.name for c in _delivered(stage, load, "business_key", "attribute")]
+                stage.where(null_key), [c.name for c in _delivered_columns(stage, load, "business_key", "attribute")]
             ),
             hint="Every business-key column needs a value.",
         )
-    if found["conflicts"]:
-        raise _conflict(stage, per_key, load, found["conflicts"])
-    duplicates = found["rows"] - found["keys"]
-    return (stage.dropDuplicates([entity_key]) if duplicates else stage), found["rows"], duplicates
+    if totals["conflicts"]:
+        raise _conflict(stage, per_key, load, totals["conflicts"])
+    duplicates = totals["rows"] - totals["keys"]
+    return (stage.dropDuplicates([entity_key]) if duplicates else stage), totals["rows"], duplicates
 
 
 def _content(stage: DataFrame, load: RawcoreLoad) -> Column:
-    """Return the hash by which rows of a key are identical (rule 1): of every attribute, also untracked ones."""
-    attributes = _delivered(stage, load, "attribute")
+    """Return the hash of all attributes, tracked or not, by which rows of a key are identical (rule 1)."""
+    attributes = _delivered_columns(stage, load, "attribute")
     if {part.column for part in load.row_hash} == {column.name for column in attributes}:
         return F.col(quote_identifier(load.table.column("row_hash").name))
     types = {field.name: field.dataType for field in stage.schema.fields}
     return digest([(column.key, F.col(quote_identifier(column.name)), types[column.name]) for column in attributes])
 
 
-def _delivered(stage: DataFrame, load: RawcoreLoad, *purposes: str) -> list[ColumnSpec]:
+def _delivered_columns(stage: DataFrame, load: RawcoreLoad, *purposes: str) -> list[ColumnSpec]:
     return [column for column in load.table.of_purpose(*purposes) if column.name in stage.columns]
 
 

@@ -24,7 +24,7 @@ from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type
 
 ACTION, PUT, REMOVE = "__action", "put", "remove"
-# Column of a business key during a batch, whatever its configured name.
+# Column with the business key as a struct, independent of configured names.
 PACKED = "__business_key"
 KEY, VERSION = "__key", "__version"
 LIVE = "live"
@@ -36,7 +36,7 @@ def quoted(column: ColumnSpec) -> str:
 
 
 def packed_key(spec: TableSpec) -> Column:
-    """Return the business key of a table's rows, or of a delivery for it, as one struct."""
+    """Return the business key of rows of a table or a delivery as one struct."""
     parts = (F.col(quoted(column)).alias(f"k{i}") for i, column in enumerate(spec.of_purpose("business_key")))
     return F.struct(*parts).alias(PACKED)
 
@@ -81,7 +81,7 @@ class HistoryTable:
 
     @cached_property
     def types(self) -> dict[str, DataType]:
-        """Return the types of every stored column, including retired ones that are no longer described."""
+        """Return the types of all stored columns, including retired ones that are no longer described."""
         return {field.name: field.dataType for field in self.table.schema().fields}
 
     @property
@@ -107,17 +107,17 @@ class HistoryTable:
         return self.files.frame(self.files_of(*segments) if segments else None, placed=placed)
 
     def label(self, state: Column) -> Column:
-        """Return a state as the label that the history policy configures."""
-        labels = {one: self.policy.label(one) for one in _STATES}
-        if all(one == label for one, label in labels.items()):
+        """Return the label that the history policy configures for a state."""
+        labels = {name: self.policy.label(name) for name in _STATES}
+        if all(name == label for name, label in labels.items()):
             return state
-        shown = state
-        for one, label in labels.items():
-            shown = F.when(state == one, label).otherwise(shown)
-        return shown
+        result = state
+        for name, label in labels.items():
+            result = F.when(state == name, label).otherwise(result)
+        return result
 
     def segment(self, state: Column, is_open: Column) -> Column:
-        """Return the segment of a version: open live versions, ends of deleted keys, or the rest."""
+        """Return the segment of a version: open, deleted (the last version of a deleted key) or closed."""
         deleted = state == rules.DELETED
         if self.tombstones:
             return F.when(is_open & deleted, DELETED).when(is_open, OPEN).otherwise(CLOSED)
@@ -129,28 +129,28 @@ class HistoryTable:
         return digest([(key.key, entity_key, types[key.name]), (started.key, start, types[started.name])])
 
     def hashed(self, components: tuple[HashComponent, ...], frame: DataFrame, prefix: str = "") -> Column:
-        """Return the digest of a version's values; a component whose column the table lacks adds nothing."""
+        """Return the digest of a version's values. Components without a column in the table are left out."""
         types = self.types
         own = [part for part in components if part.column in types]
         return digest([(p.key, F.col(prefix + quote_identifier(p.column)), types[p.column]) for p in own])
 
     def derived(self, frame: DataFrame) -> dict[str, Column]:
         """Return the row hash and foreign keys computed from a version's values, by column name."""
-        found = {self.spec.column("row_hash").name: self.hashed(self.load.row_hash, frame)}
+        columns = {self.spec.column("row_hash").name: self.hashed(self.load.row_hash, frame)}
         for key in self.load.foreign_keys:
             absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
-            found[key.column] = F.when(~absent, self.hashed(key.components, frame))
-        return found
+            columns[key.column] = F.when(~absent, self.hashed(key.components, frame))
+        return columns
 
     def rows(self, versions: DataFrame, values: Mapping[str, Column], extra: tuple[str, ...] = ()) -> DataFrame:
-        """Return ``versions`` with every table column: from ``values`` by purpose, else by name, else NULL."""
+        """Return ``versions`` with every column of the table: from ``values`` by purpose, else by name, else NULL."""
         by_name = {column.name: values[column.purpose] for column in self.spec.columns if column.purpose in values}
-        known, schema = set(versions.columns), self.types
+        names, schema = set(versions.columns), self.types
         columns = []
         for name in self.physical:
             if name in by_name:
                 column = by_name[name]
-            elif name in known:
+            elif name in names:
                 column = F.col(quote_identifier(name))
             else:
                 column = F.lit(None)
@@ -158,14 +158,14 @@ class HistoryTable:
         return versions.select(*columns, *extra)
 
     def differing(self, result: DataFrame, columns: Sequence[FoldColumn]) -> DataFrame:
-        """Return the versions to put and to remove, from each key's arrays ``old`` and ``new``.
+        """Return the versions to put and to remove, from the arrays ``old`` and ``new`` of each key.
 
-        Rows have the key and data columns under their names, the columns computed from them, ``__action``,
-        and the version as the struct ``__version``.
+        Rows have the key and data columns, the columns computed from them, ``__action``, and the version as the
+        struct ``__version``.
         """
-        changed, gone = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
-        puts = f"transform(filter(new, n -> {changed}), n -> {struct(action=text(PUT), version='n')})"
-        removes = f"transform(filter(old, o -> {gone}), o -> {struct(action=text(REMOVE), version='o')})"
+        is_put, is_removed = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
+        puts = f"transform(filter(new, n -> {is_put}), n -> {struct(action=text(PUT), version='n')})"
+        removes = f"transform(filter(old, o -> {is_removed}), o -> {struct(action=text(REMOVE), version='o')})"
         each = F.explode(F.expr(f"concat({puts}, {removes})")).alias("__each")
         rows = result.select(KEY, PACKED, each).select(
             F.col(KEY).alias(self.spec.column("entity_key").name),
@@ -192,13 +192,13 @@ class HistoryTable:
             commit(*commit_to, add=puts.coalesce(1) if small else puts)
             return
         key = [quote_identifier(self.spec.column(purpose).name) for purpose in ("entity_key", "started_at")]
-        named = rows.select(*(F.col(name).alias(f"__k{i}") for i, name in enumerate(key)))
+        keys = rows.select(*(F.col(name).alias(f"__k{i}") for i, name in enumerate(key)))
         same = (F.col(key[0]) == F.col("__k0")) & (F.col(key[1]) == F.col("__k1"))
         if small:
-            kept = self.frame().coalesce(1).join(named.coalesce(1), same, "left_anti")
-            commit(*commit_to, add=kept.unionByName(puts.coalesce(1)).coalesce(1), remove=self.files.all)
+            others = self.frame().coalesce(1).join(keys.coalesce(1), same, "left_anti")
+            commit(*commit_to, add=others.unionByName(puts.coalesce(1)).coalesce(1), remove=self.files.all)
         else:
             files = self.files_of(*sorted(segments))
-            held = self.files.frame(files, placed=True).select(*key, PLACE)
-            gone = held.join(named, same, "left_semi").select(PLACE)
-            commit(*commit_to, add=puts, gone=gone, gone_from=files)
+            stored = self.files.frame(files, placed=True).select(*key, PLACE)
+            removed = stored.join(keys, same, "left_semi").select(PLACE)
+            commit(*commit_to, add=puts, gone=removed, gone_from=files)

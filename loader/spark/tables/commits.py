@@ -1,7 +1,7 @@
 """Commits of rows to Delta tables, by one of two paths with the same result.
 
-*direct* builds the commit from Delta's own classes (``direct_commits``), which is fast; these classes are no public
-interface. *public* appends, overwrites or merges (``public_commits``). The runner chooses once, at its start.
+*direct* builds the commit from Delta's own classes (``direct_commits``). It is faster, but these classes are not a
+public interface. *public* appends, overwrites or merges (``public_commits``). The runner chooses the path at its start.
 """
 
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CommitPath:
-    """Path of this process's commits, and the reason for it."""
+    """Path of the commits of this process, and the reason for it."""
 
     name: str
     reason: str
@@ -52,7 +52,7 @@ def path_in_use() -> CommitPath:
 def open_files(session: SparkSession, table: DeltaTable, key: tuple[str, ...] = ()) -> TableFiles:
     """Return a table's content at its present version.
 
-    ``key`` names the columns that identify the rows of placed frames.
+    ``key`` are the columns that identify the rows of placed frames.
     """
     if _path.name == PUBLIC:
         return PublicFiles(session, table, key)
@@ -72,19 +72,19 @@ def commit(
     last: Callable[[], None] | None = None,
     recorded: Mapping[str, int] | None = None,
 ) -> bool:
-    """Commit added rows, the removal of whole files, and of rows at places ``gone`` in ``gone_from``.
+    """Commit added rows, the removal of the files ``remove``, and of rows at the places ``gone`` in ``gone_from``.
 
-    Return False without a write if the table already has this application's ``sequence``. Without an
-    application the commit has no number. ``last`` is called after all rows are computed and before the
-    commit; its exception leaves the table unchanged. ``recorded`` adds transaction identifiers with their
-    numbers, the run's own first. ``written`` are ``add`` actions, as JSON, of files that are in the table's folder
-    already; only the direct path takes them. Raise TableMoved if the table has changed since ``files`` was read.
+    Return False without a write if the table already has ``sequence`` of the application ``app_id``. Without
+    ``app_id`` the commit has no sequence. ``last`` is called after all rows are computed and before the commit; its
+    exception leaves the table unchanged. ``recorded`` are further application ids with their versions, that of the
+    run first. ``written`` are ``add`` actions, as JSON, of files that are in the table's folder already; only the
+    direct path commits them. Raise TableMoved if the table has changed since ``files`` was read.
     """
     return files.commit(Changes(app_id, sequence, add, written, remove, gone, gone_from, last, recorded or {}))
 
 
-# Choice of the path. The classes and methods that the direct path calls are looked up with the parameters it gives
-# them: some thirty lookups, which take milliseconds, where a commit to a table of its own takes seconds in a cold JVM.
+# Choice of the path, by looking up the classes and methods that the direct path calls, with their parameters. Some
+# thirty lookups take milliseconds, while a trial commit takes seconds in a cold JVM.
 
 _DELTA = "org.apache.spark.sql.delta"
 _OPTION, _SEQ = "scala.Option", "scala.collection.immutable.Seq"
@@ -127,7 +127,7 @@ _CALLS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
 
 
 def choose_path(spark: SparkSession, setting: str) -> CommitPath:
-    """Return the path for the setting ``ELEVATA_COMMITS``; raise Refusal if it is ``direct`` and cannot be used."""
+    """Return the path for the setting ``ELEVATA_COMMITS``. Raise Refusal if it is ``direct`` and cannot be used."""
     if setting == PUBLIC:
         return CommitPath(PUBLIC, "ELEVATA_COMMITS is public")
     missing = missing_call(spark)
@@ -144,16 +144,16 @@ def choose_path(spark: SparkSession, setting: str) -> CommitPath:
 
 
 def missing_call(spark: SparkSession) -> str:
-    """Return the first class, method or field of the direct path that this Delta lacks, as text; empty for none."""
+    """Return the first class, method or field that the direct path needs and Delta lacks; empty if there is none."""
     for owner, member, parameters in _CALLS:
         try:
-            found = class_of(spark, owner)
+            java_class = class_of(spark, owner)
             if parameters is None:
-                found.getField(member)
+                java_class.getField(member)
             elif member == _CONSTRUCTOR:
-                found.getConstructor(_types(spark, parameters))
+                java_class.getConstructor(_types(spark, parameters))
             else:
-                found.getMethod(member, _types(spark, parameters))
+                java_class.getMethod(member, _types(spark, parameters))
         except JAVA_ERRORS as error:
             log.debug("%s", first_line(error))
             return f"there is no {owner}.{member}" + ("" if parameters is None else f"({', '.join(parameters)})")
@@ -161,7 +161,7 @@ def missing_call(spark: SparkSession) -> str:
 
 
 def _types(spark: SparkSession, names: tuple[str, ...]) -> Any:
-    """Return an array of Java's classes."""
+    """Return a Java array of classes."""
     types = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Class, len(names))
     for place, name in enumerate(names):
         types[place] = class_of(spark, name)

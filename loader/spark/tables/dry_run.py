@@ -1,7 +1,7 @@
 """Dry run on shallow clones, and table sizes from the logs.
 
 The clones are in a separate folder of the warehouse and are published in schemas of their own, so tables and
-names of the warehouse are unchanged. The next dry run removes the remains of an interrupted one.
+names of the warehouse are unchanged. The next dry run removes the clones of an interrupted one.
 """
 
 import logging
@@ -32,12 +32,12 @@ def sizes(spark: SparkSession, warehouse: str, keys: Iterable[str]) -> dict[str,
 
     ``rows`` is None if a file lacks statistics; deleted rows are not counted.
     """
-    found = {}
+    by_key = {}
     for key in keys:
         table = DeltaTable(spark, warehouse, key)
         if table.exists():
-            found[key] = {"version": table.version(), **size_of(table)}
-    return found
+            by_key[key] = {"version": table.version(), **size_of(table)}
+    return by_key
 
 
 def size_of(table: DeltaTable) -> dict[str, int | None]:
@@ -45,25 +45,25 @@ def size_of(table: DeltaTable) -> dict[str, int | None]:
     files = DataFrame(table.snapshot().allFiles().toDF(), table.spark)
     records = F.get_json_object("stats", "$.numRecords").cast("bigint")
     live = records - F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
-    asked = files.agg(
+    totals = files.agg(
         F.count("*").alias("files"),
         F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
         F.count(records).alias("counted"),
         F.coalesce(F.sum(live), F.lit(0)).alias("rows"),
     ).first()
     return {
-        "rows": asked.rows if asked.counted == asked.files else None,
-        "bytes": asked.bytes,
-        "files": asked.files,
+        "rows": totals.rows if totals.counted == totals.files else None,
+        "bytes": totals.bytes,
+        "files": totals.files,
     }
 
 
 log = logging.getLogger(__name__)
 
 FOLDER = ".dry_runs"
-_OVER_TABLES = (PUBLISH_VIEW, DROP_VIEWS)
+_VIEW_STEPS = (PUBLISH_VIEW, DROP_VIEWS)
 _HASH = re.compile(r"[0-9a-f]{64}")
-_under_way: set[str] = set()
+_active: set[str] = set()
 _lock = threading.Lock()
 
 
@@ -76,20 +76,20 @@ def dry_run(
 ) -> dict[str, Any]:
     """Run the steps on clones and return the results.
 
-    ``succeeded``, ``error`` of the failed step, ``steps`` (ordinal, status, error, seconds), ``tables`` by
+    They are ``succeeded``, ``error`` of the failed step, ``steps`` (ordinal, status, error, seconds), ``tables`` by
     key with ``before`` and ``after`` (name, columns, rows, bytes, samples; None without a table), and
-    ``queries`` (name, before, after: None if the query works, else the error; ``breaks``).
+    ``queries`` (name, ``breaks``, and for ``before`` and ``after`` None or the error).
     """
     dry_run = _DryRun(dataset_session(spark, user_metadata=""), warehouse.rstrip("/"), manifest)
     with _lock:
-        _under_way.add(dry_run.folder)
+        _active.add(dry_run.folder)
     try:
         dry_run.clear_what_remained()
         return dry_run.perform(emit, canceled)
     finally:
         dry_run.drop_clones()
         with _lock:
-            _under_way.discard(dry_run.folder)
+            _active.discard(dry_run.folder)
 
 
 def _prefix(name: str) -> str:
@@ -115,20 +115,20 @@ class _DryRun:
         return _prefix(self.name)
 
     def perform(self, emit: Callable[..., None], canceled: threading.Event | None) -> dict[str, Any]:
-        touched = dict.fromkeys(step.table.key for step in self.manifest.steps)
-        names = self._clone([*touched, *(key for key in self.manifest.tables if key not in touched)])
-        before = {key: self._look(key) for key in touched}
-        known = list(names.values())
-        broken_before = self._explain(self.manifest.queries, known)
+        changed = dict.fromkeys(step.table.key for step in self.manifest.steps)
+        names = self._clone([*changed, *(key for key in self.manifest.tables if key not in changed)])
+        before = {key: self._describe(key) for key in changed}
+        published = list(names.values())
+        broken_before = self._explain(self.manifest.queries, published)
         # Views are run as queries; publishing them would replace those of the warehouse.
-        chosen = {place: step for place, step in enumerate(self.manifest.steps) if step.op not in _OVER_TABLES}
-        places, told = list(chosen), []
+        chosen = {place: step for place, step in enumerate(self.manifest.steps) if step.op not in _VIEW_STEPS}
+        places, results = list(chosen), []
 
         def hear(event: str, **fields: Any) -> None:
             fields["ordinal"] = places[fields["ordinal"]]
             emit(event, **fields)
             if event == "step_finished":
-                told.append({name: fields[name] for name in ("ordinal", "status", "error", "seconds")})
+                results.append({name: fields[name] for name in ("ordinal", "status", "error", "seconds")})
 
         succeeded = execute(
             self.session,
@@ -140,14 +140,14 @@ class _DryRun:
             schema_prefix=self.prefix,
             sensitive=self.manifest.sensitive,
         )
-        # Former names stay published: a query that uses one must not read the warehouse's table.
-        known += self._names(touched).values()
+        # Former names stay published, because a query with such a name must not read the table of the warehouse.
+        published += self._names(changed).values()
         return {
             "succeeded": succeeded,
-            "error": next((one["error"] for one in told if one["error"]), None),
-            "steps": told,
-            "tables": {key: {"before": before[key], "after": self._look(key)} for key in touched},
-            "queries": self._compared(broken_before, known),
+            "error": next((result["error"] for result in results if result["error"]), None),
+            "steps": results,
+            "tables": {key: {"before": before[key], "after": self._describe(key)} for key in changed},
+            "queries": self._compare_queries(broken_before, published),
         }
 
     def _table(self, key: str) -> DeltaTable:
@@ -170,10 +170,10 @@ class _DryRun:
 
     def _names(self, keys: Any) -> dict[str, str]:
         """Return the names of the clones by key; dropped ones have no name."""
-        found = ((key, self._table(key).observe()) for key in keys)
-        return {key: table.qualified_name for key, table in found if table is not None and not table.dropped}
+        observed = ((key, self._table(key).observe()) for key in keys)
+        return {key: table.qualified_name for key, table in observed if table is not None and not table.dropped}
 
-    def _look(self, key: str) -> dict[str, Any] | None:
+    def _describe(self, key: str) -> dict[str, Any] | None:
         table = self._table(key)
         observed = table.observe()
         if observed is None or observed.dropped:
@@ -191,8 +191,8 @@ class _DryRun:
             "samples": [_without_values(frame.columns, row, masked) for row in rows],
         }
 
-    def _compared(self, before: dict[str, str | None], names: list[str]) -> list[dict[str, Any]]:
-        """Return each query's errors before and after the steps.
+    def _compare_queries(self, before: dict[str, str | None], names: list[str]) -> list[dict[str, Any]]:
+        """Return the errors of each query before and after the steps.
 
         A query breaks if it worked before the steps, or must work after them, and fails.
         """
@@ -205,7 +205,7 @@ class _DryRun:
         return compared + [{"name": name, "after": error, "breaks": error is not None} for name, error in new.items()]
 
     def _explain(self, queries: tuple[DownstreamQuery, ...], names: list[str]) -> dict[str, str | None]:
-        """Return for each query None if it can be planned over the clones, else Spark's error."""
+        """Return for each query None if Spark can plan it over the clones, else the error."""
         renamed = renamed_schemas(names, self.prefix)
         errors: dict[str, str | None] = {}
         for query in queries:
@@ -220,9 +220,9 @@ class _DryRun:
         return errors
 
     def drop_clones(self, name: str = "") -> None:
-        """Remove all clones and schemas of a dry run, by default this one; its folder is deleted last.
+        """Remove all clones and schemas of a dry run, by default this one.
 
-        The folder is needed to find the rest after an interruption.
+        Its folder is deleted last, since it shows the next dry run that there is something to remove.
         """
         name = name or self.name
         for schema in self._schemas(_prefix(name)):
@@ -230,23 +230,23 @@ class _DryRun:
         self._delete(f"{self.warehouse}/{FOLDER}/{name}")
 
     def clear_what_remained(self) -> None:
-        """Remove the remains of interrupted dry runs; one runner owns the warehouse."""
+        """Remove the clones of interrupted dry runs; only one runner uses the warehouse."""
         jvm = self.session._jvm
         root = jvm.org.apache.hadoop.fs.Path(f"{self.warehouse}/{FOLDER}")
         files = root.getFileSystem(self.session._jsc.hadoopConfiguration())
         if not files.exists(root):
             return
         with _lock:
-            busy = {folder.rpartition("/")[2] for folder in _under_way} - {self.name}
+            busy = {folder.rpartition("/")[2] for folder in _active} - {self.name}
         for status in files.listStatus(root):
             name = status.getPath().getName()
             if name not in busy:
-                log.warning("removing what a dry run left: %s", name)
+                log.warning("removing the clones of an interrupted dry run: %s", name)
                 self.drop_clones(name)
 
     def _schemas(self, prefix: str) -> list[str]:
-        found = (row[0] for row in self.session.sql("SHOW SCHEMAS").collect())
-        return [name for name in found if name.lower().startswith(prefix.lower())]
+        schemas = (row[0] for row in self.session.sql("SHOW SCHEMAS").collect())
+        return [name for name in schemas if name.lower().startswith(prefix.lower())]
 
     def _delete(self, folder: str) -> None:
         path = self.session._jvm.org.apache.hadoop.fs.Path(folder)
@@ -254,9 +254,9 @@ class _DryRun:
 
 
 def _without_values(names: Sequence[str], row: Sequence[str | None], masked: Collection[str]) -> list[str | None]:
-    """Return a row with masked columns replaced.
+    """Return a row with the values of masked columns replaced.
 
-    Hashes in such rows are masked too, since a guessed value can be confirmed by its hash.
+    Hashes in such a row are masked, too, since a hash confirms a guessed value.
     """
     if not masked:
         return list(row)

@@ -1,22 +1,21 @@
 """Delta commits by public interfaces: an append, an overwrite (``replaceWhere``) or one MERGE for each.
 
-The engine reads the table at one version (``versionAsOf``) and names the rows to remove by their key. What the
-direct path does by Delta's transaction is done here by three checks, so that a table that moved is refused
-(``TableMoved``), never doubled:
+The engine reads the table at one version (``versionAsOf``) and identifies the rows to remove by their key. The direct
+path relies on Delta's transaction; here three checks refuse a table that another writer has changed (``TableMoved``):
 
 * before the write, the newest version must be the one that was read;
 * the rows to write contain a scalar subquery over the table's newest version, which raises an error unless its
-  rows are in the same files as those that were read. Delta runs it in the write's transaction, so a commit
-  between the first check and the start of the transaction fails the write;
-* the same subquery reads the whole table, so Delta refuses a later commit of another writer as a conflict.
+  rows are in the same files as those that were read. Delta runs it in the write's transaction, so the write fails
+  after a commit between the first check and the start of the transaction;
+* the same subquery reads the whole table, so Delta detects a later commit of another writer as a conflict.
 
-``txnAppId`` and ``txnVersion`` are options of a write, and settings of the session for MERGE. Delta skips a write
-whose number the table already has; the commit after the version read is therefore compared with this session's
-``userMetadata``.
+``txnAppId`` and ``txnVersion`` are options of a write, and settings of the session for MERGE. Delta silently skips a
+write with a number that the table already has; therefore the commit after the version read is compared with this
+session's ``userMetadata``.
 
-A write has room for one transaction id. Further ones (the files of a feed) are committed before it, each in an
-empty commit: a run that dies in between has recorded files under a run number that no run has, and these are read
-again (``loader.domain.feeds``).
+A write can have one transaction id. Further ones (the files of a feed) are committed before it, each in an empty
+commit. If a run dies in between, its files are recorded under a run number without a run, and are read again
+(``loader.domain.feeds``).
 """
 
 from collections.abc import Iterator
@@ -38,21 +37,21 @@ from metadata.domain.sql import quote_identifier, quote_text
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _NUMBER = "spark.databricks.delta.write.txnVersion"
-# Rows of a replaced partition are written to others as well: a closed version leaves the open ones.
+# The check is off, because rows of a replaced partition also go to others: a closed version leaves the open segment.
 _CHECKED = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 _ADDED = "__added"
 _MOVED = "elevata: the table moved"
-# Exceptions of Delta by the names of their classes, where no Python class stands for them.
+# Class names of Delta's exceptions, for those that are not converted to Python classes.
 _CONFLICT_NAMES = tuple(conflict.__name__ for conflict in CONFLICTS)
-# Transaction id with its number.
+# Application id of a transaction, with its version.
 Number = tuple[str, int]
-# Names of files are summed as numbers below this, so that no sum of a table's rows overflows.
+# Hashes of file names are reduced to numbers below this, so that their sum over a table's rows does not overflow.
 _MODULUS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of a table with one value of its partition column; without a column, all rows."""
+    """Rows of a table with one value of its partition column, or all rows of an unpartitioned table."""
 
     rows: int
     column: str = ""
@@ -67,7 +66,7 @@ class Part:
 class PublicFiles(TableFiles):
     """Content of a table at one version; a *file* is a ``Part``.
 
-    ``key`` names the columns by which a commit finds placed rows again. Rows with equal values there are removed
+    ``key`` are the columns by which a commit identifies placed rows. Rows with equal values in them are removed
     together.
     """
 
@@ -121,20 +120,20 @@ class PublicFiles(TableFiles):
         if app_id is not None and self.table.committed_sequence(app_id) >= sequence:
             return False
         numbers = ({app_id: sequence} if app_id is not None else {}) | dict(changes.recorded)
-        # The first number, the run's own, is committed with the rows.
+        # The first number, that of the run, is committed with the rows.
         own, *before = numbers.items() if numbers else [None]
-        with self._staged(changes) as add, self._refusing():
+        with self._rows_to_add(changes) as add, self._conflicts_as_moved():
             fence = self._fence()
             for number in before:
                 self._record(number, fence)
             version = self.table.version()
             self._write(changes, add, fence, own)
-        self._require_own(version, numbered=own is not None)
+        self._check_own_commit(version, numbered=own is not None)
         return True
 
     @contextmanager
-    def _staged(self, changes: Changes) -> Iterator[DataFrame | None]:
-        """Yield the rows to add; computed before if ``last`` has to follow their computation."""
+    def _rows_to_add(self, changes: Changes) -> Iterator[DataFrame | None]:
+        """Yield the rows to add. If there is ``last``, compute them first, then call it."""
         if changes.last is None or changes.add is None:
             yield changes.add
             return
@@ -175,7 +174,7 @@ class PublicFiles(TableFiles):
             *(F.lit(None).cast(type_).alias(name) for name, type_ in types.items()),
         )
         if add is not None:
-            # No row has this place. NULL would do as well, but then one task would get all added rows.
+            # No stored row has this place. With NULL, one task would get all added rows.
             nowhere = F.concat(F.lit("+"), self._place()).alias(PLACE)
             names = (F.col(quote_identifier(name)) for name in types)
             source = source.unionByName(add.select(nowhere, F.lit(True).alias(_ADDED), *names))
@@ -197,12 +196,12 @@ class PublicFiles(TableFiles):
         """Commit a transaction number without rows."""
         version = self.table.version()
         _writer(self._no_rows(fence), number).mode("append").save(self.table.location)
-        # Delta skips a number that a run which died had committed.
+        # Without a new version, Delta skipped the number, which a run that died had committed.
         if self.table.version() != version:
-            self._require_own(version, numbered=True)
+            self._check_own_commit(version, numbered=True)
 
     def _no_rows(self, fence: Column) -> DataFrame:
-        """Return no row of the table; the fence is evaluated all the same."""
+        """Return an empty frame with the table's columns, which evaluates the fence."""
         fields = self.table.schema().fields
         row = self.session.range(1).select(*(F.lit(None).cast(f.dataType).alias(f.name) for f in fields))
         return row.where(~fence)
@@ -210,27 +209,27 @@ class PublicFiles(TableFiles):
     # --- the table as it was read -------------------------------------------------------------------
 
     def _fence(self) -> Column:
-        """Return true as a subquery over the newest version, which raises an error if the table moved."""
+        """Return a subquery over the newest version that is true, or raises an error if the table was changed."""
         read = _fingerprint(self._rows).first()
         same = (F.col("rows") == read["rows"]) & (F.col("files") == read["files"])
         now = _fingerprint(self.table.frame())
         return now.select(F.when(same, True).otherwise(F.raise_error(F.lit(_MOVED)).cast("boolean"))).scalar()
 
     @contextmanager
-    def _refusing(self) -> Iterator[None]:
+    def _conflicts_as_moved(self) -> Iterator[None]:
         """Convert a failed fence and Delta's conflicts into TableMoved."""
         try:
             yield
         except JAVA_ERRORS as error:
-            said = " ".join(f"{one.name} {one.message}" for one in thrown_by(error))
-            if isinstance(error, CONFLICTS) or any(name in said for name in (_MOVED, *_CONFLICT_NAMES)):
+            messages = " ".join(f"{thrown.name} {thrown.message}" for thrown in thrown_by(error))
+            if isinstance(error, CONFLICTS) or any(name in messages for name in (_MOVED, *_CONFLICT_NAMES)):
                 raise self.moved() from error
             raise
 
-    def _require_own(self, before: int, *, numbered: bool) -> None:
+    def _check_own_commit(self, before: int, *, numbered: bool) -> None:
         """Raise TableMoved unless the version after ``before`` is this session's commit.
 
-        Delta records no commit that has neither a row nor a number.
+        Delta makes no commit without rows and without a number.
         """
         actions = self.table.commit(before + 1)
         if actions is None and not numbered and self.table.version() == before:
@@ -245,7 +244,7 @@ def _any_of(parts: list[Part]) -> Column:
 
 
 def _fingerprint(frame: DataFrame) -> DataFrame:
-    """Return the number of rows, and a number that changes if they are in other files; no column is read."""
+    """Return the number of rows, and a number that depends on their files. No column is read."""
     file = F.pmod(F.xxhash64(F.col("_metadata.file_path")), F.lit(_MODULUS))
     return frame.agg(F.count(F.lit(1)).alias("rows"), F.coalesce(F.sum(file), F.lit(0)).alias("files"))
 
@@ -257,7 +256,7 @@ def _writer(rows: DataFrame, number: Number | None) -> DataFrameWriter:
 
 @contextmanager
 def _settings_of(session: SparkSession, number: Number | None) -> Iterator[None]:
-    """Give a MERGE of the session this transaction number."""
+    """Set the transaction id and version for a MERGE of the session."""
     if number is None:
         yield
         return

@@ -1,6 +1,6 @@
 """Table rebuilds, and data checks that a step depends on.
 
-A rebuild is one atomic overwrite in place; it is verified, and restored if rows are missing.
+A rebuild is one atomic overwrite in place. It is verified, and undone by RESTORE if rows are missing.
 """
 
 import json
@@ -29,27 +29,27 @@ _LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def rebuild(step: Step, table: DeltaTable) -> int:
-    """Overwrite the table with the step's columns and return its row count; RESTORE if the counts differ."""
+    """Overwrite the table with the step's columns and return its row count. RESTORE it if the counts differ."""
     shape = becomes(step)
     assert shape is not None
     before, rows = table.version(), table.rows()
-    frame = _hashed_anew(table.frame().selectExpr(*rebuilt_columns(step)), step)
+    frame = _with_new_hashes(table.frame().selectExpr(*rebuilt_columns(step)), step)
     frame = _with_lengths(frame, shape)
     _overwrite(frame, shape, table)
-    written, found = _rows_written(table, before), table.rows()
-    if (written, found) != (rows, rows):
+    written, stored = _rows_written(table, before), table.rows()
+    if (written, stored) != (rows, rows):
         table.spark.sql(f"RESTORE TABLE {table.sql_name} TO VERSION AS OF {before}")
         raise Refusal(
             "REBUILD_MISMATCH",
-            f"{step.describe()}: {rows} rows before, {written} written, {found} after; "
+            f"{step.describe()}: {rows} rows before, {written} written, {stored} after; "
             f"the table is back at what version {before} held",
             hint="see the runner's log; nothing was changed",
         )
     return rows
 
 
-def _hashed_anew(frame: DataFrame, step: Step) -> DataFrame:
-    """Recompute keys over columns with a new type, since a hash must match the value beside it."""
+def _with_new_hashes(frame: DataFrame, step: Step) -> DataFrame:
+    """Recompute keys over columns with a new type, since hashes must match the stored values."""
     types = {field.name: field.dataType for field in frame.schema.fields}
     for key in step.rehashed:
         parts = [(part, F.col(quote_identifier(name)), types[name]) for part, name in key.parts]
@@ -63,7 +63,7 @@ def _hashed_anew(frame: DataFrame, step: Step) -> DataFrame:
 def set_aside(table: DeltaTable, warehouse: str) -> None:
     """Move a dropped table's files to another folder, so that a new table starts with a new log.
 
-    A continued log would give the next load runs whose rows the new table lacks.
+    The old log has commits of runs whose rows the new table would lack.
     """
     jvm, session = table.spark._jvm, table.spark._jsparkSession
     folder = jvm.org.apache.hadoop.fs.Path(f"{warehouse.rstrip('/')}/{DROPPED_FOLDER}")
@@ -84,7 +84,7 @@ def set_aside(table: DeltaTable, warehouse: str) -> None:
 
 
 def _with_lengths(frame: DataFrame, shape: TableShape) -> DataFrame:
-    """Add the lengths of text columns as metadata, which an overwrite would otherwise lose."""
+    """Add the lengths of text columns as metadata, since an overwrite would lose them."""
     selected = []
     for column in shape.columns:
         described, value = parse(column.type), F.col(quote_identifier(column.name))
@@ -103,7 +103,7 @@ def _overwrite(frame: DataFrame, shape: TableShape, table: DeltaTable) -> None:
 def _rows_written(table: DeltaTable, before: int) -> int | None:
     """Return the number of rows that the commit after ``before`` wrote.
 
-    None if that commit is not the newest or lacks the number.
+    Return None if that commit is not the newest, or does not have the number.
     """
     if table.version() != before + 1:
         return None
@@ -123,7 +123,7 @@ EXECUTION = "execution"
 
 
 def asks(step: Step) -> bool:
-    """Return True if a step depends on the table's rows or its log."""
+    """Return True if a step must be checked against the table's rows or its log."""
     return _casts_values(step) or step.op in (CHECK_NOT_NULL, RESTORE_TABLE) or step.only_empty
 
 
@@ -132,38 +132,38 @@ def _casts_values(step: Step) -> bool:
 
 
 def check(step: Step, table: DeltaTable) -> None:
-    """Raise Refusal for a step that the table's rows do not allow; other steps are not checked."""
+    """Raise Refusal for a step that the table's rows do not permit."""
     if _casts_values(step):
-        _casts(step, table)
+        _check_casts(step, table)
     elif step.op == CHECK_NOT_NULL and step.column is not None:
-        _no_nulls(step.column.name, table)
+        _check_no_nulls(step.column.name, table)
     elif step.op == DROP_COLUMN and step.only_empty and step.column is not None:
-        _all_null(step.column.name, table)
+        _check_all_null(step.column.name, table)
     elif step.op == RESTORE_TABLE and step.version is not None:
-        _nothing_written_since(step, table)
+        _check_not_written_since(step, table)
 
 
-def _casts(step: Step, table: DeltaTable) -> None:
-    """Raise Refusal CAST_FAILS if a value does not survive its new type."""
+def _check_casts(step: Step, table: DeltaTable) -> None:
+    """Raise Refusal CAST_FAILS if a cast to a new type would lose a value."""
     broken = dict(zip(step.retyped, lost_values(step), strict=True))
-    asked = (f"count_if({test}) AS c{place}" for place, test in enumerate(broken.values()))
-    counts = table.frame().selectExpr(*asked).first()
+    counters = (f"count_if({test}) AS c{place}" for place, test in enumerate(broken.values()))
+    counts = table.frame().selectExpr(*counters).first()
     for (change, test), count in zip(broken.items(), counts, strict=True):
         if count:
             name = quote_identifier(change.name)
             shown = f"hex({name})" if change.from_type == "binary" else f"CAST({name} AS STRING)"
-            found = table.frame().where(test).selectExpr(f"{shown} AS value").distinct().limit(_SAMPLES).collect()
+            rows = table.frame().where(test).selectExpr(f"{shown} AS value").distinct().limit(_SAMPLES).collect()
             raise Refusal(
                 "CAST_FAILS",
                 f"{step.dataset}.{change.name}: {count} values do not fit {change.to_type}",
                 hint="correct these values first, or choose a wider type",
                 column=change.name,
                 count=count,
-                samples=tuple(sorted(repr(row.value) for row in found)),
+                samples=tuple(sorted(repr(row.value) for row in rows)),
             )
 
 
-def _no_nulls(column: str, table: DeltaTable) -> None:
+def _check_no_nulls(column: str, table: DeltaTable) -> None:
     name = quote_identifier(column)
     empty = table.frame().where(f"{name} IS NULL")
     count = empty.count()
@@ -180,7 +180,7 @@ def _no_nulls(column: str, table: DeltaTable) -> None:
         )
 
 
-def _all_null(column: str, table: DeltaTable) -> None:
+def _check_all_null(column: str, table: DeltaTable) -> None:
     count = table.frame().where(f"{quote_identifier(column)} IS NOT NULL").count()
     if count:
         raise Refusal(
@@ -192,7 +192,7 @@ def _all_null(column: str, table: DeltaTable) -> None:
         )
 
 
-def _nothing_written_since(step: Step, table: DeltaTable) -> None:
+def _check_not_written_since(step: Step, table: DeltaTable) -> None:
     """Raise Refusal WRITTEN_SINCE if a RESTORE would lose rows written after its version."""
     newest = table.version()
     for version in range((step.version or 0) + 1, newest + 1):

@@ -1,8 +1,8 @@
 """Executor of architecture steps, and the catalog names of tables.
 
 Every step is idempotent: the position of a table among its steps is read from the table, finished steps are
-skipped, and a step is finished only when the table shows it. ALTER carries no transaction id, so reading the
-table again is the only proof.
+skipped, and a step is finished only if the table shows it. ALTER has no transaction id, so only reading the table
+again proves that a step was executed.
 """
 
 import threading
@@ -51,9 +51,8 @@ from loader.spark.session import USER_METADATA, accident, commit_metadata, datas
 from loader.spark.tables.rebuilds import EXECUTION, asks, check, rebuild, set_aside
 from loader.spark.tables.tables import DeltaTable, publish
 
-# Catalog names of tables, compared by location. The catalog only publishes names; the Delta logs decide. So a name is
-# dropped only from the table that loses it, and a name of another location is replaced by the table whose log has
-# that name.
+# Catalog names of tables, compared by location. The catalog only publishes the names in the Delta logs. So a name is
+# dropped only if it belongs to the renamed or dropped table, and a name with another location is replaced.
 
 
 _PUBLISHING = (CREATE_TABLE, RENAME_TABLE, PUBLISH_TABLE)
@@ -62,7 +61,7 @@ _PUBLISHING = (CREATE_TABLE, RENAME_TABLE, PUBLISH_TABLE)
 def publish_step(
     session: SparkSession, step: Step, statements: Iterable[Statement], warehouse: str, prefix: str = ""
 ) -> None:
-    """Run a step's catalog statements, which can be repeated at any time."""
+    """Run the catalog statements of a step; they can be repeated at any time."""
     texts = [statement.sql for statement in statements if statement.part == CATALOG]
     location = location_of(step.table.key, warehouse)
     if step.op in (RENAME_TABLE, DROP_TABLE):
@@ -113,9 +112,9 @@ def execute(
 ) -> bool:
     """Run the steps in order until one fails or the execution is cancelled; return True if all are done.
 
-    Before the first statement, every table must be at a position among its steps, and every value that a
-    pending step depends on is checked. ``done`` are the ordinals of steps recorded as finished: they are not
-    run again, and the tables must show them. ``schema_prefix`` precedes the catalog's schemas in a dry run.
+    Before the first statement, check that every table is at a position among its steps, and check the data that
+    pending steps depend on. ``done`` are the ordinals of steps recorded as finished: they are not run again, and
+    the tables must show them. ``schema_prefix`` precedes the catalog's schemas in a dry run.
     Refusals contain no values of columns whose stable keys are ``sensitive``.
     """
     session = dataset_session(spark, user_metadata="")
@@ -161,7 +160,7 @@ class _Execution:
         return DeltaTable(self.session, self.warehouse, step.table.key)
 
     def _preflight(self) -> bool:
-        """Find each table's position among its steps and check the data of pending steps, without writing."""
+        """Determine the position of each table among its steps and check the data of pending steps, without writing."""
         by_table: dict[str, list[int]] = {}
         for ordinal, step in enumerate(self.steps):
             by_table.setdefault(step.table.key, []).append(ordinal)
@@ -177,7 +176,7 @@ class _Execution:
             self.seen_done.update(ordinals[:place])
         for ordinal, step in enumerate(self.steps):
             if asks(step) and not self._is_done(ordinal):
-                refusal = self._checked(ordinal, step)
+                refusal = self._check_early(ordinal, step)
                 if refusal is not None:
                     return self._refuse(ordinal, step, refusal)
         return True
@@ -191,13 +190,13 @@ class _Execution:
     def _is_done(self, ordinal: int) -> bool:
         return ordinal in self.recorded or ordinal in self.seen_done
 
-    def _checked(self, ordinal: int, step: Step) -> Refusal | None:
-        """Check the step's data now if its columns already have their names; otherwise the step checks later."""
+    def _check_early(self, ordinal: int, step: Step) -> Refusal | None:
+        """Check the step's data if its columns already have their names; otherwise leave the check to the step."""
         table = self._table(step)
         observed = table.observe()
         names = {column.name for column in observed.columns} if observed else set()
-        asked = {change.name for change in step.retyped} | ({step.column.name} if step.column else set())
-        if not asked <= names:
+        columns = {change.name for change in step.retyped} | ({step.column.name} if step.column else set())
+        if not columns <= names:
             return None
         try:
             check(step, table)
@@ -208,8 +207,8 @@ class _Execution:
 
     def _refuse(self, ordinal: int, step: Step, refusal: Refusal) -> bool:
         """Report a step as failed before any statement ran."""
-        self._started(ordinal, step, None)
-        self._finished(ordinal, step, refusal, None, 0.0)
+        self._report_start(ordinal, step, None)
+        self._report_end(ordinal, step, refusal, None, 0.0)
         return False
 
     def _step(self, ordinal: int, step: Step) -> bool:
@@ -218,49 +217,49 @@ class _Execution:
         signature = {"what": EXECUTION, "execution": self.execution, "step": ordinal}
         self.session.conf.set(USER_METADATA, commit_metadata(signature))
         todo = statements(step, self.warehouse, self.prefix)
-        refusal = None if self._is_done(ordinal) else self._switch_on(step, table, todo)
+        refusal = None if self._is_done(ordinal) else self._enable_features(step, table, todo)
         before = None if self._is_done(ordinal) else table.version()
-        self._started(ordinal, step, before)
+        self._report_start(ordinal, step, before)
         try:
             if refusal is None and not self._is_done(ordinal):
-                self._do(ordinal, step, table, todo)
+                self._change_table(ordinal, step, table, todo)
             if refusal is None:
                 self._publish(step, table, todo)
         except Exception as failure:  # any exception of Spark is recorded with the step
             refusal = _as_refusal(step, failure)
         observed = self._table(step).observe()
-        if refusal is None and not self._is_proved(ordinal, step, observed):
+        if refusal is None and not self._is_shown(ordinal, step, observed):
             refusal = Refusal("NOT_OBSERVED", f"{step.describe()} ran, but the table does not show it")
-        self._finished(ordinal, step, refusal, observed, time.monotonic() - started)
+        self._report_end(ordinal, step, refusal, observed, time.monotonic() - started)
         return refusal is None
 
-    def _is_proved(self, ordinal: int, step: Step, observed: ObservedTable | None) -> bool:
+    def _is_shown(self, ordinal: int, step: Step, observed: ObservedTable | None) -> bool:
         return not step.leaves_trace or self._is_done(ordinal) or done_by(step, observed)
 
-    def _switch_on(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> Refusal | None:
-        """Give the table the features that the step needs, before the version that an undo restores."""
-        asked = [statement.sql for statement in todo if statement.part == FEATURES]
-        shape = shape_of(table.observe()) if asked else None
+    def _enable_features(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> Refusal | None:
+        """Enable the table features that the step needs, before the version that an undo restores."""
+        texts = [statement.sql for statement in todo if statement.part == FEATURES]
+        shape = shape_of(table.observe()) if texts else None
         if shape is None or set(step.missing_features) <= set(shape.features):
             return None
         try:
-            for sql in asked:
+            for sql in texts:
                 self.session.sql(sql)
-        except Exception as failure:  # as of the change itself
+        except Exception as failure:  # any exception of Spark is recorded with the step, as for the change
             return _as_refusal(step, failure)
         return None
 
-    def _do(self, ordinal: int, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
-        """Run the missing statements: the change, unless the table shows it, then the column keys."""
+    def _change_table(self, ordinal: int, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
+        """Run the missing statements: the change, unless the table shows it, then those of column keys."""
         if ordinal not in self.checked:
             check(step, table)
         if not half_done_by(step, table.observe()):
-            self._forget_dropped(step, table)
+            self._remove_dropped_keys(step, table)
             for statement in todo:
                 if statement.part == CHANGE:
                     self._change(ordinal, step, table, statement)
         if any(statement.part == KEYS for statement in todo):
-            self._tie(step, table, todo)
+            self._store_column_keys(step, table, todo)
 
     def _change(self, ordinal: int, step: Step, table: DeltaTable, statement: Statement) -> None:
         if step.overwrites:
@@ -270,14 +269,14 @@ class _Execution:
                 set_aside(table, self.warehouse)
             self.session.sql(statement.sql)
 
-    def _forget_dropped(self, step: Step, table: DeltaTable) -> None:
-        """Remove the stored key of a dropped column whose physical name the step gives to another one."""
-        made = step.column.name if step.op in (ADD_COLUMN, RENAME_COLUMN) and step.column is not None else None
-        names = [COLUMN + key for key in table.keys_without_column(made)] if made is not None else []
+    def _remove_dropped_keys(self, step: Step, table: DeltaTable) -> None:
+        """Remove the stored key of a dropped column if the step gives its physical name to another column."""
+        physical_name = step.column.name if step.op in (ADD_COLUMN, RENAME_COLUMN) and step.column is not None else None
+        names = [COLUMN + key for key in table.keys_without_column(physical_name)] if physical_name is not None else []
         if names:
             self.session.sql(unset_properties(table.sql_name, names))
 
-    def _tie(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
+    def _store_column_keys(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
         """Store the stable keys of columns with the physical names that Delta chose."""
         if step.untied:
             self.session.sql(next(statement.sql for statement in todo if "UNSET" in statement.sql))
@@ -292,15 +291,15 @@ class _Execution:
             publish(self.session, step.table, table.location)
         publish_step(self.session, step, todo, self.warehouse, self.prefix)
 
-    def _started(self, ordinal: int, step: Step, before: int | None) -> None:
+    def _report_start(self, ordinal: int, step: Step, before: int | None) -> None:
         text = statement_text(step, self.warehouse, self.prefix)
         version = before if before is not None and before >= 0 else None
         self.emit("step_started", ordinal=ordinal, statement=text, version_before=version)
 
-    def _finished(
+    def _report_end(
         self, ordinal: int, step: Step, refusal: Refusal | None, observed: ObservedTable | None, seconds: float
     ) -> None:
-        there = observed is not None and not observed.dropped
+        exists = observed is not None and not observed.dropped
         if refusal is not None and self.sensitive:
             shape = observed or self._table(step).observe()
             columns = shape.columns if shape is not None else ()
@@ -311,7 +310,7 @@ class _Execution:
             "step_finished",
             ordinal=ordinal,
             status="failed" if refusal else "succeeded",
-            observed=asdict(observed) if there else None,
+            observed=asdict(observed) if exists else None,
             version_after=observed.version if observed else None,
             error=refusal.as_json() if refusal else None,
             seconds=round(seconds, 3),

@@ -1,8 +1,8 @@
-"""Interface of the two commit paths: content of a table at one version, and a commit that builds on it.
+"""Interface of the two commit paths: content of a table at one version, and commits of changes to it.
 
 ``loader.spark.tables.direct_commits`` builds commits from the parts of Delta's own commands;
 ``loader.spark.tables.public_commits`` writes by Delta's public interfaces. Callers get an object from
-``loader.spark.tables.commits``, and see no difference in the tables' rows or in their commit metadata.
+``loader.spark.tables.commits``; rows and commit metadata are the same on both paths.
 """
 
 from abc import ABC, abstractmethod
@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from loader.domain.refusals import Refusal
 from loader.spark.tables.tables import DeltaTable
 
-# Column of a placed frame: the value by which a commit finds the row again.
+# Column of a placed frame: the value by which a commit identifies the row.
 PLACE = "__place"
 
-# Delta's exceptions for a conflicting commit of another writer; they have no common class of their own.
+# Delta's exceptions for conflicts with another writer's commit; they have no common base class of their own.
 CONFLICTS = (
     delta.ConcurrentAppendException,
     delta.ConcurrentDeleteDeleteException,
@@ -33,7 +33,7 @@ CONFLICTS = (
 
 
 class TableMoved(Refusal):
-    """Conflict: another writer committed after this run read the table; nothing was written."""
+    """Refusal raised, before any write, if another writer committed after this run read the table."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Changes:
 
 
 class TableFiles(ABC):
-    """Content of a table at the version that the first access reads.
+    """Content of a table at one version, the newest at the first access.
 
     A *file* is the unit that a commit reads or removes as a whole: a data file on the direct path, all rows of one
     partition on the public one.
@@ -64,7 +64,7 @@ class TableFiles(ABC):
     @property
     @abstractmethod
     def version(self) -> int:
-        """Return the table's version, that of every read and of the commit."""
+        """Return the version of the table that is read and that the commit is based on."""
 
     @property
     @abstractmethod

@@ -1,9 +1,9 @@
 """Delta tables of the warehouse: location, content, newest run commit, checksum verification.
 
-A table's folder is named by its stable key, and its Delta log is authoritative. Table properties hold its
-identity: ``elevata.key``, ``elevata.name`` and, per column, ``elevata.column.<stable key>`` = Delta's
-physical column name, which no rename changes. ``elevata.dropped`` is true for a table that was removed from
-the catalog while its files remain.
+A table's folder is named by its stable key, and its Delta log is authoritative. Its identity is in table properties:
+``elevata.key``, ``elevata.name`` and, per column, ``elevata.column.<stable key>`` with Delta's physical column name,
+which no rename changes. ``elevata.dropped`` is true for a table that was removed from the catalog while its files
+remain.
 """
 
 import json
@@ -21,10 +21,10 @@ from loader.spark.session import commit_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
 
-# Verification of Delta's checksum files against the log. Beside each commit Delta writes a checksum that lists the
-# table's files and transactions, so that a reader need not replay the log. It is optional and may be wrong: after a
-# copy, a partial restore, or on some stores, it may be of another version or incomplete. A reader of a wrong list
-# would read rows twice or miss them, so it is compared with the commits since the last checkpoint before it is used.
+# Verification of Delta's checksum files against the log. With each commit, Delta writes a checksum file that lists the
+# table's files and transactions, so that readers need not replay the log. It is optional and may be wrong: after a
+# copy, a partial restore, or on some stores, it may be of another version or incomplete. With a wrong list, rows would
+# be read twice or missed, so it is compared with the commits since the last checkpoint before it is used.
 
 
 # File in the log: its path, and the id of its deletion vector ("" for none).
@@ -33,7 +33,7 @@ FileId = tuple[str, str]
 
 @dataclass(frozen=True)
 class Checksum:
-    """The facts of one version's checksum; ``listed`` is None where it lists no files."""
+    """Checksum of one version; ``listed`` is None if it lists no files."""
 
     txn_id: str | None
     files: int
@@ -43,24 +43,23 @@ class Checksum:
 
 
 def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, Any]]]) -> str:
-    """Return how the log contradicts a checksum, empty if it does not.
+    """Return the contradiction between the log and a checksum; empty without one.
 
-    ``commits`` are the actions of the newest commits, the newest first; the first is the checksum's version. A
-    missing transaction id in the commit or the checksum counts as a contradiction, because the two cannot be
-    matched.
+    ``commits`` are the actions of the newest commits, newest first; the first is that of the checksum's version. A
+    missing transaction id in the commit or the checksum counts as a contradiction, because they cannot be matched.
     """
     newest = [list(commit) for commit in commits]
     if not newest:
         return "its commit is no longer in the log"
-    txn_id = next((one["commitInfo"].get("txnId") for one in newest[0] if "commitInfo" in one), None)
+    txn_id = next((action["commitInfo"].get("txnId") for action in newest[0] if "commitInfo" in action), None)
     if txn_id is None or checksum.txn_id != txn_id:
         return "it was written for another commit"
     if checksum.listed is not None:
         if len(checksum.listed) != checksum.files or sum(checksum.listed.values()) != checksum.bytes:
             return f"it counts {checksum.files} files and lists {len(checksum.listed)}"
-        for file, there in _files(newest).items():
-            if (file in checksum.listed) is not there:
-                return f"the log {'has' if there else 'no longer has'} the file {file[0]}"
+        for file, is_added in _files(newest).items():
+            if (file in checksum.listed) is not is_added:
+                return f"the log {'has' if is_added else 'no longer has'} the file {file[0]}"
     if checksum.transactions is not None:
         for app, version in _transactions(newest).items():
             if checksum.transactions.get(app) != version:
@@ -69,29 +68,29 @@ def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, An
 
 
 def _files(commits: Iterable[list[Mapping[str, Any]]]) -> dict[FileId, bool]:
-    """Return the files that these commits name: true where the newest action on one adds it."""
-    found: dict[FileId, bool] = {}
+    """Return the files in these commits, with True if the newest action on a file adds it."""
+    files: dict[FileId, bool] = {}
     for commit in commits:
         own = {}
         for action in commit:
-            # One commit may remove a file and add it again with another deletion vector: they differ by id.
-            for kind, there in (("remove", False), ("add", True)):
+            # One commit may remove a file and add it again with another deletion vector, and so with another id.
+            for kind, is_added in (("remove", False), ("add", True)):
                 if kind in action:
-                    own[file_id(action[kind])] = there
-        found = own | found
-    return found
+                    own[file_id(action[kind])] = is_added
+        files = own | files
+    return files
 
 
 def _transactions(commits: Iterable[list[Mapping[str, Any]]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    transactions: dict[str, int] = {}
     for commit in commits:
         own = {action["txn"]["appId"]: action["txn"]["version"] for action in commit if "txn" in action}
-        found = own | found
-    return found
+        transactions = own | transactions
+    return transactions
 
 
 def file_id(file: Mapping[str, Any]) -> FileId:
-    """Return the identity of an ``add`` or ``remove`` of the log."""
+    """Return the identity of the file in an ``add`` or ``remove`` action."""
     vector = file.get("deletionVector")
     if not vector:
         return file["path"], ""
@@ -105,21 +104,21 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 # Number of log entries searched for a run's commit before only the control database counts.
 _COMMITS_TO_SEARCH = 50
 
-# A checksum is compared with the commits since the last checkpoint, at most so many.
-_COMMITS_TO_PROVE = 20
+# Maximum number of commits that a checksum is compared with.
+_COMMITS_TO_COMPARE = 20
 
 LOAD = "load"
 
 log = logging.getLogger(__name__)
-# The snapshots whose checksums were compared with the log in this process: version and identity, by location.
-_proven: dict[str, tuple[int, int]] = {}
+# Snapshots whose checksums this process has verified: version and identity, by location.
+_verified: dict[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True)
 class RunCommit:
     """Commit metadata of a run in ``userMetadata``.
 
-    ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` are for the next run
+    ``counts`` are the table's ``versions`` and ``open`` versions after the commit; ``notes`` are for the next run
     (``loader.spark.datasets``). ``what`` is load, or the kind of a maintenance run. ``foreign`` are later commits
     of other writers that changed rows, as ``DELETE (version 7)``, newest first.
     """
@@ -147,7 +146,7 @@ class ForeignChange:
 
 
 class DeltaTable:
-    """One table, identified by its location. Opening is cheap; the log is read on access."""
+    """Table identified by its location. Opening is cheap; the log is read on access."""
 
     def __init__(self, spark: SparkSession, warehouse: str, key: str):
         self.spark = spark
@@ -167,32 +166,32 @@ class DeltaTable:
         return f"delta.{quote_identifier(self.location)}"
 
     def snapshot(self) -> Any:
-        """Return the newest snapshot as a JVM object; its checksum, if it has one, agrees with the log.
+        """Return the newest snapshot as a JVM object, with its checksum verified against the log.
 
-        Delta needs the thread's active session when files are requested; a thread without earlier statements
-        has none, so it is set here.
+        Set the active session, which Delta needs when files are requested: a thread without earlier statements has
+        none.
         """
         self.spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
         snapshot = self._update()
         identity = self.spark._jvm.java.lang.System.identityHashCode
-        if snapshot.version() >= 0 and _proven.get(self.location) != (snapshot.version(), identity(snapshot)):
-            snapshot = self._proven(snapshot)
-            _proven[self.location] = (snapshot.version(), identity(snapshot))
+        if snapshot.version() >= 0 and _verified.get(self.location) != (snapshot.version(), identity(snapshot)):
+            snapshot = self._verified(snapshot)
+            _verified[self.location] = (snapshot.version(), identity(snapshot))
         return snapshot
 
     def _update(self) -> Any:
         none = getattr(self.spark._jvm, "scala.Option").empty()
         return self._log.update(False, none, none)
 
-    def _proven(self, snapshot: Any) -> Any:
-        """Return the snapshot, or one without its checksum if the log contradicts it; that file is removed.
+    def _verified(self, snapshot: Any) -> Any:
+        """Return the snapshot; if the log contradicts its checksum, remove that file and return one without it.
 
-        Delta derives the next version's checksum from this one, so an error would persist.
+        Delta computes the checksum of the next version from this one, so an error would persist.
         """
         version, checksum = snapshot.version(), snapshot.checksumOpt()
         if not checksum.isDefined():
             return snapshot
-        oldest = max(snapshot.logSegment().checkpointProvider().version() + 1, version - _COMMITS_TO_PROVE + 1)
+        oldest = max(snapshot.logSegment().checkpointProvider().version() + 1, version - _COMMITS_TO_COMPARE + 1)
         commits = []
         for number in range(version, min(oldest, version) - 1, -1):
             actions = self.commit(number)
@@ -237,17 +236,17 @@ class DeltaTable:
         snapshot = self.snapshot() if snapshot is None else snapshot
         if snapshot.version() < 0:
             return -1
-        # The version's checksum file lists the transactions; asking the snapshot replays the log.
+        # The checksum file lists the transactions; the snapshot would replay the log to return them.
         checksum = snapshot.checksumOpt()
-        known = checksum.get().setTransactions() if checksum.isDefined() else checksum
-        if known.isDefined():
-            listed = {txn.appId(): txn.version() for txn in _list_of(known.get())}
+        transactions = checksum.get().setTransactions() if checksum.isDefined() else checksum
+        if transactions.isDefined():
+            listed = {txn.appId(): txn.version() for txn in _list_of(transactions.get())}
             return listed.get(app_id, -1)
-        found = snapshot.transactions().get(app_id)
-        return found.get() if found.isDefined() else -1
+        transaction = snapshot.transactions().get(app_id)
+        return transaction.get() if transaction.isDefined() else -1
 
     def observe(self) -> ObservedTable | None:
-        """Return structure and version from the log, None without a table."""
+        """Return structure and version of the table from the log; None without a table."""
         snapshot = self.snapshot()
         if snapshot.version() < 0:
             return None
@@ -274,7 +273,7 @@ class DeltaTable:
         return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
 
     def keys_without_column(self, physical_name: str) -> list[str]:
-        """Return the stable keys stored for a physical name that no column has: those of dropped columns."""
+        """Return the stable keys of dropped columns that had this physical name; empty if a column has it."""
         if physical_name in self.physical_names().values():
             return []
         properties = metadata_of(self.snapshot()).properties
@@ -282,40 +281,40 @@ class DeltaTable:
         return [name.removeprefix(COLUMN) for name, value in stored.items() if value == physical_name]
 
     def newest_run_commit(self) -> RunCommit | None:
-        """Return the newest run commit in the table's present content, None if there is none.
+        """Return the newest run commit in the table's present content; None if there is none.
 
         After a RESTORE to an older version, commits after that version do not count.
         """
         signed, foreign, version = self._newest_content()
         if signed is None:
             return self._older_run_commit(version) if version >= 0 else None
-        return replace(signed, foreign=tuple(one.described for one in foreign))
+        return replace(signed, foreign=tuple(change.described for change in foreign))
 
     def foreign_changes(self) -> list[ForeignChange]:
         """Return the changes of other writers since the newest run commit, newest first."""
         return self._newest_content()[1]
 
     def _newest_content(self) -> tuple[RunCommit | None, list[ForeignChange], int]:
-        """Return the newest run commit in the current content, later foreign changes, and the last version read.
+        """Return the newest run commit in the present content, later foreign changes, and the last version read.
 
-        A RESTORE counts as a change if it removed a run's or an execution's commit.
+        A RESTORE is a foreign change if it undid a commit of a run or an execution.
         """
-        version, left = self.version(), _COMMITS_TO_SEARCH
+        version, remaining = self.version(), _COMMITS_TO_SEARCH
         foreign: list[ForeignChange] = []
-        while version >= 0 and left:
-            info, left = self._commit_info(version), left - 1
-            signed = _signature(info.get("userMetadata"), version)
+        while version >= 0 and remaining:
+            info, remaining = self._commit_info(version), remaining - 1
+            signed = _run_commit(info.get("userMetadata"), version)
             if signed is not None:
                 return signed, foreign, version
-            before = self._restored(info) if info.get("operation") == "RESTORE" else version - 1
-            changes = self._takes_back(version, before) if before < version - 1 else self._changes_rows(version)
+            before = self._restored_version(info) if info.get("operation") == "RESTORE" else version - 1
+            changes = self._undoes_commits(version, before) if before < version - 1 else self._changes_rows(version)
             if changes and not _is_ours(info.get("userMetadata")):
                 foreign.append(ForeignChange(info.get("operation", "a commit"), version))
             version = before
         return None, foreign, version
 
-    def _restored(self, info: dict[str, Any]) -> int:
-        """Return the version that a RESTORE restored."""
+    def _restored_version(self, info: dict[str, Any]) -> int:
+        """Return the version that a RESTORE goes back to."""
         parameters = info["operationParameters"]
         if parameters.get("version") is not None:
             return int(parameters["version"])
@@ -328,24 +327,26 @@ class DeltaTable:
         return next((run_commit for run_commit in self.run_commits() if run_commit.version <= version), None)
 
     def has_commit_of(self, run_id: str) -> bool:
-        """Return True if the log still holds a commit of this run."""
+        """Return True if the log still has a commit of this run."""
         return any(signed.run_id == run_id for signed in self.run_commits())
 
     def run_commits(self) -> list[RunCommit]:
-        """Return every commit with a run's commit metadata that the log still holds, newest first."""
+        """Return all run commits that the log still has, newest first."""
         history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name}").select("version", "userMetadata").collect()
-        found = [_signature(row.userMetadata, row.version) for row in history]
-        return sorted((one for one in found if one is not None), key=lambda one: one.version, reverse=True)
+        commits = [_run_commit(row.userMetadata, row.version) for row in history]
+        return sorted(
+            (commit for commit in commits if commit is not None), key=lambda commit: commit.version, reverse=True
+        )
 
     def commit(self, version: int) -> list[dict] | None:
         """Return the actions of one commit; None if the log no longer has it."""
         lines = self._commit_lines(version)
         return None if lines is None else [json.loads(line) for line in lines]
 
-    def _takes_back(self, version: int, before: int) -> bool:
-        """Return True if a RESTORE at ``version`` to ``before`` took back a commit of a run or an execution."""
-        passed = range(version - 1, before, -1)
-        return any(_is_ours(self._commit_info(one).get("userMetadata")) for one in passed)
+    def _undoes_commits(self, version: int, before: int) -> bool:
+        """Return True if a RESTORE in ``version`` to ``before`` undid a commit of a run or an execution."""
+        undone = range(version - 1, before, -1)
+        return any(_is_ours(self._commit_info(number).get("userMetadata")) for number in undone)
 
     def _changes_rows(self, version: int) -> bool:
         parts = (action.get("add") or action.get("remove") for action in self.commit(version) or ())
@@ -381,8 +382,8 @@ def run_signature(
     what: str = LOAD,
 ) -> str:
     """Return the commit metadata of a run, as text for ``userMetadata``."""
-    signed = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
-    return commit_metadata(signed)
+    metadata = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
+    return commit_metadata(metadata)
 
 
 def _is_ours(user_metadata: str | None) -> bool:
@@ -390,20 +391,20 @@ def _is_ours(user_metadata: str | None) -> bool:
     return (user_metadata or "").startswith('{"') and '"what"' in (user_metadata or "")
 
 
-def _signature(user_metadata: str | None, version: int) -> RunCommit | None:
+def _run_commit(user_metadata: str | None, version: int) -> RunCommit | None:
     if not user_metadata or not user_metadata.startswith("{"):
         return None
-    signed = json.loads(user_metadata)
-    if "run_id" not in signed:
+    metadata = json.loads(user_metadata)
+    if "run_id" not in metadata:
         return None
     return RunCommit(
-        signed["run_id"],
-        signed["at"],
-        signed["sequence"],
-        signed["counts"],
+        metadata["run_id"],
+        metadata["at"],
+        metadata["sequence"],
+        metadata["counts"],
         version,
-        signed.get("notes", {}),
-        signed["what"],
+        metadata.get("notes", {}),
+        metadata["what"],
     )
 
 
@@ -419,7 +420,7 @@ def _observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
 
 @dataclass(frozen=True)
 class Metadata:
-    """Metadata of a table in its log: properties, the schema's fields as JSON, names of the partition columns."""
+    """Metadata of a table in its log: properties, fields of the schema as JSON, names of partition columns."""
 
     properties: dict[str, str]
     fields: list[dict[str, Any]]
@@ -428,27 +429,27 @@ class Metadata:
 
 def metadata_of(snapshot: Any) -> Metadata:
     """Return a snapshot's metadata, read by one call into the JVM."""
-    written = json.loads(snapshot.metadata().json())["metaData"]
-    fields = json.loads(written["schemaString"])["fields"]
-    return Metadata(written["configuration"], fields, tuple(written["partitionColumns"]))
+    metadata = json.loads(snapshot.metadata().json())["metaData"]
+    fields = json.loads(metadata["schemaString"])["fields"]
+    return Metadata(metadata["configuration"], fields, tuple(metadata["partitionColumns"]))
 
 
 def properties_of(scala_map) -> dict[str, str]:
     """Return a Scala map of texts as a dict."""
     pairs = scala_map.iterator()
-    found = {}
+    properties = {}
     while pairs.hasNext():
         pair = pairs.next()
-        found[pair._1()] = pair._2()
-    return found
+        properties[pair._1()] = pair._2()
+    return properties
 
 
-def _checksum(found: Any) -> Checksum:
-    files, transactions = found.allFiles(), found.setTransactions()
+def _checksum(checksum: Any) -> Checksum:
+    files, transactions = checksum.allFiles(), checksum.setTransactions()
     return Checksum(
-        txn_id=found.txnId().get() if found.txnId().isDefined() else None,
-        files=found.numFiles(),
-        bytes=found.tableSizeBytes(),
+        txn_id=checksum.txnId().get() if checksum.txnId().isDefined() else None,
+        files=checksum.numFiles(),
+        bytes=checksum.tableSizeBytes(),
         listed={_file_id(one): one.size() for one in _list_of(files.get())} if files.isDefined() else None,
         transactions={one.appId(): one.version() for one in _list_of(transactions.get())}
         if transactions.isDefined()
@@ -466,7 +467,7 @@ def _list_of(scala_seq) -> list[Any]:
 
 
 def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
-    """Create the table's name in the session's own catalog, unless it has it."""
+    """Create the table's name in the session's own catalog, unless it exists."""
     name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(table.schema)}")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")

@@ -204,7 +204,7 @@ def test_a_runner_that_dies_between_a_change_and_its_keys_only_ties_the_keys_lat
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr(steps._Execution, "_tie", die)
+        dying.setattr(steps._Execution, "_store_column_keys", die)
         assert not warehouse.run(planned)
     before = warehouse.version(items)
     assert warehouse.run(planned)

@@ -114,7 +114,7 @@ def test_a_runner_that_dies_between_a_rewrite_and_its_key_only_stores_the_key(wa
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr(steps._Execution, "_tie", die)
+        dying.setattr(steps._Execution, "_store_column_keys", die)
         assert not warehouse.run(todo)
     before = warehouse.version(items)
     assert warehouse.run(todo)
@@ -148,7 +148,7 @@ def test_a_rename_whose_rows_do_not_all_arrive_is_restored(warehouse, items, mon
 def test_a_feature_that_cannot_be_switched_on_fails_the_step(warehouse, items, monkeypatch):
     wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
     refusal = Refusal("NO_FEATURE", "refused by the test")
-    monkeypatch.setattr(steps._Execution, "_switch_on", lambda *_: refusal)
+    monkeypatch.setattr(steps._Execution, "_enable_features", lambda *_: refusal)
     assert not warehouse.run(warehouse.plan(wanted))
     assert warehouse.error["code"] == "NO_FEATURE"
     monkeypatch.undo()
