@@ -45,7 +45,7 @@ FORMATS = (
     SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark, by columns", "the file's"),
     SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
     SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
-    SourceFormat(TABLE, "Database table", (), False, "the browser pages", "the catalog's"),
+    SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
 FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name != TABLE)
@@ -257,8 +257,47 @@ OPTIONS = (
         label="NULL text",
     ),
     Option(
+        "query",
+        (TABLE,),
+        TEXT,
+        None,
+        "`SELECT id, name FROM sales.customer`",
+        "one SELECT that is read instead of the location, in the database's SQL",
+        longest=20_000,
+    ),
+    Option(
+        "filter",
+        (TABLE,),
+        TEXT,
+        None,
+        "`deleted_at IS NULL`",
+        "one condition over the columns of the table or query; only these rows are read",
+        longest=4_000,
+    ),
+    Option(
+        "partition_column",
+        (TABLE,),
+        TEXT,
+        None,
+        "`id`",
+        "column by whose ranges connections divide the rows: numbers, dates or timestamps, best indexed",
+        longest=200,
+    ),
+    Option(
+        "partitions",
+        (TABLE,),
+        COUNT,
+        None,
+        "`4`",
+        "number of ranges, each with a connection of its own; by default Spark's parallelism",
+    ),
+    Option(
+        "fetch_size", (TABLE,), COUNT, 10_000, "`1000`", "rows that a connection fetches at a time; fewer for wide rows"
+    ),
+    Option("timeout", (TABLE,), COUNT, 3600, "`600`", "seconds that a statement may take"),
+    Option(
         "timezone",
-        FILE_FORMATS,
+        NAMES,
         ZONE,
         "UTC",
         "`Europe/Berlin`",
@@ -344,6 +383,10 @@ def _problem(where: str, message: str) -> MetadataError:
 # Tables of the documentation.
 
 
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def formats_table() -> str:
     """Return the formats as a Markdown table."""
     rows = [
@@ -354,12 +397,15 @@ def formats_table() -> str:
     return _table(("format", "content", "endings", "read by", "types"), rows)
 
 
+_GROUPS = {NAMES: "all", FILE_FORMATS: "all files", TEXT_FORMATS: "text: " + _listed(TEXT_FORMATS)}
+
+
 def options_table() -> str:
     """Return the options as a Markdown table."""
     rows = [
         (
             f"`{option.name}`",
-            "all" if option.formats == FILE_FORMATS else _listed(option.formats),
+            _GROUPS.get(option.formats) or _listed(option.formats),
             option.kind.description,
             _default(option),
             option.example,
@@ -381,10 +427,6 @@ def _shown(value: Any) -> str:
     if value is None:
         return "none"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

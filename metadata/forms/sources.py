@@ -15,6 +15,8 @@ from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
 
+# From so many characters on, the field of an option has several lines.
+MANY_CHARACTERS = 1_000
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 _YES, _NO = "yes", "no"
 _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
@@ -24,9 +26,9 @@ SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "
 def _option_field(option: Option) -> forms.Field:
     """Return the field of a reading option; left empty, it is as usual and is not stored."""
     labels = ", ".join(entry.label for entry in source_formats.FORMATS if entry.name in option.formats)
-    of_files = option.formats == source_formats.FILE_FORMATS
+    groups = {source_formats.NAMES: "All", source_formats.FILE_FORMATS: "Files"}
     words = {CHARACTER: " (here: none)", DELIMITER: " (a tab: tab)"}
-    help_text = f"{'Files' if of_files else labels}: {option.short_meaning}{words.get(option.kind, '')}."
+    help_text = f"{groups.get(option.formats, labels)}: {option.short_meaning}{words.get(option.kind, '')}."
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     shown = "" if option.default is None else str(option.default)
     widget = forms.TextInput(attrs={**_MONO, "placeholder": shown} if shown else _MONO)
@@ -38,6 +40,8 @@ def _option_field(option: Option) -> forms.Field:
         return forms.IntegerField(min_value=1, widget=widget, error_messages={"invalid": invalid}, **shared)
     if option.kind in words:
         return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
+    if option.longest >= MANY_CHARACTERS:
+        widget = forms.Textarea(attrs={**_MONO, "rows": 3})
     return forms.CharField(max_length=option.longest, widget=widget, **shared)
 
 

@@ -54,7 +54,7 @@ def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:
     absent = [name for name in wanted if name not in opened.names or name in opened.missing]
     if not absent:
         return
-    where = next((opened.missing[name][0] for name in absent if name in opened.missing), opened.files[0].shown)
+    where = next((opened.missing[name][0] for name in absent if name in opened.missing), opened.first_shown)
     similar = [
         f"{there} is delivered instead of {name}"
         for name in absent

@@ -4,7 +4,8 @@ In every format the frame has the columns ``d0`` … in the order of ``names``, 
 that cannot be read as one, else NULL. Text formats give text, the others their own types.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,7 +14,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.spark.expressions import united
-from loader.spark.sources.files import DeliveredFile
+from loader.spark.sources.files import (
+    JAVA_ERRORS,
+    DeliveredFile,
+    check_places,
+    check_unchanged,
+    is_read_failure,
+    unreadable,
+)
 from metadata.domain.locations import Roots
 from metadata.domain.source_formats import ReadingOptions
 
@@ -54,6 +62,11 @@ class Delivered:
         """Name of the delivery in messages: its first file, and the number of others."""
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return self.files[0].shown + more
+
+    @property
+    def first_shown(self) -> str:
+        """Name in messages of the place where the delivery begins."""
+        return self.files[0].shown
 
 
 @dataclass(frozen=True)
@@ -133,6 +146,37 @@ class Opened(Delivered):
     @property
     def is_text(self) -> bool:
         return self.reader.is_text
+
+    @property
+    def is_read_again(self) -> bool:
+        """Return True if the rows are not kept while they are checked, but read again for writing."""
+        return not self.is_text
+
+    @contextmanager
+    def reading(self, *, again: bool) -> Iterator[None]:
+        """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``.
+
+        Files that number their own rows were read for their columns, so an error is of what changed since.
+        """
+        try:
+            yield
+        except JAVA_ERRORS as error:
+            if again or self.reader.numbers:
+                self.check_unchanged()
+            if is_read_failure(error):
+                raise unreadable(self.shown, error) from error
+            raise
+
+    def check_unchanged(self) -> None:
+        """Raise Refusal CHANGED_FILE if a file changed since it was listed."""
+        check_unchanged(self.spark, self.location, self.roots, self.files)
+
+    def check_places(self) -> None:
+        """Raise Refusal OUTSIDE_ROOTS if a link now leads out of the source roots."""
+        check_places(self.location, self.roots, self.files)
+
+    def release(self) -> None:
+        """Release what was opened for reading; of files that is nothing."""
 
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")
