@@ -83,7 +83,7 @@ def test_load_and_revert(shop: Installation):
     with working(shop):
         load_right_and_wrong(shop)
         revert(shop)
-        assert shop.run("check_history").returncode == 0
+        assert shop.run("check_history", ITEM).returncode == 0
     assert recorded(shop) == [("revert", "eve", [])]
 
 
