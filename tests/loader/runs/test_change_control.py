@@ -81,6 +81,8 @@ def proved(shop: Installation, execution: dict) -> dict:
     return json.loads(file.read_text())["document"]
 
 
+# By day people do it in the browser, up to the record (tests/e2e/test_installation.py).
+@pytest.mark.nightly
 @pytest.mark.takes(seconds=50)
 def test_a_change_set_goes_from_edit_to_record_and_a_drop_waits_for_the_policy(shop: Installation):
     shop.import_text(CHANGED, by="edda")

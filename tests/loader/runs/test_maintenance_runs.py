@@ -11,6 +11,7 @@ from tests.loader.processes import make_folder
 # On the embedded stores whatever the session runs on: the test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
+ITEM = "rawcore.rc_shop_item"
 SYSTEM = """
 format: metadata/v1
 system:
@@ -51,27 +52,53 @@ def run(shop: Installation, *arguments: str) -> tuple[int, dict]:
     return done.returncode, document
 
 
+def load_right_and_wrong(shop: Installation) -> None:
+    file = shop.folder / "landing" / "item.csv"
+    file.write_text("id,name\n1,a\n2,b\n")
+    assert run(shop, "load", "--at", "2024-01-01")[0] == 0
+    file.write_text("id,name\n1,WRONG\n")
+    code, loaded = run(shop, "load", "--at", "2024-01-05", "--run-id", "wrong")
+    assert (code, len(loaded["datasets"])) == (0, 2)
+    assert loaded["details"]["commits"]["name"] == "direct"
+
+
+def revert(shop: Installation) -> None:
+    code, reverted = run(shop, "revert_run", "wrong", ITEM, "--reason", "test data")
+    assert (code, reverted["error"]) == (0, None)
+    assert reverted["datasets"][0]["counts"] == {"versions": 2, "open": 2}
+    versions = reverted["details"]["tables"][f"{ITEM}_hist"]
+    assert versions["version_after"] == versions["version_before"] + 1
+
+
+def recorded(shop: Installation) -> list[tuple]:
+    """Return kind, user and findings of each record, the newest first, and verify the chain."""
+    records = json.loads(shop.run("maintenance_records", "--json").stdout)["records"]
+    assert {one["document"]["commits"]["name"] for one in records} == {"direct"}
+    assert shop.run("verify_audit").returncode == 0
+    return [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]
+
+
+@pytest.mark.takes(seconds=20)
+def test_load_and_revert(shop: Installation):
+    with working(shop):
+        load_right_and_wrong(shop)
+        revert(shop)
+        assert shop.run("check_history", ITEM).returncode == 0
+    assert recorded(shop) == [("revert", "eve", [])]
+
+
+@pytest.mark.nightly
 @pytest.mark.takes(seconds=40)
 def test_load_batch_revert_and_prune(shop: Installation):
-    landing, item = shop.folder / "landing", "rawcore.rc_shop_item"
+    landing, item = shop.folder / "landing", ITEM
     with working(shop):
-        (landing / "item.csv").write_text("id,name\n1,a\n2,b\n")
-        assert run(shop, "load", "--at", "2024-01-01")[0] == 0
-        (landing / "item.csv").write_text("id,name\n1,WRONG\n")
-        code, loaded = run(shop, "load", "--at", "2024-01-05", "--run-id", "wrong")
-        assert (code, len(loaded["datasets"])) == (0, 2)
-        assert loaded["details"]["commits"]["name"] == "direct"
-
+        load_right_and_wrong(shop)
         files = landing / "member.csv"
         files.write_text("id,label,_fivetran_start\n1,x,2024-01-01T00:00:00Z\n")
         code, batch = run(shop, "load_history_batch", "rawcore.rc_shop_member", "--upsert", str(files))
         assert (code, batch["datasets"][0]["counts"]["opened"]) == (0, 1)
 
-        code, reverted = run(shop, "revert_run", "wrong", item, "--reason", "test data")
-        assert (code, reverted["error"]) == (0, None)
-        assert reverted["datasets"][0]["counts"] == {"versions": 2, "open": 2}
-        versions = reverted["details"]["tables"][f"{item}_hist"]
-        assert versions["version_after"] == versions["version_before"] + 1
+        revert(shop)
         (landing / "item.csv").write_text("id,name\n1,A\n2,b\n")
         code, again = run(shop, "load", "--at", "2024-01-03")
         assert (code, again["datasets"][1]["counts"]["changed"]) == (0, 1)
@@ -82,8 +109,4 @@ def test_load_batch_revert_and_prune(shop: Installation):
     code, pruned = run(shop, "prune_history", item, *kept, "--local")
     assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
 
-    records = json.loads(shop.run("maintenance_records", "--json").stdout)["records"]
-    told = [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]
-    assert {one["document"]["commits"]["name"] for one in records} == {"direct"}
-    assert told == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]
-    assert shop.run("verify_audit").returncode == 0
+    assert recorded(shop) == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]

@@ -75,15 +75,9 @@ def everywhere(who: str, told: bool) -> list[Death]:
 @pytest.mark.parametrize(
     "deaths",
     [
-        pytest.param(
-            [Death(1, "worker", True), Death(7, "runner", False)],
-            id="at-two-boundaries",
-        ),
-        pytest.param(
-            [Death(4, "worker", False), Death(10, "runner", True)],
-            id="at-two-more-boundaries",
-            marks=pytest.mark.nightly,
-        ),
+        # By night each of the two dies after each step. That a runner dies is tested by day without a worker
+        # (tests/loader/spark/tables/test_steps.py) and without Spark (tests/loader/services/test_load_work.py).
+        pytest.param([Death(7, "worker", False)], id="at-a-boundary"),
         *(
             pytest.param(everywhere(who, told), id=f"{who}-{'after' if told else 'before'}-it-is-told", marks=nightly)
             for nightly in [pytest.mark.nightly]
