@@ -242,12 +242,12 @@ def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState
     return dataset
 
 
-def _unknown_name(what: str, name: str, known: Iterable[str]) -> Refusal:
-    known = sorted(known)
+def _unknown_name(what: str, name: str, names: Iterable[str]) -> Refusal:
+    names = sorted(names)
     bare = name.rpartition(".")[2]
-    same_name = [item for item in known if item.rpartition(".")[2] == bare]
-    near = same_name or get_close_matches(name, known, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near[:3])}?" if near else f"known: {', '.join(known[:8]) or 'none'}"
+    same_name = [item for item in names if item.rpartition(".")[2] == bare]
+    near = same_name or get_close_matches(name, names, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near[:3])}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
     return Refusal(f"UNKNOWN_{what}", f"there is no {what.lower()} {name}", hint=hint)
 
 

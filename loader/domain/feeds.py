@@ -87,16 +87,16 @@ def choose(name: str, log: FeedLog, listed: Iterable[FeedFile], *, held: int, on
     by_path = {file.path: file for file in listed}
     files = []
     for path, file in by_path.items():
-        known = log.files.get(path)
-        if known is not None and known.number <= held:
-            if file.is_as(known):
+        loaded = log.files.get(path)
+        if loaded is not None and loaded.number <= held:
+            if file.is_as(loaded):
                 continue
             if not one_file:
-                raise _changed_file(name, file, known)
+                raise _changed_file(name, file, loaded)
         files.append(file)
-    unread = [known for known in log.files.values() if known.number > held]
-    missing = tuple(known.path for known in unread if known.path not in by_path)
-    lost = {known.number for known in unread if known.path not in by_path}
+    unread = [file for file in log.files.values() if file.number > held]
+    missing = tuple(file.path for file in unread if file.path not in by_path)
+    lost = {file.number for file in unread if file.path not in by_path}
     replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
     return FeedChoice(tuple(files), replaced, missing)
 

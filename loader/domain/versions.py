@@ -1,6 +1,6 @@
-"""A key's versions as the history explorer shows them: changes, gaps, a time line to scale.
+"""Versions of a key for the history explorer: changes, gaps, a time line to scale.
 
-Pure: it works on the answer of a read. Its values are text, as the warehouse casts them.
+Pure: it works on the answer of a read, whose values are text, as the warehouse casts them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ LABEL_FROM = 13.0
 
 @dataclass(frozen=True)
 class Field:
-    """A value of a version; ``before`` is the predecessor's where ``changed``."""
+    """Value of a version; ``before`` is that of its predecessor, and ``changed`` is true if they differ."""
 
     name: str
     value: str | None
@@ -32,10 +32,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Version:
-    """One version. ``began`` is new, changed or reappeared; ``gap`` is the time the key was absent before.
+    """Version of a key. ``began`` is new, changed or reappeared; ``gap`` is the time of the key's absence before.
 
-    ``interval`` is start and end as they are stored; of a history dated by numbers there are no times.
-    An open version has no end, whatever value is stored for it.
+    ``interval`` is the stored start and end; ``started`` and ``ended`` are None in a history dated by numbers. An open
+    version has no end, even if a high date is stored.
     """
 
     number: int
@@ -101,7 +101,7 @@ def versions(answer: Mapping, table: TableSpec) -> list[Version]:
 
 
 def _end(values: Mapping[str, str | None], name_of: Mapping[str, str]) -> str | None:
-    """Return the end as stored, None for an open version, which may have a high date."""
+    """Return the stored end; None for an open version, which may have a high date."""
     end = values.get(name_of["ended_at"])
     ended = instant(end)
     is_open = values.get(name_of["segment"]) == OPEN or (ended is not None and ended.year == MAXYEAR)
@@ -109,7 +109,7 @@ def _end(values: Mapping[str, str | None], name_of: Mapping[str, str]) -> str | 
 
 
 def _meet(earlier: Version, start: str) -> bool:
-    """Return whether there is no gap: an inclusive end lies a millisecond before the next start."""
+    """Return True if there is no gap. An inclusive end is a millisecond before the next start."""
     started = instant(start)
     if earlier.ended is None or started is None:
         return earlier.interval[1] == start
@@ -117,7 +117,7 @@ def _meet(earlier: Version, start: str) -> bool:
 
 
 def _is_value(purpose: str | None) -> bool:
-    """Return whether a column holds values to show: described, a foreign key, or known to the table only."""
+    """Return True for a column with values to show: described, a foreign key, or only in the table."""
     return purpose in (None, "business_key", "attribute", "foreign_key")
 
 
@@ -136,16 +136,16 @@ def _fields(
 
 
 def _differs(before: str | None, now: str | None) -> bool:
-    """Return whether a value differs from that of the version before; a mask tells whether its value changed."""
+    """Return True if a value differs from that of the version before. A mask shows if its value changed."""
     return now == MASK_CHANGED if is_mask(now) else before != now
 
 
 def instant(text: str | None) -> datetime | None:
-    """Return an instant from text as Spark writes it, in UTC; None for no text, and for a number."""
+    """Return the instant in Spark's text, in UTC; None for an empty text, and for a number."""
     if not text or text.lstrip("-").isdigit():
         return None
-    read = datetime.fromisoformat(text)
-    return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+    parsed = datetime.fromisoformat(text)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 # --- time line -------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def instant(text: str | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of the time line in per cent of its width. ``version`` is None for a gap."""
+    """Section of the time line, in per cent of its width. ``version`` is None for a gap."""
 
     x: float
     width: float
@@ -181,30 +181,30 @@ class TimeLine:
 
 
 def time_line(found: list[Version], now: datetime) -> TimeLine:
-    """Return versions and gaps to scale, none too narrow to be seen and clicked."""
-    stretches: list[tuple[datetime, datetime, Version | None]] = []
+    """Return versions and gaps to scale, with a minimum width so that each can be seen and clicked."""
+    sections: list[tuple[datetime, datetime, Version | None]] = []
     for version in found:
         if version.started is None:
             continue
         if version.gap_from is not None:
-            stretches.append((version.gap_from, version.started, None))
-        stretches.append((version.started, version.ended or max(now, version.started), version))
-    widths = _widths([(end - start).total_seconds() for start, end, _ in stretches])
+            sections.append((version.gap_from, version.started, None))
+        sections.append((version.started, version.ended or max(now, version.started), version))
+    widths = _widths([(end - start).total_seconds() for start, end, _ in sections])
     spans, ticks, x = [], [], 0.0
-    for (start, end, version), width in zip(stretches, widths, strict=True):
+    for (start, end, version), width in zip(sections, widths, strict=True):
         spans.append(_span(x, width, start, end, version))
         if width >= LABEL_FROM or not ticks:
             ticks.append(Tick(x, f"{start:%Y-%m-%d}", "start"))
         x = round(x + width, 3)
-    if stretches:
-        last = stretches[-1]
+    if sections:
+        last = sections[-1]
         is_open = last[2] is not None and last[2].is_open
         ticks.append(Tick(100, "now" if is_open else f"{last[1]:%Y-%m-%d}", "end"))
     return TimeLine(tuple(spans), tuple(ticks))
 
 
 def _widths(lengths: list[float]) -> list[float]:
-    """Return shares of 100 in proportion, each at least NARROWEST (or an equal share, if there are many)."""
+    """Return shares of 100 in proportion, each at least NARROWEST, or equal shares if there are too many."""
     if not lengths:
         return []
     floor = min(NARROWEST, 100 / len(lengths))
@@ -241,7 +241,7 @@ def _span(x: float, width: float, start: datetime, end: datetime, version: Versi
 
 @dataclass(frozen=True)
 class FoundRow:
-    """A row of an answer: its entity key, and the values of the shown columns."""
+    """Row of an answer: its entity key, and the values of the displayed columns."""
 
     entity_key: str
     values: tuple[tuple[str, str | None], ...]
@@ -258,7 +258,7 @@ class FoundRows:
 
 
 def found_rows(answer: Mapping, table: TableSpec) -> FoundRows:
-    """Return an answer's rows: entity key, business key, attributes and the start of their version."""
+    """Return the rows of an answer: entity key, business key, attributes and the start of the version."""
     purpose = {column.name: column.purpose for column in table.columns}
     entity_key = table.column("entity_key").name
     columns = tuple(

@@ -45,9 +45,9 @@ def seal_end(*, run_pk: int, attempt: int) -> MaintenanceRecord | None:
     run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
     if run.kind not in MAINTENANCE:
         return None
-    known = MaintenanceRecord.objects.filter(run=run, attempt=attempt).first()
-    if known is not None:
-        return known
+    existing = MaintenanceRecord.objects.filter(run=run, attempt=attempt).first()
+    if existing is not None:
+        return existing
     document = record_document(run, attempt)
     record = MaintenanceRecord.objects.create(
         run=run,

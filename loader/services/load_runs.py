@@ -165,7 +165,7 @@ def _refuse_another(run: LoadRun, wanted: Asked) -> None:
     elif scope is not None and scope != Scope.from_json(run.scope):
         differs.append(f"it {_verb_of(run.kind)} {Scope.from_json(run.scope)}, not {scope}")
     elif wanted.asked is not None and dict(wanted.asked) != run.details.get("asked"):
-        differs.append("it was asked with other details")
+        differs.append("it was requested with other details")
     if at is not None and at != run.load_timestamp:
         differs.append(f"it is dated {run.load_timestamp.isoformat()}, not {at.isoformat()}")
     if differs:

@@ -228,29 +228,29 @@ class LoadWork:
     def _files(self) -> HistoryFiles | None:
         if self.run.kind != HISTORY_BATCH:
             return None
-        asked = self.run.details["asked"]
-        files = {kind: tuple(paths) for kind, paths in asked["files"].items()}
-        return HistoryFiles(**files, format=asked["format"], compression=asked["compression"])
+        details = self.run.details["asked"]
+        files = {kind: tuple(paths) for kind, paths in details["files"].items()}
+        return HistoryFiles(**files, format=details["format"], compression=details["compression"])
 
-    def pending(self, todo: LoadPlan) -> Pending:
+    def pending(self, plan: LoadPlan) -> Pending:
         """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval."""
         self.attempt.enter("scanning the warehouse")
-        keys = todo.described
-        tables = table_keys(state for state in todo.states.values() if state.key in keys)
+        keys = plan.described
+        tables = table_keys(state for state in plan.states.values() if state.key in keys)
         observe = ObserveManifest(tuple(sorted(tables)), dropped=True, skip_unreadable=True)
         finished = self.talk.ask("observe", observe)
         _raise_error(finished)
         unreadable = frozenset(finished.get("unreadable") or ())
         if unreadable:  # the runner fails the datasets of these tables and names them
-            keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((todo.states[key],))))
+            keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((plan.states[key],))))
             tables = frozenset(tables) - unreadable
         environment, answer = self.run.environment, finished.get("answer") or {}
-        retried(lambda: self._refuse_missing(todo, frozenset(answer) | unreadable))
+        retried(lambda: self._refuse_missing(plan, frozenset(answer) | unreadable))
 
         def compare() -> Pending:
             keep_what_was_seen(environment=environment, asked=tables, tables=answer)
             seen = last_seen(environment=environment, keys=tables)
-            described, through = todo.states.values(), self.claimed.through
+            described, through = plan.states.values(), self.claimed.through
             return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)
 
         try:
@@ -261,16 +261,16 @@ class LoadWork:
             raise Blocked(_blocked(pending.needing, self.run))
         return pending
 
-    def _refuse_missing(self, todo: LoadPlan, observed: Collection[str]) -> None:
+    def _refuse_missing(self, plan: LoadPlan, observed: Collection[str]) -> None:
         """Raise Refusal TABLES_MISSING for missing tables with applied runs, before they are created anew."""
-        leading = {step.dataset.key: leading_table(step.dataset) for step in todo.steps}
+        leading = {step.dataset.key: leading_table(step.dataset) for step in plan.steps}
         applied = newest_applied(environment=self.run.environment, leading=leading, but=self.run)
         missing = sorted(
             step.dataset.qualified_name
-            for step in todo.steps
+            for step in plan.steps
             if leading[step.dataset.key] not in observed
-            and (found := applied.get(step.dataset.key)) is not None
-            and found.sequence is not None
+            and (run := applied.get(step.dataset.key)) is not None
+            and run.sequence is not None
         )
         if missing:
             raise Refusal(

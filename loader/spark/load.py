@@ -1,4 +1,4 @@
-"""One attempt of a load run: datasets in dependency order, independent ones in parallel."""
+"""Attempt of a load run: datasets in dependency order, independent ones in parallel."""
 
 import logging
 import threading

@@ -171,8 +171,8 @@ class _Revert:
         key, sequence = (quote_identifier(spec.column(purpose).name) for purpose in ("entity_key", "sequence"))
         own = F.col(sequence) == self.manifest.reverted_sequence
         frame = event_log.frame()
-        touched = frame.where(own).select(F.col(key).alias("__touched")).distinct()
-        events = frame.join(touched, F.col(key) == F.col("__touched"), "left_semi")
+        keys = frame.where(own).select(F.col(key).alias("__touched")).distinct()
+        events = frame.join(keys, F.col(key) == F.col("__touched"), "left_semi")
         events = events.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         before = logs(events, spec, fold)
         after = logs(events.where(~own), spec, fold).select(F.col(KEY).alias("__kept"), F.col(LOG).alias("__left"))

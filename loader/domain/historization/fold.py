@@ -236,9 +236,9 @@ class EventFold:
 
     def returns(self, log: str, rows: str, came_back: str, run_at: str) -> str:
         """Return the rows that rule 9 dated by a run, as ``own, at``: those in the log, and that of this run."""
-        known = f"transform(filter({log}, x -> x.kind = '{RETURN}'), x -> {struct(own='x.own', at='x.at')})"
-        own = struct(own=f"{last(rows)}.own", at=run_at)
-        return f"IF({came_back}, {append(known, own)}, {known})"
+        in_log = f"transform(filter({log}, x -> x.kind = '{RETURN}'), x -> {struct(own='x.own', at='x.at')})"
+        of_run = struct(own=f"{last(rows)}.own", at=run_at)
+        return f"IF({came_back}, {append(in_log, of_run)}, {in_log})"
 
     def candidates(self, log: str, rows: str, returns: str) -> str:
         """Return each row as an event for the log, with True in ``known`` if the log already has it."""
@@ -260,8 +260,8 @@ class EventFold:
             cols="r.cols",
             v="r.v",
         )
-        known = f"get(filter({log}, x -> x.at = at AND x.own = r.own AND x.kind <> '{ABSENT}'), 0)"
-        body = let("at", dated, let("kind", kind, let("e", event, let("k", known, self._correct("k", "e")))))
+        logged = f"get(filter({log}, x -> x.at = at AND x.own = r.own AND x.kind <> '{ABSENT}'), 0)"
+        body = let("at", dated, let("kind", kind, let("e", event, let("k", logged, self._correct("k", "e")))))
         return f"transform({rows}, r -> {body})"
 
     def _correct(self, known: str, event: str) -> str:

@@ -12,7 +12,7 @@ EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 
 def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
     """Raise Refusal NOT_LATER for a run that is not dated later than the newest applied one (rule 3)."""
-    applied = max((parse_instant(known) for known in newest if known), default=None)
+    applied = max((parse_instant(text) for text in newest if text), default=None)
     if applied is not None and parse_instant(at) <= applied:
         raise Refusal(
             "NOT_LATER",

@@ -346,7 +346,7 @@ def masked_results(
         scope = build_scope(tree)
         if scope is None:
             return frozenset()
-        lower = {name.lower(): {column.lower() for column in found} for name, found in masked.items()}
+        lower = {name.lower(): {column.lower() for column in names} for name, names in masked.items()}
         count = len(_selects(scope))
         return frozenset(place for place in range(count) if _reads_masked(scope, place, lower, frozenset()))
     except (SqlglotError, RecursionError, KeyError):

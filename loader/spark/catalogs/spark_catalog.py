@@ -1,4 +1,4 @@
-"""Catalog that Spark's settings define (``spark.sql.catalog.NAME``), by Spark's statements alone."""
+"""Catalog of Spark's settings (``spark.sql.catalog.NAME``), read and written by Spark's statements only."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
@@ -23,7 +23,7 @@ _MANAGED = "MANAGED"
 
 
 class SparkCatalog(Catalog):
-    """Catalog that is the current one of a session, so that statements name schemas and tables only."""
+    """Catalog of Spark's settings, the current one of its session, so that statements name schemas and tables only."""
 
     remedy = "Start it, or correct its settings in ELEVATA_SPARK_CONF; then run manage.py publish"
 

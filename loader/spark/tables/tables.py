@@ -450,8 +450,8 @@ def _checksum(checksum: Any) -> Checksum:
         txn_id=checksum.txnId().get() if checksum.txnId().isDefined() else None,
         files=checksum.numFiles(),
         bytes=checksum.tableSizeBytes(),
-        listed={_file_id(one): one.size() for one in _list_of(files.get())} if files.isDefined() else None,
-        transactions={one.appId(): one.version() for one in _list_of(transactions.get())}
+        listed={_file_id(file): file.size() for file in _list_of(files.get())} if files.isDefined() else None,
+        transactions={txn.appId(): txn.version() for txn in _list_of(transactions.get())}
         if transactions.isDefined()
         else None,
     )
