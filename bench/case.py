@@ -46,11 +46,12 @@ class Entry:
 class Bench:
     """Shared state of a run's cases: snapshots, warm engines, built histories.
 
-    As a context manager it ends the engines and deletes the data unless ``keep`` is set.
+    As a context manager it ends the engines and deletes the data unless ``keep`` is set. Engines run on the Spark
+    cluster ``master``, by default each in its own process.
     """
 
-    def __init__(self, plans: dict[str, Plan], work: Path, *, keep: bool = False) -> None:
-        self.plans, self.work, self._keep = plans, work, keep
+    def __init__(self, plans: dict[str, Plan], work: Path, *, keep: bool = False, master: str = "") -> None:
+        self.plans, self.work, self._keep, self._master = plans, work, keep, master
         self.start_options: dict[str, dict] = {}
         self._snapshots: dict[tuple[str, int], dict[str, str]] = {}
         self._workers: dict[str, Worker] = {}
@@ -77,6 +78,8 @@ class Bench:
             peer = engine in PEERS
             folder = self.work / engine
             settings = product_settings(folder / "catalog", SPARK_JARS)
+            if self._master and engine != "snapshots":
+                settings["spark.master"] = self._master
             self._workers[engine] = Worker(
                 engine,
                 peers_python() if peer else product_python(),

@@ -83,8 +83,8 @@ def shallow_entries(flat_depth: int) -> list[Entry]:
 # --- many small tables ---------------------------------------------------------------------------
 
 
-def small_tables(bench: Bench, tables: int, repeats: int) -> list[dict]:
-    """Measure one of our load runs over all tables against one ``dbt snapshot``.
+def small_tables(bench: Bench, tables: int, repeats: int, *, peer: bool = True) -> list[dict]:
+    """Measure one of our load runs over all tables, against one ``dbt snapshot`` if ``peer`` is set.
 
     ``bench`` has a plan for one table.
     """
@@ -93,7 +93,8 @@ def small_tables(bench: Bench, tables: int, repeats: int) -> list[dict]:
     bench.expect(MAIN, 1)
     bench.close("snapshots")
     entries = []
-    for name, how, kind in ((SMALL_TABLES, "whole", SOURCE), ("small_tables_dbt_snapshot", "load", KEYED)):
+    engines = ((SMALL_TABLES, "whole", SOURCE), ("small_tables_dbt_snapshot", "load", KEYED))
+    for name, how, kind in engines if peer else engines[:1]:
         bench.start_options[name] = {"names": names}
         entries.append(Entry(name, name, 0, how=how, kind=kind))
     bench.spread(names)
@@ -104,6 +105,21 @@ def small_tables(bench: Bench, tables: int, repeats: int) -> list[dict]:
         except Failed as failed:
             failures[entry.name] = f"failed: {failed}"
     return run_case(bench, entries, repeats, failures)
+
+
+def many_tables(bench: Bench, tables: int, repeats: int) -> dict:
+    """Measure one of our load runs over so many tables, and the peak memory of the process and its JVM."""
+    (result,) = small_tables(bench, tables, repeats, peer=False)
+    peak = bench.worker(SMALL_TABLES).ask("size")["peak_bytes"]
+    return {"tables": tables, "peak_bytes": peak} | result
+
+
+def cluster(bench: Bench, rows: int) -> dict:
+    """Measure one load of so many rows into its history on the cluster of ``bench``."""
+    entries = [Entry("ours", "ours", 0)]
+    make_sources(bench, entries)
+    (result,) = measure(bench, entries, 1)
+    return {"rows": rows} | result
 
 
 # --- limits of size ------------------------------------------------------------------------------

@@ -7,13 +7,17 @@ from pathlib import Path
 
 from bench import cases
 from bench.case import Bench, say
-from bench.measures import CASES, DEEP, FILES, MEMORY, SHALLOW, SMALL, held
+from bench.measures import CASES, CLUSTER, DEEP, FILES, MANY, MEMORY, SHALLOW, SMALL, held
 from bench.problem import BenchProblem
 from bench.report import case_report, machine
+from tests.services.spark_cluster import running_cluster
 
 MEMORY_ROWS = 5_000_000
 FILES_LOADS = 100
 SMALL_ROWS = 1000
+MANY_TABLES = 50, 500
+CLUSTER_ROWS = 1_000_000, 20_000_000
+EXECUTOR_MEMORY = "1g"
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,10 @@ def run(size: Size, work: Path, record: Record, *, keep: bool = False) -> dict:
         with Bench(cases.plans(SMALL_ROWS, size.changed_pct, 0), work, keep=keep) as bench:
             results = cases.small_tables(bench, size.tables, size.repeats)
             record.add(SMALL, case_report(SMALL_ROWS, 0, size.changed_pct, results) | {"tables": size.tables})
+    if MANY in size.cases:
+        record.add(MANY, _many(size, work, keep))
+    if CLUSTER in size.cases:
+        record.add(CLUSTER, _on_cluster(size, work, keep))
     if MEMORY in size.cases:
         say(f"case {MEMORY}")
         with Bench(cases.plans(MEMORY_ROWS, size.changed_pct, 0), work, keep=keep) as bench:
@@ -90,6 +98,37 @@ def run(size: Size, work: Path, record: Record, *, keep: bool = False) -> dict:
         with Bench(cases.plans(SMALL_ROWS, size.changed_pct, FILES_LOADS - 1), work, keep=keep) as bench:
             record.add(FILES, cases.files(bench, FILES_LOADS))
     return record.document()
+
+
+def _many(size: Size, work: Path, keep: bool) -> dict:
+    """Measure load runs over few and over many small tables."""
+    counted = []
+    for tables in MANY_TABLES:
+        say(f"case {MANY}: {tables} tables")
+        with Bench(cases.plans(SMALL_ROWS, size.changed_pct, 0), work, keep=keep) as bench:
+            counted.append(cases.many_tables(bench, tables, size.repeats))
+    return {"counted": counted, "results": [], "ratios": {"time_per_table": time_ratio(counted, "tables")}}
+
+
+def _on_cluster(size: Size, work: Path, keep: bool) -> dict:
+    """Measure a load of few and of many rows on a standalone cluster of two workers with a core each."""
+    counted = []
+    for rows in CLUSTER_ROWS:
+        say(f"case {CLUSTER}: {rows:,} rows")
+        with (
+            running_cluster(work.parent / "cluster", memory=EXECUTOR_MEMORY) as master,
+            Bench(cases.plans(rows, size.changed_pct, 0), work, keep=keep, master=master) as bench,
+        ):
+            counted.append(cases.cluster(bench, rows))
+    return {"counted": counted, "results": [], "ratios": {"time_per_row": time_ratio(counted, "rows")}}
+
+
+def time_ratio(counted: list[dict], per: str) -> float | None:
+    """Return the last entry's time for one of ``per`` divided by the first entry's; None if one failed or is wrong."""
+    if any(entry["median"] is None or "wrong" in entry for entry in counted):
+        return None
+    first, *_, last = (entry["median"] / entry[per] for entry in counted)
+    return round(last / first, 3)
 
 
 def _large(size: Size, work: Path, record: Record, keep: bool) -> None:

@@ -16,7 +16,7 @@ from architecture.domain.tables import event_log_table, history_table, raw_table
 from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.engine import Engine
 from bench.plan import load_time
-from loader.domain.historization.history import DeleteGuard
+from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest import (
     CompactManifest,
     DeliveredColumn,
@@ -125,6 +125,8 @@ class Ours(Engine):
     """Engine with one dataset; a load's number determines its run id, date and sequence number."""
 
     name = "ours"
+    # The default of ELEVATA_SMALL_TABLE_ROWS.
+    small_rows = 50_000
 
     def __init__(self, spark: SparkSession, folder: Path, datasets: tuple[str, ...] = ("item",)) -> None:
         super().__init__(spark, folder)
@@ -220,7 +222,7 @@ class Ours(Engine):
             raise RuntimeError(errors[0]["message"] if errors else "the load run failed")
 
     def _manifest(self, raw: tuple[RawLoad, ...], rawcore: tuple[RawcoreLoad, ...], load: int) -> LoadManifest:
-        return LoadManifest(f"run-{load}", load_time(load), 1, raw, rawcore)
+        return LoadManifest(f"run-{load}", load_time(load), 1, raw, rawcore, small_rows=self.small_rows)
 
 
 class OursPublic(Ours):

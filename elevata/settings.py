@@ -19,7 +19,7 @@ from elevata.core import data_folder
 from elevata.core.errors import MetadataError
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
-from loader.domain.catalog_setting import EMBEDDED, is_catalog, is_prefix
+from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
 from metadata.domain.locations import Roots, split_roots
 
 BASE_DIR = data_folder.PROJECT_DIR
@@ -374,7 +374,7 @@ READERS = os.environ.get("ELEVATA_READERS") or "spark"
 DELETES_SHARE = float(os.environ.get("ELEVATA_DELETES_SHARE") or 0.2)
 DELETES_KEYS = int(os.environ.get("ELEVATA_DELETES_KEYS") or 1000)
 # Datasets of up to so many rows are loaded together by one Spark job; 0: each by itself.
-SMALL_TABLE_ROWS = int(os.environ.get("ELEVATA_SMALL_TABLE_ROWS") or 0)
+SMALL_TABLE_ROWS = int(os.environ.get("ELEVATA_SMALL_TABLE_ROWS") or 50_000)
 
 # --- sources that pages read -------------------------------------------------------------------
 # Places below which files are listed, sampled and loaded, and hosts of databases: an editor may type any location.

@@ -8,8 +8,8 @@ from loader.models import LoadRun
 from loader.services import load_runs
 from loader.services.executions import perform_dry_run, perform_execution
 from loader.services.load_work import perform_load_run
-from loader.services.reads import KINDS as READS
-from loader.services.reads import perform_read, perform_refresh
+from loader.services.reads.read_requests import KINDS as READS
+from loader.services.reads.read_requests import perform_read, perform_refresh
 
 # Users wait for dry runs and executions, so these go before loads.
 HANDLERS = (

@@ -10,8 +10,8 @@ from celery import shared_task, signals
 
 from loader.domain.refusals import Refusal
 from loader.services import schedules
-from loader.services.spark_settings import own_settings
-from loader.services.worker import Workplace
+from loader.services.runner.spark_settings import own_settings
+from loader.services.runner.worker import Workplace
 
 _guard = threading.Lock()
 _workplace: Workplace | None = None

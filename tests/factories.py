@@ -4,8 +4,8 @@ import factory
 from django.utils import timezone
 from factory.django import DjangoModelFactory
 
-from elevata.notifications.kinds import TRIES
 from elevata.notifications.models import Delivery, Event, Notice, Webhook
+from elevata.notifications.webhook_requests import TRIES
 from metadata.domain import naming
 from metadata.models import (
     ColumnInput,

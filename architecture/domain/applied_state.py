@@ -1,7 +1,8 @@
 """Applied state after each finished operation.
 
-It is advanced operation by operation, so it never claims more than was done, and a new report plans the rest of a
-half-finished one. States are flat (``architecture.domain.state_files``).
+The state advances with each finished operation, so it never includes a change that was not made, and after an
+interrupted execution a new report plans the remaining operations. States are flat
+(``architecture.domain.state_files``).
 """
 
 from collections.abc import Callable
@@ -22,23 +23,23 @@ from metadata.domain.state import ColumnState, DatasetState
 def advance(applied: DatasetState | None, operation: Operation, desired: DatasetState | None) -> DatasetState | None:
     """Return the applied state of a dataset after ``operation``; None once its table is dropped.
 
-    ``applied`` is None for a dataset without a table yet, ``desired`` for one that is no longer described. Raises
-    ValueError for an operation that does not fit the two.
+    ``applied`` is None for a dataset without a table yet, ``desired`` for one that was removed from the metadata.
+    Raises ValueError for an operation that does not fit these states.
     """
-    wanted = flat(desired) if desired is not None else None
+    desired = flat(desired) if desired is not None else None
     if operation.op == ops.CREATE_TABLE:
-        return _created(applied, operation, _needed(wanted, operation))
+        return _create_table(applied, operation, _require(desired, operation))
     if applied is None and operation.op in (ops.RENAME_TABLE, ops.RETIRE_TABLE) and operation.side == HISTORY:
-        return None  # A history outlives its base table, and gets its name back before the base is created again.
+        return None  # A history outlives its dropped base table: it can change while there is no applied state.
     if applied is None:
         raise ValueError(f"{operation.describe()}: the dataset was never applied")
-    state = _STEPS[operation.op](flat(applied), operation, wanted)
-    if state is None or wanted is None:
+    state = _STEPS[operation.op](flat(applied), operation, desired)
+    if state is None or desired is None:
         return state
-    if wanted.active and not follows_history(wanted):
-        # The first operation of such a plan sets the logic aside: the history did not follow it.
+    if desired.active and not follows_history(desired):
+        # From the first operation of such a plan on, loads do not write the history.
         state = replace(state, historize=False)
-    return settled(state, wanted)
+    return adopt_metadata(state, desired)
 
 
 def follows_history(dataset: DatasetState | None) -> bool:
@@ -46,59 +47,59 @@ def follows_history(dataset: DatasetState | None) -> bool:
     return dataset is not None and dataset.historize and dataset.materialization == "table"
 
 
-def settled(applied: DatasetState, desired: DatasetState) -> DatasetState:
-    """Return ``applied`` with the changes that need no operation: former names, keys, loosened nullability.
+def adopt_metadata(applied: DatasetState, desired: DatasetState) -> DatasetState:
+    """Return ``applied`` with the changes that need no operation: keys, former names, removed NOT NULL.
 
-    The next report has to know them.
+    The next report compares with them.
     """
-    wanted = flat(desired)
-    applied = flat(applied)
-    pairs = match_columns(applied.columns, wanted.columns).pairs
-    # No operation speaks of the columns of a retired table: one under a known name may be another.
-    ways = ("key", "name") if wanted.active or wanted.materialization == "view" else ("key",)
-    known = {pair.before.key: pair.after for pair in pairs if pair.by in ways}
-    columns = tuple(_settled(column, known.get(column.key)) for column in applied.columns)
-    named = applied.qualified_name.lower() == wanted.qualified_name.lower()
+    applied, desired = flat(applied), flat(desired)
+    pairs = match_columns(applied.columns, desired.columns).pairs
+    # A retired table gets no column operations: a column of the same name may be a different one.
+    criteria = ("key", "name") if desired.active or desired.materialization == "view" else ("key",)
+    known = {pair.before.key: pair.after for pair in pairs if pair.by in criteria}
+    columns = tuple(_adopt_column(column, known.get(column.key)) for column in applied.columns)
+    same_name = applied.qualified_name.lower() == desired.qualified_name.lower()
     return replace(
         applied,
-        key=wanted.key,
-        history_key=wanted.history_key or applied.history_key,
-        former_names=wanted.former_names if named else applied.former_names,
+        key=desired.key,
+        history_key=desired.history_key or applied.history_key,
+        former_names=desired.former_names if same_name else applied.former_names,
         columns=columns,
     )
 
 
-def _settled(column: ColumnState, wanted: ColumnState | None) -> ColumnState:
-    if wanted is None:
+def _adopt_column(column: ColumnState, desired: ColumnState | None) -> ColumnState:
+    if desired is None:
         return column
-    renamed = column.name.lower() != wanted.name.lower()
+    renamed = column.name.lower() != desired.name.lower()
     return replace(
         column,
-        key=wanted.key,
-        former_names=column.former_names if renamed else wanted.former_names,
-        nullable=column.nullable or wanted.nullable,
+        key=desired.key,
+        former_names=column.former_names if renamed else desired.former_names,
+        nullable=column.nullable or desired.nullable,
     )
 
 
 def is_reached(applied: DatasetState | None, desired: DatasetState) -> bool:
-    """Return True if no operation is left to reach ``desired``, retired columns and datasets included.
+    """Return True if ``applied`` needs no further operation to equal ``desired``.
 
-    The retired column of a foreign key stays after its reference is removed, so it may remain.
+    Of columns that are applied only, the retired column of a foreign key is accepted: it stays in the table after its
+    reference is removed.
     """
     if applied is None:
         return False
-    there, wanted = flat(applied), flat(desired)
-    columns = {column.key: column for column in there.columns}
-    left = [columns.pop(column.key, None) for column in wanted.columns]
+    applied, desired = flat(applied), flat(desired)
+    rest = {column.key: column for column in applied.columns}
+    pairs = [(rest.pop(column.key, None), column) for column in desired.columns]
     return (
-        _said(there) == _said(wanted)
-        and all(one is not None and _same(one, column) for one, column in zip(left, wanted.columns, strict=True))
-        and not any(column.active or column.role != FOREIGN_KEY for column in columns.values())
+        _comparable_dataset(applied) == _comparable_dataset(desired)
+        and all(before is not None and _same_column(before, after) for before, after in pairs)
+        and not any(column.active or column.role != FOREIGN_KEY for column in rest.values())
     )
 
 
-def _said(dataset: DatasetState) -> DatasetState:
-    """Return all but the columns, in one spelling."""
+def _comparable_dataset(dataset: DatasetState) -> DatasetState:
+    """Return the dataset without its columns, normalized for comparison."""
     return replace(
         dataset,
         layer="",
@@ -111,68 +112,73 @@ def _said(dataset: DatasetState) -> DatasetState:
     )
 
 
-def _same(applied: ColumnState, wanted: ColumnState) -> bool:
-    stored = classify(applied.type, wanted.type) is TypeChange.EQUIVALENT
-    return stored and _spelled(applied) == _spelled(replace(wanted, type=applied.type))
+def _same_column(applied: ColumnState, desired: ColumnState) -> bool:
+    same_type = classify(applied.type, desired.type) is TypeChange.EQUIVALENT
+    return same_type and _comparable_column(applied) == _comparable_column(replace(desired, type=applied.type))
 
 
-def _spelled(column: ColumnState) -> ColumnState:
+def _comparable_column(column: ColumnState) -> ColumnState:
     names, inputs = tuple(sorted({*column.former_names})), tuple(sorted({*column.inputs}))
     return replace(column, former_names=names, inputs=inputs, expression=column.expression or None)
 
 
-def _needed(wanted: DatasetState | None, operation: Operation) -> DatasetState:
-    if wanted is None:
-        raise ValueError(f"{operation.describe()}: the dataset is not described")
-    return wanted
+def _require(desired: DatasetState | None, operation: Operation) -> DatasetState:
+    if desired is None:
+        raise ValueError(f"{operation.describe()}: the dataset is not in the metadata")
+    return desired
 
 
 # --- tables ----------------------------------------------------------------------------------
 
 
-def _created(applied: DatasetState | None, operation: Operation, wanted: DatasetState) -> DatasetState:
-    """Return the state with a new base table, its columns and logic; its history is another operation."""
+def _create_table(applied: DatasetState | None, operation: Operation, desired: DatasetState) -> DatasetState:
+    """Return the state with a new table; base table and history are created by separate operations."""
     if operation.side == HISTORY:
         if applied is None:
             raise ValueError(f"{operation.describe()}: the base table was never applied")
-        return replace(flat(applied), historize=True, history_key=wanted.history_key)
+        return replace(flat(applied), historize=True, history_key=desired.history_key)
     historized = applied is not None and applied.historize and applied.materialization == "table"
-    return replace(wanted, historize=historized)
+    return replace(desired, historize=historized)
 
 
-def _renamed_table(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
-    wanted = _needed(wanted, operation)
+def _rename_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
+    desired = _require(desired, operation)
     if operation.side == HISTORY:
         return applied
-    named = {"schema": wanted.schema, "layer": wanted.layer, "name": wanted.name, "former_names": wanted.former_names}
-    return replace(applied, **named)
+    names = {
+        "schema": desired.schema,
+        "layer": desired.layer,
+        "name": desired.name,
+        "former_names": desired.former_names,
+    }
+    return replace(applied, **names)
 
 
-def _dropped_table(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState | None:
-    return wanted
+def _drop_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState | None:
+    return desired
 
 
-def _retired_table(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
+def _retire_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
     if operation.side == HISTORY:
-        still_active = wanted is not None and wanted.active
+        still_active = desired is not None and desired.active
         return replace(applied, historize=False) if still_active else applied
     return replace(applied, active=False)
 
 
-def _unretired_table(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
+def _unretire_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
     return replace(applied, historize=True) if operation.side == HISTORY else replace(applied, active=True)
 
 
 # --- columns ---------------------------------------------------------------------------------
 
 
-def _on_column(change: Callable[[ColumnState, ColumnState | None, Operation], dict[str, Any]]) -> Callable:
-    """Return the state after a change of one base column; the history's column follows from its base."""
+def _column_step(change: Callable[[ColumnState, ColumnState | None, Operation], dict[str, Any]]) -> Callable:
+    """Return a step that changes one column of the base table; the history's columns follow from those."""
 
-    def step(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
+    def step(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
         if operation.side == HISTORY:
             return applied
-        key, after = _target(applied, operation.column_key, wanted)
+        key, after = _target(applied, operation.column_key, desired)
         columns = tuple(
             replace(column, **change(column, after, operation)) if column.key == key else column
             for column in applied.columns
@@ -182,71 +188,71 @@ def _on_column(change: Callable[[ColumnState, ColumnState | None, Operation], di
     return step
 
 
-def _target(applied: DatasetState, key: str, wanted: DatasetState | None) -> tuple[str, ColumnState | None]:
-    """Return the applied column that an operation changes, by its key, and the desired one; keys may have moved."""
-    if wanted is not None:
-        for pair in match_columns(applied.columns, wanted.columns).known:
+def _target(applied: DatasetState, key: str, desired: DatasetState | None) -> tuple[str, ColumnState | None]:
+    """Return the applied key of the column that an operation changes, and its desired state; keys may differ."""
+    if desired is not None:
+        for pair in match_columns(applied.columns, desired.columns).known:
             if pair.after.key == key:
                 return pair.before.key, pair.after
     return key, None
 
 
-def _renamed_column(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
-    """Return the state with a renamed column; the history policy names columns, so it is renamed there, too."""
+def _rename_column(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
+    """Return the state with a renamed column, also in the history policy, which refers to columns by name."""
     if operation.side == HISTORY:
         return applied
-    rename = _on_column(
+    rename = _column_step(
         lambda column, after, _: {
             "name": operation.to,
             "former_names": after.former_names if after else (*column.former_names, column.name),
         }
     )
-    renamed = rename(applied, operation, wanted)
-    return replace(renamed, history_policy=_policy_renamed(applied.history_policy, operation.from_, operation.to))
+    state = rename(applied, operation, desired)
+    return replace(state, history_policy=_rename_in_policy(applied.history_policy, operation.from_, operation.to))
 
 
-def _policy_renamed(described: dict | str, before: str, after: str) -> dict | str:
+def _rename_in_policy(policy: dict | str, before: str, after: str) -> dict | str:
     try:
-        return HistoryPolicy.from_dict(described).renamed({before: after}).to_dict()
+        return HistoryPolicy.from_dict(policy).renamed({before: after}).to_dict()
     except MetadataError:
-        return described
+        return policy
 
 
-def _added_column(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
+def _add_column(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
     if operation.side == HISTORY:
         return applied
-    added = [column for column in _needed(wanted, operation).columns if column.key == operation.column_key]
-    rest = tuple(column for column in applied.columns if column.key != operation.column_key)
-    return replace(applied, columns=(*rest, *added))
+    new = [column for column in _require(desired, operation).columns if column.key == operation.column_key]
+    others = tuple(column for column in applied.columns if column.key != operation.column_key)
+    return replace(applied, columns=(*others, *new))
 
 
-def _dropped_column(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
+def _drop_column(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
     if operation.side == HISTORY:
         return applied
     return replace(applied, columns=tuple(column for column in applied.columns if column.key != operation.column_key))
 
 
-def _rebuilt(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
+def _rebuild_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
     if operation.side == HISTORY:
         return applied
-    types = {_target(applied, key, wanted)[0]: after for key, _, after in operation.columns}
+    types = {_target(applied, key, desired)[0]: after for key, _, after in operation.columns}
     columns = tuple(replace(column, type=types.get(column.key, column.type)) for column in applied.columns)
     return replace(applied, columns=columns)
 
 
-def _logic(applied: DatasetState, operation: Operation, wanted: DatasetState | None) -> DatasetState:
-    wanted = _needed(wanted, operation)
+def _change_logic(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
+    desired = _require(desired, operation)
     if operation.column_key:
-        return _column_logic(applied, operation, wanted)
-    roles = {column.key: column.role for column in wanted.columns}
+        return _change_column_logic(applied, operation, desired)
+    roles = {column.key: column.role for column in desired.columns}
     columns = tuple(replace(column, role=roles.get(column.key, column.role)) for column in applied.columns)
     if operation.code == change_policy.KEY_CHANGE:
         return replace(applied, columns=columns)
-    moved = {name: getattr(wanted, name) for name in ("filter", "inputs", "load_policy", "history_policy")}
-    return replace(applied, columns=columns, hash_version=wanted.hash_version, **moved)
+    logic = {name: getattr(desired, name) for name in ("filter", "inputs", "load_policy", "history_policy")}
+    return replace(applied, columns=columns, hash_version=desired.hash_version, **logic)
 
 
-_column_logic = _on_column(
+_change_column_logic = _column_step(
     lambda column, after, operation: (
         {"nullable": False}
         if operation.code == change_policy.NOT_NULL or after is None
@@ -255,17 +261,17 @@ _column_logic = _on_column(
 )
 
 _STEPS: dict[str, Callable[[DatasetState, Operation, DatasetState | None], DatasetState | None]] = {
-    ops.RENAME_TABLE: _renamed_table,
-    ops.DROP_TABLE: _dropped_table,
-    ops.RETIRE_TABLE: _retired_table,
-    ops.UNRETIRE_TABLE: _unretired_table,
-    ops.REBUILD_TABLE: _rebuilt,
-    ops.RENAME_COLUMN: _renamed_column,
-    ops.ADD_COLUMN: _added_column,
-    ops.WIDEN_COLUMN: _on_column(lambda column, after, operation: {"type": operation.to}),
-    ops.RETYPE_COLUMN: _on_column(lambda column, after, operation: {"type": operation.to}),
-    ops.RETIRE_COLUMN: _on_column(lambda column, after, operation: {"active": False}),
-    ops.UNRETIRE_COLUMN: _on_column(lambda column, after, operation: {"active": True}),
-    ops.DROP_COLUMN: _dropped_column,
-    ops.CHANGE_LOGIC: _logic,
+    ops.RENAME_TABLE: _rename_table,
+    ops.DROP_TABLE: _drop_table,
+    ops.RETIRE_TABLE: _retire_table,
+    ops.UNRETIRE_TABLE: _unretire_table,
+    ops.REBUILD_TABLE: _rebuild_table,
+    ops.RENAME_COLUMN: _rename_column,
+    ops.ADD_COLUMN: _add_column,
+    ops.WIDEN_COLUMN: _column_step(lambda column, after, operation: {"type": operation.to}),
+    ops.RETYPE_COLUMN: _column_step(lambda column, after, operation: {"type": operation.to}),
+    ops.RETIRE_COLUMN: _column_step(lambda column, after, operation: {"active": False}),
+    ops.UNRETIRE_COLUMN: _column_step(lambda column, after, operation: {"active": True}),
+    ops.DROP_COLUMN: _drop_column,
+    ops.CHANGE_LOGIC: _change_logic,
 }

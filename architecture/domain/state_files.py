@@ -1,8 +1,8 @@
-"""State files (`architecture-state/v1`), and dataset states as rows.
+"""State files (``architecture-state/v1``), and dataset states as JSON columns.
 
-Reading is strict: unknown fields and wrong types are refused with path and line. Keys are any text, so that files
+Reading is strict: unknown fields and wrong types are refused with path and line. Keys may be any text, so that files
 of other installations and hand-written ones can be compared. The order of datasets, columns and fields has no
-meaning and is not stored.
+meaning and is not preserved.
 """
 
 import json
@@ -22,24 +22,24 @@ ROLES = (BUSINESS_KEY, ATTRIBUTE, TECHNICAL)
 MATERIALIZATIONS = ("table", "view")
 
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
-# Policies are never so deep; the next reader of JSON may have a limit of its own.
-_DEEPEST = 100
+# Limit of a policy's nesting: no real one is so deep, and other readers of JSON may have lower limits.
+_MAX_DEPTH = 100
 
 
-def _called(value: Any) -> str:
+def _kind_in_words(value: Any) -> str:
     return strict.called(Node(value, path=()))
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"must be visible text, not {'blank' if isinstance(value, str) else _called(value)}")
+        raise ValueError(f"must be visible text, not {'blank' if isinstance(value, str) else _kind_in_words(value)}")
     if not value.isprintable() and any(ord(character) < 32 for character in value):
         raise ValueError("holds a control character")
-    return _whole_characters(value)
+    return _encodable(value)
 
 
-def _whole_characters(text: str) -> str:
-    """Return the text. Raise ValueError for half a surrogate pair, which no file, log or hash can encode."""
+def _encodable(text: str) -> str:
+    """Return the text; raise ValueError for an unpaired surrogate, which UTF-8 cannot encode."""
     if not text.isascii() and any(0xD800 <= ord(character) <= 0xDFFF for character in text):
         raise ValueError("holds half a character (an escape \\ud800 to \\udfff without its other half)")
     return text
@@ -57,25 +57,25 @@ def _texts(node: Node, name: str) -> tuple[str, ...]:
 
 def _sql(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"must be text or null, not {_called(value)}")
-    return _whole_characters(value) if value else None
+        raise ValueError(f"must be text or null, not {_kind_in_words(value)}")
+    return _encodable(value) if value else None
 
 
 def _policy(value: Any) -> dict | str | None:
     """Return a policy unchecked, because it is compared and not executed; None for an empty one."""
     if value is not None and not isinstance(value, dict | str):
-        raise ValueError(f"must be an object, text or null, not {_called(value)}")
+        raise ValueError(f"must be an object, text or null, not {_kind_in_words(value)}")
     _refuse_inexact(value)
     return value or None
 
 
 def _refuse_inexact(value: Any, depth: int = 0) -> None:
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise ValueError("is nested too deeply")
     if isinstance(value, float):
         raise ValueError(f"{value!r}: write it as text or as a whole number, a fraction has more than one spelling")
     if isinstance(value, str):
-        _whole_characters(value)
+        _encodable(value)
     items = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
     for item in items:
         _refuse_inexact(item, depth + 1)
@@ -126,7 +126,7 @@ STATE: Spec = {
 
 
 # Flat states: planning treats a foreign key as a column. Applied state is stored in this form, because the column of
-# a removed reference stays, retired.
+# a removed reference stays in the table, retired.
 
 
 # The role of a foreign key's column in a flat state; state files call it technical.
@@ -142,7 +142,7 @@ def flat(dataset: DatasetState) -> DatasetState:
 
 
 def with_references(dataset: DatasetState) -> DatasetState:
-    """Return a flat state with its foreign keys as references, as tables need them; their parents are unknown."""
+    """Return a flat state with its active foreign keys as references again, without their parents and pairs."""
     columns = tuple(column for column in dataset.columns if column.role != FOREIGN_KEY)
     keys = (column for column in dataset.active_columns if column.role == FOREIGN_KEY)
     references = tuple(ReferenceState(column.key, column.name, "", ()) for column in keys)
@@ -155,7 +155,7 @@ def _foreign_key(reference: ReferenceState) -> ColumnState:
 
 
 def as_row(dataset: DatasetState) -> dict[str, Any]:
-    """Return a dataset's state, flat, for a JSON column; ``of_row`` reads it."""
+    """Return a dataset's flat state as the value of a JSON column; ``of_row`` reads it."""
     return asdict(flat(dataset))
 
 
@@ -206,14 +206,14 @@ def parse_state(text: str, name: str = "") -> ArchitectureState:
 def dump_state(state: ArchitectureState) -> str:
     """Return the state as the text of a file; equal states give equal texts that ``parse_state`` reads.
 
-    A foreign key is written as the technical column that it is in the table.
+    A foreign key is written as a technical column, which it is in the table.
     """
     datasets = sorted((dataset_document(dataset) for dataset in state.datasets), key=lambda document: document["key"])
     return json.dumps({"format": FORMAT, "datasets": datasets}, indent=2, ensure_ascii=False) + "\n"
 
 
 def dataset_document(dataset: DatasetState) -> dict[str, Any]:
-    """Return a dataset with the fields of a state file."""
+    """Return a dataset as an object of a state file."""
     dataset = flat(dataset)
     document = {
         "key": dataset.key,
@@ -253,48 +253,53 @@ def _state(fields: Record) -> ArchitectureState:
     if fields["format"] != FORMAT:
         raise StateProblem(("format",), f"{fields['format']!r} is not known; known is {FORMAT}")
     datasets = [_dataset(record, ("datasets", index)) for index, record in enumerate(fields["datasets"])]
-    _refuse_twice("key", [(dataset.key, True) for dataset in datasets], ("datasets",))
-    _refuse_twice("name", [(dataset.qualified_name.lower(), dataset.active) for dataset in datasets], ("datasets",))
+    _refuse_duplicates("key", [(dataset.key, True) for dataset in datasets], ("datasets",))
+    _refuse_duplicates(
+        "name", [(dataset.qualified_name.lower(), dataset.active) for dataset in datasets], ("datasets",)
+    )
     return ArchitectureState(tuple(sorted(datasets, key=lambda dataset: dataset.key)))
 
 
 def _dataset(fields: Record, path: Path) -> DatasetState:
     columns = [_column(record) for record in fields["columns"]]
-    _refuse_twice("key", [(column.key, True) for column in columns], (*path, "columns"))
-    _refuse_twice("name", [(column.name.lower(), column.active) for column in columns], (*path, "columns"))
+    _refuse_duplicates("key", [(column.key, True) for column in columns], (*path, "columns"))
+    _refuse_duplicates("name", [(column.name.lower(), column.active) for column in columns], (*path, "columns"))
     if fields["name"].lower().endswith(HISTORY_SUFFIX):
         message = f"the suffix {HISTORY_SUFFIX} is reserved: a history follows from a dataset with historize true"
         raise StateProblem((*path, "name"), message)
-    changed = {
+    normal = {
         "layer": fields["schema"],
         "columns": tuple(sorted(columns, key=lambda column: column.key)),
         "inputs": tuple(sorted({*fields["inputs"]})),
         "history_policy": fields["history_policy"] or {},
     }
-    return DatasetState(**fields.values | changed)
+    return DatasetState(**fields.values | normal)
 
 
 def _column(fields: Record) -> ColumnState:
     return ColumnState(**fields.values | {"inputs": tuple(sorted({*fields["inputs"]}))})
 
 
-def _refuse_twice(what: str, values: list[tuple[str, bool]], path: Path) -> None:
-    """Refuse duplicates: a retired object may share its name with its successor, no object shares a key."""
+def _refuse_duplicates(field: str, values: list[tuple[str, bool]], path: Path) -> None:
+    """Raise StateProblem for the first duplicate among the values marked True.
+
+    Keys are always unique, names only among active objects: a retired one may share its name with its successor.
+    """
     seen: set[str] = set()
     for index, (value, counts) in enumerate(values):
         if counts and value in seen:
-            raise StateProblem((*path, index, what), f"{value!r} stands twice")
+            raise StateProblem((*path, index, field), f"{value!r} occurs twice")
         if counts:
             seen.add(value)
 
 
-# --- places ----------------------------------------------------------------------------------
+# --- positions -------------------------------------------------------------------------------
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def offset_of(text: str, path: Path) -> int:
-    """Return the offset of the value at ``path`` in a JSON text; of a missing one, that of its owner."""
+    """Return the offset of the value at ``path`` in a JSON text; if it is missing, that of its parent."""
     decoder, at = json.JSONDecoder(), _BLANK.match(text, 0).end()
     for part in path:
         position = _member(text, at, part, decoder)

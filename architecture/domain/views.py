@@ -1,7 +1,7 @@
-"""Statements of described views, in terms of tables alone.
+"""Statements of the metadata's views, which read tables only.
 
-Each table that feeds a view becomes a branch (branches are united). Views between are inlined: their columns in
-expressions are replaced by those columns' own expressions.
+Each table that feeds a view, directly or through other views, becomes a branch; UNION ALL combines the branches. The
+views in between are inlined: in expressions, their columns are replaced by those columns' expressions.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ NULL = "NULL"
 
 @dataclass(frozen=True)
 class Branch:
-    """The rows of one table as a reader sees them: SQL per column (by stable key), conditions."""
+    """Rows of one table for a reader: SQL and type of each column by stable key, and filter conditions."""
 
     table: DatasetState
     columns: Mapping[str, str]
@@ -27,7 +27,7 @@ class Branch:
 
 
 def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return the statement of a view over its tables: typed, renamed, its inputs united. Raise MetadataError."""
+    """Return the CREATE VIEW statement: columns are cast and renamed, inputs united. Raise MetadataError."""
     selects = [
         select(
             [typed(branch.columns[column.key], column.type, column.name) for column in dataset.active_columns],
@@ -42,30 +42,30 @@ def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
 def changed_views(before: Iterable[DatasetState], after: Iterable[DatasetState]) -> dict[str, str]:
     """Return the statement of each view that is created or changes, by stable key, in the order of names.
 
-    ``before`` and ``after`` are all datasets of an environment. A view changes with a table beneath it, too. One
-    without an input, or with an expression that names no column of it, has no statement.
+    ``before`` and ``after`` are all datasets of an environment. A view also changes if a table beneath it does. A
+    view without inputs, or with an expression that names an unknown column, is left out.
     """
-    stood, stands = ({state.key: state for state in states} for states in (before, after))
-    changed = {key for key, state in stands.items() if stood.get(key) != state}
-    views = [state for state in stands.values() if state.active and state.materialization == "view"]
-    found = {}
+    old, new = ({state.key: state for state in states} for states in (before, after))
+    changed = {key for key, state in new.items() if old.get(key) != state}
+    views = [state for state in new.values() if state.active and state.materialization == "view"]
+    statements = {}
     for view in sorted(views, key=lambda state: state.qualified_name):
-        if changed.isdisjoint(with_inputs(view, stands)):
+        if changed.isdisjoint(with_inputs(view, new)):
             continue
-        statement = _statement(view.key, stands)
-        if statement and statement != _statement(view.key, stood):
-            found[view.key] = statement
-    return found
+        statement = _statement(view.key, new)
+        if statement and statement != _statement(view.key, old):
+            statements[view.key] = statement
+    return statements
 
 
 def with_inputs(state: DatasetState, by_key: Mapping[str, DatasetState]) -> set[str]:
     """Return the keys of a dataset and of all datasets that feed it."""
-    found, waiting = {state.key}, [state]
-    while waiting:
-        upstreams = [by_key[key] for key in waiting.pop().inputs if key in by_key and key not in found]
-        found.update(upstream.key for upstream in upstreams)
-        waiting += upstreams
-    return found
+    keys, pending = {state.key}, [state]
+    while pending:
+        upstreams = [by_key[key] for key in pending.pop().inputs if key in by_key and key not in keys]
+        keys.update(upstream.key for upstream in upstreams)
+        pending += upstreams
+    return keys
 
 
 def _statement(key: str, by_key: Mapping[str, DatasetState]) -> str:
@@ -74,7 +74,7 @@ def _statement(key: str, by_key: Mapping[str, DatasetState]) -> str:
         return ""
     try:
         return view_sql(view, by_key) if view_branches(view, by_key) else ""
-    except MetadataError:  # a load that reads the view is refused with the reason
+    except MetadataError:  # loads that read the view are refused with this error
         return ""
 
 
@@ -96,7 +96,7 @@ def qualified(name: str) -> str:
 
 
 def _branches(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
-    """Return the branches of a dataset: a table is its own, a view has those of its inputs."""
+    """Return the branches of a dataset: a table is one branch, a view has the branches of its inputs."""
     if dataset.materialization == "view":
         return view_branches(dataset, by_key)
     columns = {column.key: quote_identifier(column.name) for column in dataset.active_columns}
@@ -104,57 +104,57 @@ def _branches(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> list
 
 
 def view_branches(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
-    """Return the reader's own columns over every table that feeds it, in the order of its inputs."""
+    """Return a branch with the reader's columns for each table that feeds it, in the order of its inputs."""
     upstreams = [by_key[key] for key in reader.inputs if key in by_key]
-    return [_projected(reader, upstream, branch) for upstream in upstreams for branch in _branches(upstream, by_key)]
+    return [_project(reader, upstream, branch) for upstream in upstreams for branch in _branches(upstream, by_key)]
 
 
-def _projected(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Branch:
+def _project(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Branch:
     columns: dict[str, str] = {}
     types: dict[str, str] = {}
     rewrite = _rewriter(reader, upstream, branch)
     for column in reader.active_columns:
         columns[column.key], types[column.key] = _column(column, upstream, branch, rewrite)
-    own = (rewrite(reader.filter),) if reader.filter else ()
-    return Branch(branch.table, columns, types, (*branch.conditions, *own))
+    conditions = (rewrite(reader.filter),) if reader.filter else ()
+    return Branch(branch.table, columns, types, (*branch.conditions, *conditions))
 
 
 def _column(
     column: ColumnState, upstream: DatasetState, branch: Branch, rewrite: Callable[[str], str]
 ) -> tuple[str, str]:
-    """Return the SQL of a reader's column over one input, and the type of that SQL."""
-    own_keys = {column.key for column in upstream.columns}
-    read = [key for key in column.inputs if key in own_keys and key in branch.columns]
+    """Return the SQL of a reader's column over one input, and its type; the type of an expression is empty."""
+    upstream_keys = {column.key for column in upstream.columns}
+    inputs = [key for key in column.inputs if key in upstream_keys and key in branch.columns]
     if column.expression:
-        if column.inputs and not read:
+        if column.inputs and not inputs:
             return NULL, column.type  # the expression belongs to another input
         return rewrite(column.expression), ""
-    if not read and not column.inputs:
-        read = [item.key for item in upstream.columns if item.name == column.name and item.key in branch.columns]
-    if not read:
+    if not inputs and not column.inputs:
+        inputs = [item.key for item in upstream.columns if item.name == column.name and item.key in branch.columns]
+    if not inputs:
         return NULL, column.type
-    declared = next(column.type for column in upstream.columns if column.key == read[0])
-    sql = branch.columns[read[0]]
-    if declared == column.type or upstream.materialization == "table":
-        return sql, branch.types[read[0]]
-    return _cast(sql, branch.types[read[0]], declared), declared
+    upstream_type = next(column.type for column in upstream.columns if column.key == inputs[0])
+    sql = branch.columns[inputs[0]]
+    if upstream_type == column.type or upstream.materialization == "table":
+        return sql, branch.types[inputs[0]]
+    return _cast(sql, branch.types[inputs[0]], upstream_type), upstream_type
 
 
-def _cast(sql: str, has: str, wanted: str) -> str:
-    """Return ``sql`` as the wanted metadata type; unchanged if it has that type already."""
-    if has == wanted:
+def _cast(sql: str, source: str, target: str) -> str:
+    """Return ``sql`` cast from one metadata type to another; an empty ``source`` is unknown."""
+    if source == target:
         return sql
-    if has and parse(wanted).name == STRING:
-        sql = equal_as_text(sql, parse(has))
-    return f"CAST({sql} AS {spark_type(parse(wanted))})"
+    if source and parse(target).name == STRING:
+        sql = equal_as_text(sql, parse(source))
+    return f"CAST({sql} AS {spark_type(parse(target))})"
 
 
 def _rewriter(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Callable[[str], str]:
     """Return a function that turns an expression or filter of the reader into SQL over the branch's table.
 
-    Over a table the text stays unchanged; over a view its columns are replaced by their own SQL. It raises
-    MetadataError UNKNOWN_INPUT for a name that the upstream does not have: such a name could refer to a column that
-    the loader adds, or one of the table below a view, whose sensitivity is not declared to the reader.
+    Over a table the text stays unchanged; over a view its columns are replaced by their SQL. The function raises
+    MetadataError UNKNOWN_INPUT for a name that is no column of the upstream. In SQL such a name could match a column
+    that the loader adds, or one of the table below a view, and the reader would not inherit its sensitivity.
     """
     is_table = upstream.materialization == "table"
     sql_of = {
@@ -171,7 +171,7 @@ def _rewriter(reader: DatasetState, upstream: DatasetState, branch: Branch) -> C
             raise MetadataError(
                 "UNKNOWN_INPUT",
                 f"{reader.qualified_name} names {unknown[0]!r}, which is no column of {upstream.qualified_name}; "
-                "correct the expression or the filter, or say which input's columns it reads",
+                "correct the expression or the filter, or declare which input's columns it reads",
             )
         return text if is_table else put_columns(text, sql_of)
 

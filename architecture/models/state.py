@@ -95,8 +95,9 @@ class Observation(models.Model):
 class Lease(models.Model):
     """Exclusive right to write to one dataset in one environment.
 
-    The row stays after release, because ``fence`` only grows: an old number grants nothing. A lease whose
-    ``heartbeat_at`` is too old may be taken over; so may one of an older attempt (``holder_attempt``) of the same
+    The row stays after release, because ``fence`` only grows: it tells a page that shows an earlier holder from the
+    present one. The holder and its attempt decide who may renew or release. A lease whose ``heartbeat_at`` is too old
+    may be taken over; so may one of an older attempt (``holder_attempt``) of the same
     holder.
     """
 

@@ -38,12 +38,12 @@ from elevata.web.views import DetailPage, ListPage, RowPage
 from metadata.selectors.datasets import target_datasets
 
 PER_PAGE = 25
-SUGGESTED = 500
+MAX_SUGGESTIONS = 500
 CHANGES_SHOWN = 40
-# The entries behind a longer report are loaded after its page, since finding them takes longer.
+# The change-log entries of a longer report are loaded after its page, because the query takes longer.
 MAX_AT_ONCE = 500
 OPERATIONS_SHOWN = 100
-COMPARED = 20
+DATASETS_COMPARED = 20
 
 
 class ReportList(ListPage):
@@ -58,18 +58,18 @@ class ReportList(ListPage):
         return ScopeForm.of(Scope("dataset", dataset)) if dataset else ScopeForm()
 
     def context(self) -> dict[str, Any]:
-        known = list(environments())
-        names = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
+        all_environments = list(environments())
+        datasets = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
         return super().context() | {
             "tab": "reports",
             "rows": report_rows(self.rows_page.object_list),
-            "environment_names": [environment.name for environment in known],
-            "any_report": any(environment.report_count for environment in known),
+            "environment_names": [environment.name for environment in all_environments],
+            "any_report": any(environment.report_count for environment in all_environments),
             "form": self.form,
             "form_opened": self.form.is_bound or bool(self.form.initial),
             "may_build": may_build(self.request.user),
             "seen_at": seen_at(environment=current_environment()),
-            "dataset_names": names.values_list("schema__name", "name")[:SUGGESTED],
+            "dataset_names": datasets.values_list("schema__name", "name")[:MAX_SUGGESTIONS],
         }
 
 
@@ -109,7 +109,7 @@ class ReportPage(RowPage):
 
 
 class ReportDetail(ReportPage, DetailPage):
-    """One report: its operations, approvals, preview, dry run and executions."""
+    """Page of a report: its operations, approvals, preview, dry run and executions."""
 
     template_name = "architecture/report_page.html"
 
@@ -128,7 +128,7 @@ class ReportDetail(ReportPage, DetailPage):
             "behind": behind(report, limit=CHANGES_SHOWN) if count <= MAX_AT_ONCE else None,
             "preview": preview,
             "tables": tables,
-            "touched": changed_size(preview, tables) if preview is not None else None,
+            "changed_size": changed_size(preview, tables) if preview is not None else None,
             "dry_run": dry_run,
             "dry_run_result": dry_run_result(dry_run, self.request.user),
             "executions": state.executions,
@@ -147,21 +147,21 @@ class ReportDetail(ReportPage, DetailPage):
 
 @require_safe
 def report_file(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Return the report as ``change-report/v1``."""
+    """Return the report as a ``change-report/v1`` file."""
     report = find(report_id)
     return json_file(report_document(report), f"report-{report.fingerprint[:12]}.json")
 
 
 @require_safe
 def report_approvals(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Return the report and its approvals as a file that ``verify_artifact`` takes."""
+    """Return the report and its approvals as a file for ``verify_artifact``."""
     report = find(report_id)
     return json_file(approval_artifact(report), f"approvals-{report.fingerprint[:12]}.json")
 
 
 @require_safe
 def record_file(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """Return a record as a file that ``verify_artifact`` takes."""
+    """Return a record as a file for ``verify_artifact``."""
     record = get_object_or_404(records(), record_id=record_id)
     return json_file(record_artifact(record), f"record-{record.record_id}.json")
 
@@ -178,9 +178,10 @@ def json_file(document: dict[str, Any], name: str) -> HttpResponse:
 
 
 class ReportStanding(ReportPage, DetailPage):
-    """State of the report: up to date or outdated; nothing (204) while the page shows it.
+    """State of the report: up to date or outdated. The response is empty (204) if the page shows this state already.
 
-    ``mark`` is the state of the report that the page shows. If it changed, the buttons are sent, too.
+    ``seen`` and ``mark`` in the query name the state that the page shows. If it is not the present one, the buttons
+    are sent, too.
     """
 
     template_name = "architecture/report_standing.html"
@@ -189,12 +190,12 @@ class ReportStanding(ReportPage, DetailPage):
         state = ReportState(self.row)
         if state.alive and request.GET.get("seen") == f"{state.mark}.{state.signal}":
             return HttpResponse(status=204)
-        moved_on = request.GET.get("mark", state.mark) != state.mark
+        changed = request.GET.get("mark", state.mark) != state.mark
         context = state.context(request.user, ask=True)
         # Buttons of a report that is up to date are not replaced: a user may be about to press one.
-        differs = moved_on or not state.alive or context["refusal"] or "was" in request.GET
-        shown = {"preview": state.preview, "moved_on": moved_on, "oob": bool(request.htmx and differs)}
-        return self.render(**context, **shown)
+        replace_buttons = changed or not state.alive or context["refusal"] or "was" in request.GET
+        swap = {"preview": state.preview, "changed": changed, "oob": bool(request.htmx and replace_buttons)}
+        return self.render(**context, **swap)
 
 
 class ReportPart(ReportPage, DetailPage):
@@ -210,7 +211,7 @@ class ReportPart(ReportPage, DetailPage):
 
 
 class ReportBehind(ReportPart):
-    """The change-log entries that the report brings to the warehouse."""
+    """Change-log entries whose changes the report applies to the warehouse."""
 
     part = "behind"
 
@@ -219,15 +220,15 @@ class ReportBehind(ReportPart):
 
 
 class ReportDifferences(ReportPart):
-    """The datasets that the report changes, before and after."""
+    """Datasets that the report changes, before and after."""
 
     part = "differences"
 
     def context(self) -> dict[str, Any]:
-        page = Paginator(compare(self.row.content), COMPARED).get_page(self.request.GET.get("page"))
+        page = Paginator(compare(self.row.content), DATASETS_COMPARED).get_page(self.request.GET.get("page"))
         names = names_of({key for pair in page.object_list for key in pair.input_keys})
         return super().context() | {
-            "told": [pair.told(names) for pair in page.object_list],
+            "comparisons": [pair.told(names) for pair in page.object_list],
             "page": page,
             "by_number": dict(enumerate(operations_of(self.row), start=1)),
             "operations_shown": OPERATIONS_SHOWN,
@@ -235,9 +236,9 @@ class ReportDifferences(ReportPart):
 
 
 class ReportDownstream(ReportPart):
-    """The datasets that the report changes and all that read them, on the lineage graph."""
+    """Datasets that the report changes and all that read them, on the lineage graph."""
 
     part = "downstream"
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"touched": downstream_graph(self.row)}
+        return super().context() | {"downstream": downstream_graph(self.row)}

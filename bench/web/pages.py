@@ -17,8 +17,8 @@ from elevata.notifications.models import Delivery, Notice, Webhook
 from loader.domain.run_states import REVERT
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest
 from loader.services.attempts import seal_end
-from loader.services.queries import SQL
-from loader.services.reads import request_query
+from loader.services.reads.queries import SQL
+from loader.services.reads.read_requests import request_query
 from metadata.models import Reference
 from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory

@@ -1,4 +1,4 @@
-"""Hash chain and its export files.
+"""Hash chain and its export files: rules without a database; ``elevata.audit.services.chain`` verifies what is stored.
 
 Each link names one row (``kind`` and ``subject``, the row's id) and has the digest of the row's content and
 the hash of the previous link. One link's hash therefore proves every row up to it: changing, removing or

@@ -26,10 +26,11 @@ from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import MESSAGES, Handler
 from elevata.jobs.services import Attempt, claim, queue_again, wake
-from elevata.notifications.kinds import TRIES, Kind, Told, signature, wait_after
+from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event
 from elevata.notifications.safe_http import CannotCall, post
 from elevata.notifications.services import may_be_told, must_manage
+from elevata.notifications.webhook_requests import TRIES, Told, signature, wait_after
 
 log = logging.getLogger(__name__)
 

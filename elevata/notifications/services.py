@@ -29,7 +29,6 @@ from elevata.jobs.services import wake
 from elevata.notifications.kinds import (
     ALWAYS_LISTED,
     CHOICES,
-    TRIES,
     Kind,
     check_kinds,
     check_secret_name,
@@ -37,6 +36,7 @@ from elevata.notifications.kinds import (
     shown_url,
 )
 from elevata.notifications.models import Delivery, Event, Notice, NoticeChoice, Webhook
+from elevata.notifications.webhook_requests import TRIES
 
 # Retention of events, with their notices and deliveries.
 KEPT_FOR = timedelta(days=90)

@@ -10,9 +10,9 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from elevata.bootstrap import jars
 from elevata.bootstrap.console import Problem
-from loader.domain.catalog_setting import spark_catalog
+from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.domain.refusals import Refusal
-from loader.services.spark_settings import defines, refused_settings
+from loader.services.runner.spark_settings import defines, refused_settings
 
 
 @register(Tags.security, deploy=True)

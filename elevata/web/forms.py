@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from elevata.audit.models import Versioned
 from elevata.core.errors import MetadataError, ProductError, StaleVersion, as_sentence
+from elevata.core.lengths import MAX_TAG, MAX_TAGS, MAX_TEXT
 
 T = TypeVar("T")
 
@@ -140,6 +142,9 @@ class TextField(forms.CharField):
 
     widget = forms.Textarea
 
+    def __init__(self, *, max_length: int = MAX_TEXT, **options: Any) -> None:
+        super().__init__(max_length=max_length, **options)
+
     def to_python(self, value: Any) -> str:
         return super().to_python(value).replace("\r\n", "\n")
 
@@ -153,6 +158,14 @@ class TagsField(forms.CharField):
     def to_python(self, value: Any) -> list[str]:
         words = value if isinstance(value, list) else (value or "").replace("\n", ",").split(",")
         return list(dict.fromkeys(word.strip() for word in words if word.strip()))
+
+    def validate(self, value: list[str]) -> None:
+        super().validate(value)
+        if len(value) > MAX_TAGS:
+            raise ValidationError(f"Enter at most {MAX_TAGS} tags, not {len(value)}.")
+        too_long = next((tag for tag in value if len(tag) > MAX_TAG), None)
+        if too_long is not None:
+            raise ValidationError(f"{too_long[:20]}… is longer than {MAX_TAG} characters.")
 
     def prepare_value(self, value: Any) -> str:
         return ", ".join(value) if isinstance(value, list) else value

@@ -59,11 +59,11 @@ def answer(
     more: dict | None = None,
     template: str = "",
 ) -> HttpResponse:
-    """Return the error as problem+json below /api/, else as a page with ``more``.
+    """Return an error response: problem+json below /api/, else a page.
 
-    The page is ``template``, else ``<status>.html``, else ``problem.html``.
-
-    The page is rendered without context processors: it must work while the database is away.
+    The page is ``template`` if it is given, else ``<status>.html``, or ``problem.html`` if that does not exist.
+    ``more`` is added to its context. It is rendered without context processors, so that it works while the database
+    is unavailable.
     """
     request_id = getattr(request, "request_id", "")
     if is_api(request):
@@ -86,7 +86,7 @@ def database_down(request: HttpRequest) -> HttpResponse:
 
 log = logging.getLogger(__name__)
 
-# Pages load nothing from other hosts and hold no inline scripts or styles: see templates/base.html.
+# Pages load nothing from other hosts and contain no inline scripts or styles: see templates/base.html.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -101,14 +101,14 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class RequestIdMiddleware:
-    """Set a request ID (or take the proxy's), and add it and the content policy to the response."""
+    """Request ID (the proxy's, or a new one) and Content-Security-Policy of every response."""
 
     def __init__(self, get_response):
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        given = request.headers.get("X-Request-ID", "")
-        request.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        header = request.headers.get("X-Request-ID", "")
+        request.request_id = header if _REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
         response = self.get_response(request)
         response.headers["X-Request-ID"] = request.request_id
         response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
@@ -116,45 +116,45 @@ class RequestIdMiddleware:
 
 
 class ActorMiddleware:
-    """Attribute a request's changes to its user; the change log names the request.
+    """Actor of a request's changes: its user, and the request ID for the change log.
 
-    The user is looked up when something is written: the API authenticates a token after this middleware, and
-    pages that write nothing need no user.
+    The user is determined at the first write, because the API authenticates a token after this middleware, and
+    requests that write nothing need no user.
     """
 
     def __init__(self, get_response):
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        def who() -> Actor:
+        def actor() -> Actor:
             token = getattr(request, "auth", None)
             read_only = bool(getattr(token, "is_read_only", False))
             return Actor.of(
                 request.user, by_token=token is not None, request_id=request.request_id, read_only=read_only
             )
 
-        with acting(who):
+        with acting(actor):
             return self.get_response(request)
 
 
 class SignInFirstMiddleware(LoginRequiredMiddleware):
-    """Redirect anonymous users to sign-in, and from there to the requested page.
+    """Redirect of anonymous users to the sign-in page, and from there to the requested page.
 
-    After a form was sent, the user returns to the page of the form: its target may not take GET. The typed
-    values are restored by static/js/page/drafts.js.
+    After the submission of a form, sign-in leads back to the page with the form, because the form's address may not
+    accept GET. static/js/page/drafts.js restores the input.
     """
 
     def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., HttpResponse]) -> HttpResponse:
         if request.method in ("GET", "HEAD"):
             return super().handle_no_permission(request, view_func)
-        given = urlencode({"next": _page_of_form(request), "sent": "yes"}, safe="/")
-        return redirect(f"{resolve_url(self.get_login_url(view_func))}?{given}")
+        query = urlencode({"next": _page_of_form(request), "sent": "yes"}, safe="/")
+        return redirect(f"{resolve_url(self.get_login_url(view_func))}?{query}")
 
 
 class OwnPasswordFirstMiddleware:
-    """Restrict a user with a temporary password to the pages that replace it and sign out.
+    """Restriction of users with a temporary password to the pages that replace it or sign out.
 
-    The API refuses the session with 403 ``password_temporary``. Tokens were made by the user, so they go on.
+    The API refuses such a session with 403 ``password_temporary``. Tokens stay valid, since the user created them.
     """
 
     def __init__(self, get_response):
@@ -176,7 +176,7 @@ class OwnPasswordFirstMiddleware:
             return answer(
                 request,
                 status=403,
-                title="Password to be replaced",
+                title="Temporary password",
                 detail="An administrator set your password: sign in and replace it first.",
                 code="password_temporary",
             )
@@ -186,18 +186,18 @@ class OwnPasswordFirstMiddleware:
 
 
 def _page_of_form(request: HttpRequest) -> str:
-    came_from = request.headers.get("Referer", "")
-    if not url_has_allowed_host_and_scheme(came_from, allowed_hosts={request.get_host()}):
+    referrer = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(referrer, allowed_hosts={request.get_host()}):
         return resolve_url(settings.LOGIN_REDIRECT_URL)
-    parts = urlsplit(came_from)
+    parts = urlsplit(referrer)
     return parts.path + (f"?{parts.query}" if parts.query else "")
 
 
 class ReadersOnlyMiddleware:
-    """Respond to users without a role with a page that names a contact.
+    """Refusal of users without a role, by a page that names a contact.
 
-    Exempt are views marked by ``without_role`` and those that need no sign-in. The API checks this itself
-    (``elevata.api.resources.Reads``), since tokens are read there.
+    Views marked by ``without_role`` and views without sign-in are exempt. The API has a check of its own
+    (``elevata.api.resources.Reads``), since it authenticates tokens after this middleware.
     """
 
     def __init__(self, get_response):
@@ -227,7 +227,7 @@ class ReadersOnlyMiddleware:
 
 
 class CacheControlMiddleware:
-    """Forbid caches to store responses, which depend on the user's permissions.
+    """Cache-Control header that forbids caches to store responses, which depend on the user's permissions.
 
     A client may store a response with an ETag, but must revalidate it each time.
     """
@@ -242,10 +242,10 @@ class CacheControlMiddleware:
 
 
 class DatabaseDownMiddleware:
-    """Respond with 503 instead of 500 while the control database is unavailable.
+    """Response 503, instead of 500, while the control database is unavailable.
 
-    This covers errors of views. Errors of other middleware (reading the session, for example) end in
-    ``elevata.home.server_error``, which responds alike. A 405 response gets a page, too.
+    This covers errors of views. Errors of other middleware (reading the session, for example) reach
+    ``elevata.home.server_error``, which returns the same response. An empty 405 response gets a page, too.
     """
 
     def __init__(self, get_response):
@@ -255,7 +255,11 @@ class DatabaseDownMiddleware:
         response = self.get_response(request)
         if isinstance(response, HttpResponseNotAllowed) and not response.content:
             page = answer(
-                request, status=405, title="Not allowed here", detail="This address takes no GET.", code="not_allowed"
+                request,
+                status=405,
+                title="Method not allowed",
+                detail=f"This address does not accept {request.method} requests.",
+                code="not_allowed",
             )
             page.headers["Allow"] = response.headers["Allow"]
             return page
@@ -277,9 +281,9 @@ _ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 class LimitsMiddleware:
-    """Refuse addresses that are too long (414), bodies that are too long (413), and texts that are not UTF-8 (415).
+    """Limits of a request: length of its address (414), length of its body (413), and UTF-8 as its encoding (415).
 
-    A view set may set the limit of its bodies by ``most_bytes``. A chunked body, which has no Content-Length, is
+    A view set may define a body limit of its own by ``most_bytes``. A chunked body, which has no Content-Length, is
     read here up to the general limit.
     """
 
@@ -301,8 +305,8 @@ class LimitsMiddleware:
             return answer(
                 request,
                 status=415,
-                title="Encoding not taken",
-                detail="Texts are taken in UTF-8 only.",
+                title="Unsupported encoding",
+                detail="Send text in UTF-8.",
                 code="unsupported_charset",
             )
         return self.get_response(request)
@@ -311,14 +315,18 @@ class LimitsMiddleware:
         self, request: HttpRequest, view: Callable[..., HttpResponse], args: Any, kwargs: Any
     ) -> HttpResponse | None:
         """Check the length of the body against the limit of the view."""
-        everywhere = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        general = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         resource = getattr(view, "cls", None)
-        most = resource.most_bytes() if hasattr(resource, "most_bytes") else everywhere
+        most = resource.most_bytes() if hasattr(resource, "most_bytes") else general
         length = request.META.get("CONTENT_LENGTH") or ""
         if length:
             if not (length.isascii() and length.isdigit()):
                 return answer(
-                    request, status=400, title="Bad request", detail="Content-Length is no number.", code="bad_request"
+                    request,
+                    status=400,
+                    title="Bad request",
+                    detail="Content-Length is not a number.",
+                    code="bad_request",
                 )
             return body_too_big(request, most) if int(length) > most else None
         if "chunked" not in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
@@ -331,21 +339,21 @@ class LimitsMiddleware:
                 detail="Send the length of the body in Content-Length.",
                 code="length_required",
             )
-        return None if _gather(request, min(most, everywhere)) else body_too_big(request, min(most, everywhere))
+        return None if _read_body(request, min(most, general)) else body_too_big(request, min(most, general))
 
 
 def body_too_big(request: HttpRequest, most: int) -> HttpResponse:
-    """Return the 413 for a body of more than ``most`` bytes."""
-    detail = f"At most {most} bytes are taken: send it in parts."
+    """Return the 413 response to a body of more than ``most`` bytes."""
+    detail = f"A body may have at most {most} bytes: send several smaller requests."
     return answer(request, status=413, title="Body too big", detail=detail, code="body_too_big")
 
 
-def _gather(request: HttpRequest, most: int) -> bool:
+def _read_body(request: HttpRequest, most: int) -> bool:
     """Read a body of unknown length; return False if it has more than ``most`` bytes."""
     body = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  closed with the request
     request._body_file = body
-    sent, length = request.META["wsgi.input"], 0
-    while chunk := sent.read(min(_IN_MEMORY, most + 1 - length)):
+    stream, length = request.META["wsgi.input"], 0
+    while chunk := stream.read(min(_IN_MEMORY, most + 1 - length)):
         length += len(chunk)
         if length > most:
             return False

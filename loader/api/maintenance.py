@@ -37,7 +37,7 @@ from loader.services.maintenance_runs import (
     request_vacuum,
 )
 from loader.services.manifests import plan_history_batch
-from loader.services.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, historized, request_read
+from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, historized, request_read
 from loader.services.uploads import KeptBatch, SentFile, keep_batch
 from metadata.models import TargetDataset
 

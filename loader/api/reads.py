@@ -24,7 +24,7 @@ from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import ReadOnly, permitted_to
 from loader.api.serializers import RefusalSerializer
-from loader.domain.query_results import (
+from loader.domain.queries.query_results import (
     CAME_BACK,
     IN_PARTS,
     INSERTED,
@@ -40,8 +40,8 @@ from loader.domain.query_results import (
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors import read_requests
-from loader.services.read_permissions import must_read, must_still_read
-from loader.services.reads import must_be_askable, read_table, request_read
+from loader.services.reads.read_permissions import must_read, must_still_read
+from loader.services.reads.read_requests import must_be_askable, read_table, request_read
 from metadata.domain import types
 from metadata.models import TargetDataset
 

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from elevata.accounts.permissions import current_actor
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
 from loader.services.attempts import record_artifact
-from loader.services.read_permissions import readable_error
+from loader.services.reads.read_permissions import readable_error
 
 
 class ScopeSerializer(serializers.Serializer):

@@ -14,7 +14,7 @@ from architecture.domain.tables import TableSpec
 
 @dataclass(frozen=True)
 class DeliveredColumn:
-    """A column the source promises. ``key`` is the source column's stable key."""
+    """Column that a source is declared to deliver. ``key`` is the source column's stable key."""
 
     key: str
     name: str
@@ -25,7 +25,7 @@ class DeliveredColumn:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Location, format and promised columns of a delivery. ``metadata.domain.source_formats`` has the options.
+    """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time.
     """
@@ -42,9 +42,9 @@ class SourceSpec:
 class RawLoad:
     """Load of one delivery into its raw table, whole or not at all.
 
-    ``columns`` maps raw columns to delivered ones: (raw column name, delivered name).
+    ``columns`` are pairs of a raw column's name and its name in the delivery.
     ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
-    ``feed``: each file is read once and the table keeps every run's rows; otherwise only the latest delivery's.
+    ``feed``: each file is read once and the table keeps the rows of every run, else only those of the latest delivery.
     """
 
     dataset: str
@@ -67,7 +67,7 @@ class HashComponent:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """``column`` holds the hash of ``components``; NULL where any of them is NULL."""
+    """Foreign-key column with the hash of ``components``; NULL if any of them is NULL."""
 
     column: str
     components: tuple[HashComponent, ...]
@@ -75,7 +75,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class StageColumn:
-    """A column of the stage view: ``expression`` is Spark SQL over the input, cast to ``type``."""
+    """Column of a stage view: ``expression`` is Spark SQL over the input, cast to ``type``."""
 
     name: str
     type: str
@@ -101,7 +101,7 @@ class StageInput:
 class HistoryFiles:
     """Paths or URIs of a history batch's files, by kind (``loader.domain.reference.batch_files``).
 
-    ``format`` is csv or parquet, ``compression`` none or, of CSV, zstd.
+    ``format`` is csv or parquet; ``compression`` is none or, for CSV only, zstd.
     """
 
     earliest_start: tuple[str, ...] = ()
@@ -116,13 +116,13 @@ class HistoryFiles:
 class RawcoreLoad:
     """Load of stage into the history, by the dataset's policy, and then into rawcore.
 
-    ``history`` is None if the dataset is not historized, ``memory`` (the event log) if rows carry no time of their
-    own. ``row_hash`` covers the columns whose changes open a version. ``sequence`` is ``txnVersion``;
-    ``newest_applied_at`` and ``newest_applied`` are the control database's record of the newest applied run: its
-    time (ISO 8601), and its sequence if the table was not recreated since. ``delivery_checked``: the check of the one
-    input's delivery covers everything stage would check: the same types, and one row for each of the same keys.
-    ``files`` replaces stage if history comes as batch files. ``sensitive`` are names of columns in lower case:
-    refusals contain none of their values.
+    ``history`` is None if the dataset is not historized, ``event_log`` if rows carry no time of their own.
+    ``row_hash`` covers the columns whose changes open a version. ``sequence`` is ``txnVersion``;
+    ``newest_applied_at`` and ``newest_applied`` are the time (ISO 8601) of the newest applied run in the control
+    database, and its sequence if the table was not recreated since. ``delivery_checked``: the checks of stage can be
+    skipped, because the only input's delivery was checked for the same types and the same unique key. ``files``
+    replaces stage if history comes as batch files. ``sensitive`` are names of columns in lower case: refusals contain
+    none of their values.
     """
 
     dataset: str
@@ -153,8 +153,9 @@ class RawcoreLoad:
 class LoadManifest:
     """One attempt of one load run.
 
-    ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.history.DeleteGuard``.
-    Datasets of up to ``small_rows`` rows are loaded by one Spark job (``loader.spark.small_loads``); 0: none is.
+    ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.load_guards.DeleteGuard``.
+    Datasets of up to ``small_rows`` rows are loaded together by one Spark job (``loader.spark.small_loads``); with 0,
+    none is.
     """
 
     run_id: str
@@ -172,11 +173,11 @@ class LoadManifest:
 
 @dataclass(frozen=True)
 class PublishedName:
-    """A name to publish (``loader.domain.publication``). ``kind`` is table, view or function.
+    """A name to publish (``loader.domain.catalogs.publication``). ``kind`` is table, view or function.
 
     ``key`` is the stable key of a table; ``statement`` defines a view or function.
-    ``reads`` are (name, stable key) of the tables beneath a view or function. ``digest`` covers the statement and
-    the columns beneath it.
+    ``reads`` are pairs (name, stable key) of the tables that a view or function reads. ``digest`` covers the statement
+    and the columns of those tables.
     """
 
     name: str
@@ -190,11 +191,11 @@ class PublishedName:
 
 @dataclass(frozen=True)
 class PublishManifest:
-    """Names to publish in a catalog, or with ``check`` only to be compared with it.
+    """Names to publish in a catalog, or with ``check`` only to compare with it.
 
     ``schemas`` are those that the warehouse uses or used: with ``whole``, entries of the warehouse in them that are
-    not among ``names`` are extra. ``mark`` is that of the warehouse's views and functions
-    (``loader.domain.publication.mark_of``), ``address`` the setting ELEVATA_CATALOG.
+    not among ``names`` are extra. ``mark`` identifies the warehouse's views and functions in the catalog
+    (``loader.domain.catalogs.publication.mark_of``), ``address`` is the setting ELEVATA_CATALOG.
     """
 
     names: tuple[PublishedName, ...]
@@ -207,7 +208,7 @@ class PublishManifest:
 
 @dataclass(frozen=True)
 class ObserveManifest:
-    """Tables to observe, by stable key; the answer has the existing ones.
+    """Tables to observe, by stable key; the answer contains those that exist.
 
     Dropped tables, whose files remain, are included with ``dropped``. A table whose log cannot be read fails the
     request, or with ``skip_unreadable`` is listed under ``unreadable`` in the answer.
@@ -222,7 +223,7 @@ class ObserveManifest:
 class ExecuteManifest:
     """Steps to execute, in order; each is verified by observing the table afterwards.
 
-    ``done`` are the places of steps that an earlier attempt finished: they are not run again. ``sensitive``
+    ``done`` are the positions of steps that an earlier attempt finished: they are not run again. ``sensitive``
     are stable keys of columns: refusals contain none of their values.
     """
 
@@ -251,7 +252,7 @@ class DownstreamQuery:
 class DryRunManifest:
     """Steps of a dry run on shallow clones, which are dropped in any case.
 
-    ``tables`` are those that ``queries`` read besides the touched ones, by stable key. ``after`` are
+    ``tables`` are those that ``queries`` read besides the changed ones, by stable key. ``after`` are
     queries that only exist afterwards (views over renamed tables). ``sensitive`` are stable keys of
     columns whose values are masked.
     """
@@ -267,11 +268,11 @@ class DryRunManifest:
 
 @dataclass(frozen=True)
 class RevertManifest:
-    """Revert of one run, identified by its id and its number, in a dataset's history.
+    """Revert of the load run ``reverted_run``, with ``reverted_sequence``, in a dataset's history.
 
-    ``load`` is the dataset's manifest of a load, with the number of this run. ``newest_applied_at`` is the time of
-    the newest run that stays applied; ``later_runs`` stay, too, and delivered rows after it. ``refused`` is a
-    refusal as JSON, raised unless the table shows that the revert was already done.
+    ``load`` is the dataset's load manifest with the sequence of the revert itself. ``newest_applied_at`` is the time
+    of the newest run that stays applied. ``later_runs`` are runs after the reverted one that stay applied.
+    ``refused`` is a refusal as JSON, raised unless the table shows that the revert was already done.
     """
 
     run_id: str
@@ -285,7 +286,7 @@ class RevertManifest:
 
 @dataclass(frozen=True)
 class PruneManifest:
-    """Removal of a history's closed versions that ended before ``ended_before``, a value as versions are dated.
+    """Removal of a history's closed versions that ended before ``ended_before``, in the type of the history's times.
 
     ``archive`` is the folder they are written to first, as a Delta table; None deletes them without a copy.
     """
@@ -298,7 +299,7 @@ class PruneManifest:
 
 @dataclass(frozen=True)
 class AcceptManifest:
-    """Acceptance of a dataset's table although it lacks the newest run applied to it."""
+    """Acceptance of a dataset's table that lacks runs which the control database records as applied."""
 
     run_id: str
     load: RawcoreLoad
@@ -343,7 +344,7 @@ class QuerySource:
 
 @dataclass(frozen=True)
 class VacuumManifest:
-    """Removal of files that the tables of a dataset no longer name, and have not for ``retention_hours``.
+    """Removal of files to which a dataset's tables have not referred for ``retention_hours``.
 
     A dry run lists them and removes nothing. Both measure the disk use of each table.
     """
@@ -358,7 +359,7 @@ class VacuumManifest:
 
 @dataclass(frozen=True)
 class ReadManifest:
-    """Read: see ``loader.spark.reads`` for the kinds and their arguments.
+    """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
 
     ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``.
     """
@@ -376,10 +377,10 @@ class ReadManifest:
 class CheckManifest:
     """Check of a history's invariants (``loader.spark.historization.invariants``), and of the rawcore that follows it.
 
-    ``entity_key`` and ``row_hash`` are the components that the load hashes; ``samples`` is how many keys a finding
-    names; ``newest_applied`` is the sequence of the newest run applied to the history, by the control database.
-    ``memory`` is the event log, None for a history without one.
-    Findings contain no value of ``sensitive`` columns, names in lower case.
+    ``entity_key`` and ``row_hash`` are the components that the load hashes. ``samples`` is the number of keys in a
+    finding. ``newest_applied`` is the sequence of the newest run applied to the history, from the control database.
+    ``event_log`` is None for a history without one. ``sensitive`` are names of columns in lower case: findings
+    contain none of their values.
     """
 
     name: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 
 from architecture.domain.tables import OPEN, TableSpec
-from loader.domain.query_results import Cell, cell
+from loader.domain.queries.query_results import Cell, cell
 from metadata.domain.sensitivity import MASK_CHANGED, is_mask
 
 NARROWEST = 5.0

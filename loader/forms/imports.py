@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from loader.domain.contracts import CHANGED, DECIDED, GONE, NEW, RETURNING, KnownColumn, Line, SampledColumn
+from loader.domain.sampling import CHANGED, DECIDED, GONE, NEW, RETURNING, KnownColumn, Line, SampledColumn
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
 from metadata.domain.types import DataType

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from elevata.core.errors import ProductError
 from loader.domain.refusals import Refusal
-from loader.services.folder_lock import LOCK_NAME, FolderLock
+from loader.services.runner.folder_lock import LOCK_NAME, FolderLock
 
 PACKAGE = "airportsdata"
 FILE_NAME = "airports.csv"

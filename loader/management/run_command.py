@@ -30,8 +30,8 @@ from loader.management.waiting import follow
 from loader.models import DatasetRun, LoadRun, ReadRequest
 from loader.services.load_runs import RequestedRun, request_cancel
 from loader.services.load_work import perform_load_run
-from loader.services.reads import RequestedRead, perform_read, withdraw_read
-from loader.services.supervisor import Runner
+from loader.services.reads.read_requests import RequestedRead, perform_read, withdraw_read
+from loader.services.runner.supervisor import Runner
 
 # A load run on the terminal: a table that is drawn again in place, or plain lines.
 

@@ -18,7 +18,7 @@ from elevata.jobs.waiting import POLL_SECONDS, NoWorker
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun
 from loader.services.load_runs import request_cancel
-from loader.services.supervisor import Runner
+from loader.services.runner.supervisor import Runner
 
 
 def follow(

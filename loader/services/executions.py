@@ -31,14 +31,14 @@ from elevata.core.errors import MetadataError
 from elevata.core.processes import about
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced, claim
-from loader.domain.catalog import VIEW
+from loader.domain.catalogs.catalog import VIEW
+from loader.domain.catalogs.publication import UNSUPPORTED, Finding, of_answer
 from loader.domain.dependencies import tables_read
 from loader.domain.manifest import DownstreamQuery, DryRunManifest, ExecuteManifest, ObserveManifest, PublishManifest
-from loader.domain.publication import UNSUPPORTED, Finding, of_answer
 from loader.domain.refusals import Refusal, worker_accident
 from loader.services.publication import PUBLISH, publish_manifest
-from loader.services.read_permissions import sensitive_in, sensitive_keys
-from loader.services.worker import Conversation, Stopped, SupportsRequests
+from loader.services.reads.read_permissions import sensitive_in, sensitive_keys
+from loader.services.runner.worker import Conversation, Stopped, SupportsRequests
 from metadata.domain.state import DatasetState
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from elevata.jobs.services import Fenced, wait
 from loader.domain import run_states
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest
-from loader.domain.query_results import without_any_value
+from loader.domain.queries.masking import without_any_value
 from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.run_states import BRINGING, HISTORY_BATCH
 from loader.models import DatasetRun, LoadRun
@@ -51,8 +51,8 @@ from loader.services.manifests import (
     plan_named,
 )
 from loader.services.publication import publish_manifest
-from loader.services.read_permissions import sensitive_in
-from loader.services.worker import Conversation, Stopped, SupportsRequests
+from loader.services.reads.read_permissions import sensitive_in
+from loader.services.runner.worker import Conversation, Stopped, SupportsRequests
 
 # Claim of a load run together with the leases of the datasets it writes, in one transaction.
 

@@ -43,7 +43,7 @@ from loader.services.manifests import (
     plan_one,
     stands_at,
 )
-from loader.services.worker import Conversation
+from loader.services.runner.worker import Conversation
 from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.locations import parse_location
 from metadata.domain.state import DatasetState

@@ -45,7 +45,7 @@ from loader.domain.manifest import (
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
-from loader.services.read_permissions import SensitiveNames, sensitive_columns
+from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
 from metadata.domain.locations import Roots, joined, parse_location
 from metadata.domain.state import DatasetState

@@ -32,7 +32,7 @@ from loader.models import LoadRun, Schedule
 from loader.services.load_runs import Asked, RequestedRun, request_run
 from loader.services.maintenance_runs import request_vacuum
 from loader.services.manifests import plan_load
-from loader.services.reads import end_old_reads
+from loader.services.reads.read_requests import end_old_reads
 from loader.services.uploads import sweep_uploads
 from metadata.domain.state import DatasetState
 from metadata.services.row_changes import remove, store

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from loader.domain.contracts import SampledColumn, infer
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import SampledColumn, infer
 from loader.records.readers import READERS
 from loader.records.values import Number, Value, text_of
 from loader.sources.files import Sample, files_at, sampled

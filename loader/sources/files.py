@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from loader.domain.contracts import SampledColumn, Value, suggest_key
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import SampledColumn, Value, suggest_key
 from metadata.domain.locations import OutsideRoots, Roots
 from metadata.domain.source_formats import format_of
 

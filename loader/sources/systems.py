@@ -9,8 +9,8 @@ import psycopg
 from psycopg import sql
 
 from elevata.core.errors import MetadataError, as_sentence
-from loader.domain.contracts import SampledColumn
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import SampledColumn
 from loader.services.manifests import source_roots
 from loader.sources import files
 from loader.sources.file_samples import MAX_COLUMNS, sample_files

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from elevata.core import strict_json
 from elevata.core.words import counted
-from loader.domain.contracts import Value
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
 from loader.records.values import Number, header_names, text_of

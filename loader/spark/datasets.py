@@ -9,7 +9,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.historization import history as rules
+from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_keeps_history, check_later
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
@@ -85,11 +85,9 @@ class Task:
         return Stamp(self.manifest.run_id, self.manifest.load_timestamp, loaded_at)
 
 
-def guard_of(manifest: LoadManifest) -> rules.DeleteGuard:
+def guard_of(manifest: LoadManifest) -> DeleteGuard:
     """Return this run's limits on deletes by absent keys."""
-    return rules.DeleteGuard(
-        manifest.allow_empty, manifest.allow_deletes, manifest.deletes_share, manifest.deletes_keys
-    )
+    return DeleteGuard(manifest.allow_empty, manifest.allow_deletes, manifest.deletes_share, manifest.deletes_keys)
 
 
 def load_raw(task: Task, load: RawLoad) -> Outcome:
@@ -173,12 +171,12 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
     a history written under another history policy.
     """
     policy = HistoryPolicy.from_dict(load.policy)
-    rules.check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
+    check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
     dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
     held = signed.sequence if signed else None
-    rules.check_holds_applied(name=load.name, applied=load.newest_applied, held=held, run=load.sequence)
+    check_holds_applied(name=load.name, applied=load.newest_applied, held=held, run=load.sequence)
     if not dated and load.history is None:
         return
     # Its number is compared, too: a RESTORE keeps the table's own id and the number of the run before.
@@ -187,7 +185,7 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
     refuse_policy_changed(load, signed)
     if not dated:
         return
-    rules.check_later(
+    check_later(
         name=load.name,
         at=task.manifest.load_timestamp,
         newest=(load.newest_applied_at, signed.at if signed else None),

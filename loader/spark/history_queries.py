@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain.historization.history import parse_instant
-from loader.domain.query_results import CAME_BACK, DELETED, INSERTED, UPDATED
+from loader.domain.queries.query_results import CAME_BACK, DELETED, INSERTED, UPDATED
 from loader.domain.refusals import Refusal
 from loader.spark.tables.tables import COLUMN, DeltaTable, properties_of
 from metadata.domain.sql import quote_identifier

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pyspark.sql import SparkSession
 
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
-from loader.domain.query_results import without_values
+from loader.domain.queries.masking import without_values
 from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
 from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore

@@ -15,7 +15,7 @@ from architecture.domain.tables import CLOSED, DELETED
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import ABSENT, last
 from loader.domain.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest, VacuumManifest
-from loader.domain.query_results import without_values
+from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, REVERT, VACUUM
 from loader.spark.compaction import House, carried, compact

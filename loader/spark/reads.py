@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.historization.history import parse_instant
 from loader.domain.manifest import Masking, ReadManifest
-from loader.domain.query_results import MOST_ROWS
+from loader.domain.queries.query_results import MOST_ROWS
 from loader.domain.refusals import Refusal
 from loader.spark import history_queries, queries
 from loader.spark.expressions import all_of

@@ -22,6 +22,7 @@ from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import DELETED, OPEN, TableSpec, event_log_table, history_table, rawcore_table
 from loader.domain.historization import history as rules
 from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.load_guards import check_later
 from loader.domain.manifest import LoadManifest, RawcoreLoad, StageColumn
 from loader.domain.reference.batch import Columns
 from loader.domain.reference.batch_files import ACTIVE, END, FILES
@@ -126,7 +127,7 @@ class SparkEngine:
         policy = self.header.policy
         if dated_by_run(policy):
             signed = target.signed
-            rules.check_later(name=load.name, at=manifest.load_timestamp, newest=(signed.at if signed else None,))
+            check_later(name=load.name, at=manifest.load_timestamp, newest=(signed.at if signed else None,))
         if policy.input == BATCH_FILES:
             files = FilesBatch(load, target, task.stamp)
             rows = {file: self._file_rows(batch.get(file) or []) for file in FILES}

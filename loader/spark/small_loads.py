@@ -24,6 +24,7 @@ from loader.arrow.versions import DELETED as DELETED_STATE
 from loader.arrow.versions import Stamp as ArrowStamp
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import HASHED
+from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest import HashComponent, LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
@@ -114,7 +115,7 @@ class SmallBatch:
     def notes(self) -> dict[str, str]:
         return snapshot_notes(self.load, self.target)
 
-    def check(self, guard: rules.DeleteGuard) -> None:
+    def check(self, guard: DeleteGuard) -> None:
         """Raise Refusal for a snapshot that closes more keys than a run may without a decision."""
         counts = self._written["counts"]
         if self._closes_absent:

@@ -8,7 +8,7 @@ from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from loader.models import DatasetRun
-from loader.services.read_permissions import readable_error
+from loader.services.reads.read_permissions import readable_error
 
 register = template.Library()
 

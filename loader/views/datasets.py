@@ -16,13 +16,13 @@ from django.views.decorators.http import require_safe
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.web.views import DetailPage, ListPage
-from loader.domain.query_results import csv_text, header_of
+from loader.domain.queries.query_results import csv_text, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.forms.reads import ChangesForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
-from loader.services.read_permissions import may_read, must_still_read
+from loader.services.reads.read_permissions import may_read, must_still_read
 from metadata.filtersets import DatasetFilter
 from metadata.models import TargetDataset
 from metadata.selectors.columns import found_by

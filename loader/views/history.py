@@ -20,14 +20,14 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
-from loader.domain.query_results import grid_of, key_changes
+from loader.domain.queries.query_results import grid_of, key_changes
 from loader.domain.refusals import Refusal
 from loader.domain.versions import found_rows, time_line, versions
 from loader.forms.reads import AsOfForm, QuestionForm
 from loader.models import ReadRequest
 from loader.selectors import load_times, read_requests
-from loader.services.read_permissions import must_still_read
-from loader.services.reads import CHECK, must_be_askable, read_table, request_read
+from loader.services.reads.read_permissions import must_still_read
+from loader.services.reads.read_requests import CHECK, must_be_askable, read_table, request_read
 from loader.views.datasets import HistoryDataPage, readable
 from metadata.domain import types
 from metadata.models import TargetDataset

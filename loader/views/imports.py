@@ -13,8 +13,8 @@ from django.shortcuts import redirect
 
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
-from loader.domain.contracts import SAME, Line, compare_contract
 from loader.domain.refusals import Refusal
+from loader.domain.sampling import SAME, Line, compare_contract
 from loader.forms.imports import (
     Row,
     chosen,
@@ -25,7 +25,7 @@ from loader.forms.imports import (
     seen_again,
     unpacked,
 )
-from loader.services.source_samples import Place, readable_sample
+from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample
 from loader.sources.limits import place_in
 from loader.views.systems import SystemPage

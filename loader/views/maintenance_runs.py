@@ -25,7 +25,7 @@ from loader.services.maintenance_runs import (
     request_vacuum,
     reversion,
 )
-from loader.services.reads import CHECK, historized, request_read
+from loader.services.reads.read_requests import CHECK, historized, request_read
 from loader.views.datasets import DataPage
 from loader.views.load_runs import ForStarters, RunPage, run_address
 from metadata.models import TargetDataset

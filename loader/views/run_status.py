@@ -24,7 +24,7 @@ from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.web.paging import one_page
 from loader.domain.dependencies import Scope
-from loader.domain.historization.history import EMPTY_SNAPSHOT, TOO_MANY_DELETES
+from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DELETES
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.run_picture import Part, RunPicture, parts_of

@@ -37,7 +37,7 @@ class ReachRequest(serializers.Serializer):
 
 
 class ImpactRequest(serializers.Serializer):
-    """The change whose effects are requested."""
+    """Change of an object whose effects are requested."""
 
     change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
     name = serializers.CharField(
@@ -50,7 +50,7 @@ class ImpactRequest(serializers.Serializer):
 
 
 class ColumnNodeSerializer(serializers.Serializer):
-    """``distance`` is 0 for the column asked about, negative upstream, positive downstream."""
+    """Column. ``distance`` is 0 for the requested column, negative upstream, positive downstream."""
 
     key = serializers.UUIDField()
     kind = serializers.ChoiceField(choices=COLUMN_KINDS)
@@ -62,7 +62,7 @@ class ColumnNodeSerializer(serializers.Serializer):
 
 
 class ColumnEdgeSerializer(serializers.Serializer):
-    """Values flow from ``start`` to ``end``."""
+    """Edge of the lineage: values flow from column ``start`` to column ``end``."""
 
     start = serializers.UUIDField()
     end = serializers.UUIDField()
@@ -74,9 +74,9 @@ class ColumnLineageSerializer(serializers.Serializer):
 
 
 class DependentSerializer(serializers.Serializer):
-    """A dependent, and the effect of the change on it.
+    """Dependent object, and the effect of the change on it.
 
-    It is updated, stays unchanged, breaks (it has nothing left to read), or prevents the change.
+    It is updated (follows), is unchanged (stays), has nothing left to read (breaks) or prevents the change (refuses).
     """
 
     effect = serializers.ChoiceField(
@@ -91,7 +91,7 @@ class DependentSerializer(serializers.Serializer):
 
 
 class ImpactSerializer(serializers.Serializer):
-    """Dependents of a change, and every dataset downstream of them."""
+    """Dependents that a change affects, and every dataset downstream of the changed one."""
 
     change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
     name = serializers.CharField(allow_blank=True)
@@ -100,13 +100,13 @@ class ImpactSerializer(serializers.Serializer):
     downstream = LineageNodeSerializer(many=True)
 
 
-def _read(serializer: type[serializers.Serializer], request: Request) -> dict[str, Any]:
-    read = serializer(data=request.query_params.dict())
-    read.is_valid(raise_exception=True)
-    return read.validated_data
+def _query(serializer: type[serializers.Serializer], request: Request) -> dict[str, Any]:
+    query = serializer(data=request.query_params.dict())
+    query.is_valid(raise_exception=True)
+    return query.validated_data
 
 
-def _nodes(graph: Lineage, chosen: list[LineageNode]) -> list[dict[str, Any]]:
+def _nodes(graph: Lineage, nodes: list[LineageNode]) -> list[dict[str, Any]]:
     keys = stable_keys(graph)
     return [
         {
@@ -117,26 +117,24 @@ def _nodes(graph: Lineage, chosen: list[LineageNode]) -> list[dict[str, Any]]:
             "active": node.active,
             "distance": node.distance,
         }
-        for node in chosen
+        for node in nodes
     ]
 
 
 def _within(graph: Lineage, direction: str, depth: int) -> list[LineageNode]:
     """Return the nodes in a direction, up to ``depth`` steps away."""
-    sides = {UPSTREAM: lambda far: far <= 0, DOWNSTREAM: lambda far: far >= 0, BOTH: lambda far: True}
+    sides = {UPSTREAM: lambda steps: steps <= 0, DOWNSTREAM: lambda steps: steps >= 0, BOTH: lambda steps: True}
     return [node for node in graph.nodes if sides[direction](node.distance) and abs(node.distance) <= depth]
 
 
-def _impact(given: dict[str, Any], affected: list[dependents.Dependent], dataset: Any) -> Response:
-    graph = lineage(dataset)
-    flowing = dependents.downstream(dataset)
-    shown = {
-        **given,
+def _impact(query: dict[str, Any], affected: list[dependents.Dependent], dataset: Any) -> Response:
+    impact = {
+        **query,
         "refused": any(dependent.effect == dependents.REFUSES for dependent in affected),
         "dependents": affected,
-        "downstream": _nodes(graph, flowing),
+        "downstream": _nodes(lineage(dataset), dependents.downstream(dataset)),
     }
-    return Response(ImpactSerializer(shown).data)
+    return Response(ImpactSerializer(impact).data)
 
 
 _PARAMETERS = {
@@ -154,27 +152,27 @@ class DatasetViewSet(views.DatasetViewSet):
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
         """Return the datasets upstream and downstream of a dataset, and their references."""
-        given, graph = _read(ReachRequest, request), lineage(self.get_object())
-        chosen = _within(graph, given["direction"], given["depth"])
-        keys, ids = stable_keys(graph), {node.id for node in chosen}
+        query, graph = _query(ReachRequest, request), lineage(self.get_object())
+        nodes = _within(graph, query["direction"], query["depth"])
+        keys, ids = stable_keys(graph), {node.id for node in nodes}
         edges = [
             {"start": keys[edge.start], "end": keys[edge.end], "kind": edge.kind, "label": edge.label}
             for edge in graph.edges
             if {edge.start, edge.end} <= ids
         ]
-        return Response(LineageSerializer({"nodes": _nodes(graph, chosen), "edges": edges}).data)
+        return Response(LineageSerializer({"nodes": _nodes(graph, nodes), "edges": edges}).data)
 
     @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
         """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
-        given, row = _read(ImpactRequest, request), self.get_object()
+        query, row = _query(ImpactRequest, request), self.get_object()
         affected = {
-            RENAME: lambda: dependents.of_dataset_rename(row, given["name"]),
+            RENAME: lambda: dependents.of_dataset_rename(row, query["name"]),
             RETIRE: lambda: dependents.of_dataset_retirement(row),
             DELETE: lambda: dependents.of_dataset_deletion(row),
-        }[given["change"]]()
-        return _impact(given, affected, row)
+        }[query["change"]]()
+        return _impact(query, affected, row)
 
 
 class ColumnViewSet(views.ColumnViewSet):
@@ -185,9 +183,9 @@ class ColumnViewSet(views.ColumnViewSet):
     @extend_schema(responses=ColumnLineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
-        """Upstream and downstream columns."""
-        given = _read(ReachRequest, request)
-        graph = column_lineage(self.get_object(), given["direction"], given["depth"])
+        """Return the columns upstream and downstream of a column."""
+        query = _query(ReachRequest, request)
+        graph = column_lineage(self.get_object(), query["direction"], query["depth"])
         edges = [{"start": start, "end": end} for start, end in graph.edges]
         return Response(ColumnLineageSerializer({"nodes": graph.nodes, "edges": edges}).data)
 
@@ -195,20 +193,20 @@ class ColumnViewSet(views.ColumnViewSet):
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
         """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
-        given, row = _read(ImpactRequest, request), self.get_object()
+        query, row = _query(ImpactRequest, request), self.get_object()
         affected = {
-            RENAME: lambda: dependents.of_column_rename(row, given["name"]),
+            RENAME: lambda: dependents.of_column_rename(row, query["name"]),
             RETIRE: lambda: dependents.of_column_retirement(row),
             DELETE: lambda: dependents.of_column_deletion(row),
-        }[given["change"]]()
-        return _impact(given, affected, row.dataset)
+        }[query["change"]]()
+        return _impact(query, affected, row.dataset)
 
 
 # References between datasets: read, create, retire and restore.
 
 
 class ReferenceRowSerializer(ReferenceSerializer):
-    """A reference with the names of its ends and of its foreign-key column."""
+    """Reference with the names of its ends and of its foreign-key column."""
 
     child_name = serializers.CharField(source="child", read_only=True)
     parent_name = serializers.CharField(source="parent", read_only=True)
@@ -222,7 +220,7 @@ class ReferenceRowSerializer(ReferenceSerializer):
 
 
 class PairSerializer(StrictSerializer):
-    """A column of the child that holds a column of the parent's business key; both by name."""
+    """Names of a column of the child and of the column of the parent's business key that it refers to."""
 
     child_column = serializers.CharField(max_length=200)
     parent_column = serializers.CharField(max_length=200)
@@ -235,22 +233,22 @@ class NewReference(ChangeSerializer):
     pairs = PairSerializer(many=True, allow_empty=False, max_length=100)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Return the pairs as active columns."""
-        ends = {side: _in_use(attrs[side]) for side in ("child", "parent")}
+        """Return the attributes with pairs of active columns in place of pairs of names."""
+        ends = {side: _active_columns(attrs[side]) for side in ("child", "parent")}
         pairs = []
         for pair in attrs["pairs"]:
-            sides = [_named(ends[side], attrs[side], pair[f"{side}_column"]) for side in ("child", "parent")]
+            sides = [_column(ends[side], attrs[side], pair[f"{side}_column"]) for side in ("child", "parent")]
             pairs.append(tuple(sides))
         return attrs | {"pairs": pairs}
 
 
-def _in_use(dataset: TargetDataset) -> dict[str, TargetColumn]:
+def _active_columns(dataset: TargetDataset) -> dict[str, TargetColumn]:
     return {column.name: column for column in dataset.columns.filter(active=True).select_related("dataset__schema")}
 
 
-def _named(columns: dict[str, TargetColumn], dataset: TargetDataset, name: str) -> TargetColumn:
+def _column(columns: dict[str, TargetColumn], dataset: TargetDataset, name: str) -> TargetColumn:
     if name not in columns:
-        raise serializers.ValidationError({"pairs": [f"{dataset} has no column {name!r} in use."]})
+        raise serializers.ValidationError({"pairs": [f"{dataset} has no active column {name!r}."]})
     return columns[name]
 
 
@@ -258,7 +256,7 @@ def _named(columns: dict[str, TargetColumn], dataset: TargetDataset, name: str) 
     create=extend_schema(description="Create a reference to another dataset by its business key."),
 )
 class ReferenceViewSet(Creatable):
-    """References: the rows of one dataset refer to rows of another."""
+    """References from one dataset's rows to another's."""
 
     queryset = Reference.objects.none()
     serializer_class = ReferenceRowSerializer
@@ -287,10 +285,10 @@ class ReferenceViewSet(Creatable):
     @extend_schema(responses=ImpactSerializer, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
-        """Return the effects of retiring it; nothing is changed.
+        """Return the effects of retiring the reference; nothing is changed.
 
-        No rows flow through a reference, so nothing is downstream.
+        ``downstream`` is empty, because no rows flow through a reference.
         """
         affected = dependents.of_reference_retirement(self.get_object())
-        shown = {"change": RETIRE, "name": "", "refused": False, "dependents": affected, "downstream": []}
-        return Response(ImpactSerializer(shown).data)
+        impact = {"change": RETIRE, "name": "", "refused": False, "dependents": affected, "downstream": []}
+        return Response(ImpactSerializer(impact).data)

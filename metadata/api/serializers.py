@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from elevata.api.requests import ChangeSerializer
+from elevata.core.lengths import MAX_SHORT_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TYPE
 from metadata.models import (
     ColumnInput,
     Reference,
@@ -347,9 +348,9 @@ _MOST = 32767
 
 
 class _Described(ChangeSerializer):
-    description = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    description = serializers.CharField(required=False, allow_blank=True, max_length=MAX_TEXT)
     owner = serializers.CharField(required=False, allow_blank=True, max_length=200)
-    tags = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=100)
+    tags = serializers.ListField(child=serializers.CharField(max_length=MAX_TAG), required=False, max_length=MAX_TAGS)
 
 
 def _sensitivity() -> serializers.ChoiceField:
@@ -376,7 +377,7 @@ class SystemChange(_Described):
 
 class SourceDatasetChange(_Described):
     name = serializers.CharField(max_length=200)
-    short_name = serializers.CharField(required=False, max_length=100)
+    short_name = serializers.CharField(required=False, max_length=MAX_SHORT_NAME)
     location = serializers.CharField(max_length=1000)
     format = serializers.ChoiceField(choices=SourceDataset.Format.choices, required=False)
     options = serializers.DictField(required=False)
@@ -392,7 +393,7 @@ class NewSourceDataset(SourceDatasetChange):
 class SourceColumnChange(_Described):
     name = serializers.CharField(max_length=200)
     target_name = serializers.CharField(required=False, allow_blank=True, max_length=200)
-    type = serializers.CharField(max_length=40, help_text=_TYPE_HELP)
+    type = serializers.CharField(max_length=MAX_TYPE, help_text=_TYPE_HELP)
     nullable = serializers.BooleanField(required=False)
     ordinal = _place()
     key_ordinal = _place(allow_null=True)
@@ -416,7 +417,7 @@ class DatasetChange(_Described):
     materialization = serializers.ChoiceField(choices=TargetDataset.Materialization.choices, required=False)
     historize = serializers.BooleanField(required=False)
     history_policy = serializers.DictField(required=False)
-    filter = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    filter = serializers.CharField(required=False, allow_blank=True, max_length=MAX_TEXT)
     sensitivity = _sensitivity()
 
 
@@ -428,12 +429,12 @@ class NewDataset(DatasetChange):
 
 
 class ColumnChange(_Described):
-    type = serializers.CharField(max_length=40, help_text=_TYPE_HELP)
+    type = serializers.CharField(max_length=MAX_TYPE, help_text=_TYPE_HELP)
     nullable = serializers.BooleanField(required=False)
     ordinal = _place()
     role = serializers.ChoiceField(choices=TargetColumn.Role.choices, required=False)
     key_ordinal = _place(allow_null=True)
-    expression = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    expression = serializers.CharField(required=False, allow_blank=True, max_length=MAX_TEXT)
     pii = serializers.BooleanField(required=False)
     sensitivity = _sensitivity()
 

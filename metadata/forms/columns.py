@@ -7,6 +7,7 @@ from django import forms
 
 from elevata.audit.selectors import values_before
 from elevata.core.errors import MetadataError, as_sentence
+from elevata.core.lengths import MAX_TYPE
 from elevata.web.forms import DescribedFields, EditForm, MetadataForm, ReasonField, TextField
 from metadata.domain.grid import read_cell, role_choices, role_text
 from metadata.domain.types import NAMES
@@ -40,7 +41,7 @@ class ColumnFields(DescribedFields):
 
     type = CellField(
         "type",
-        max_length=100,
+        max_length=MAX_TYPE,
         widget=forms.TextInput(attrs={"class": "mono", "list": "types", "autocomplete": "off", "spellcheck": "false"}),
         help_text="string, string(40), integer, bigint, decimal(12,2), float, boolean, date, timestamp …",
         error_messages={"required": "Enter a type."},

@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
+from elevata.core.lengths import MAX_SHORT_NAME, MAX_TEXT, MAX_TYPE
 from elevata.web.forms import DescribedFields, EditForm, MetadataForm
 from metadata.domain import naming, source_formats
 from metadata.domain.locations import SECRET_PREFIX, without_password
@@ -110,7 +111,7 @@ class SourceFields(DescribedFields):
         error_messages={"required": "Enter a name."},
     )
     short_name = forms.CharField(
-        max_length=90,
+        max_length=MAX_SHORT_NAME,
         widget=forms.TextInput(attrs=_MONO),
         help_text="Part of generated table names: letters, digits and _.",
         error_messages={"required": "Enter a short name."},
@@ -275,7 +276,7 @@ class ColumnChoiceForm(MetadataForm):
         help_text="Name in stage and rawcore. Empty uses the naming rules.",
     )
     type = forms.CharField(
-        max_length=100,
+        max_length=MAX_TYPE,
         required=False,
         widget=forms.TextInput(attrs={**_MONO, "list": "types"}),
         help_text="string, string(40), integer, bigint, decimal(12,2), float, boolean, date, timestamp …",
@@ -294,7 +295,7 @@ class ColumnChoiceForm(MetadataForm):
     )
     pii = forms.BooleanField(required=False, label="Personal data", help_text="Marks the column as personal data.")
     sensitivity = sensitivity_field()
-    description = forms.CharField(max_length=2000, required=False, help_text="Content of the column.")
+    description = forms.CharField(max_length=MAX_TEXT, required=False, help_text="Content of the column.")
 
     known_types = NAMES
 

@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 ("tags", models.JSONField(blank=True, default=list, help_text="A list of words.")),
                 ("key", models.UUIDField(editable=False, unique=True)),
                 ("name", models.CharField(max_length=200)),
-                ("short_name", models.CharField(max_length=100)),
+                ("short_name", models.CharField(max_length=90)),
                 ("location", models.CharField(max_length=1000)),
                 (
                     "format",
@@ -662,7 +662,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="target_column_retired_means_inactive",
-                violation_error_message="Retired means: not active, with a time and by whom.",
+                violation_error_message="Only a retired, inactive object records when and by whom it was retired.",
             ),
         ),
         migrations.AddConstraint(
@@ -801,7 +801,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="target_dataset_retired_means_inactive",
-                violation_error_message="Retired means: not active, with a time and by whom.",
+                violation_error_message="Only a retired, inactive object records when and by whom it was retired.",
             ),
         ),
         migrations.AddConstraint(

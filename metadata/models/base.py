@@ -7,7 +7,7 @@ from metadata.domain.types import NAMES, DataType
 
 
 class Described(models.Model):
-    """Description fields of an object; they have no effect."""
+    """Description, owner and tags of an object; planning and loads ignore them."""
 
     description = models.TextField(blank=True, default="")
     owner = models.CharField(max_length=200, blank=True, default="")
@@ -50,7 +50,7 @@ class TypedColumn(models.Model):
 
     @property
     def type(self) -> DataType:
-        """Return the type as one value; setting it sets the four columns."""
+        """Return the type as one value; assigning to it sets the four fields."""
         return DataType(self.data_type, self.length, self.precision, self.scale)
 
     @type.setter
@@ -87,13 +87,13 @@ def retirable_constraints(prefix: str) -> list[models.CheckConstraint]:
             name=f"{prefix}_retired_means_inactive",
             condition=q(active=True, retired_at__isnull=True, retired_by="")
             | q(active=False, retired_at__isnull=False, retired_by__in=["generation", "person"]),
-            violation_error_message="Retired means: not active, with a time and by whom.",
+            violation_error_message="Only a retired, inactive object records when and by whom it was retired.",
         )
     ]
 
 
 def typed_column_constraints(prefix: str) -> list[models.CheckConstraint]:
-    """Return constraints: known types only; length only on string; precision and scale on decimal, within bounds."""
+    """Return the constraints of a data type: a known name; length on string, precision and scale on decimal only."""
     q = models.Q
     return [
         models.CheckConstraint(
@@ -111,7 +111,7 @@ def typed_column_constraints(prefix: str) -> list[models.CheckConstraint]:
             condition=(~q(data_type="decimal") & q(precision__isnull=True, scale__isnull=True))
             | q(
                 data_type="decimal",
-                # Explicit comparison with NULL: a check that evaluates to NULL passes.
+                # NULL is excluded explicitly, because a check constraint that evaluates to NULL passes.
                 precision__isnull=False,
                 scale__isnull=False,
                 precision__gte=1,

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
+from elevata.core.lengths import MAX_SHORT_NAME
 from metadata.domain import source_formats
 from metadata.models.base import Classified, Described, TypedColumn, typed_column_constraints
 
@@ -61,7 +62,7 @@ class SourceDataset(Versioned, Described):
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
     key = models.UUIDField(unique=True, editable=False)
     name = models.CharField(max_length=200)
-    short_name = models.CharField(max_length=100)
+    short_name = models.CharField(max_length=MAX_SHORT_NAME)
     location = models.CharField(max_length=1000)
     format = models.CharField(max_length=10, choices=Format, default=Format.CSV)
     options = models.JSONField(default=dict, blank=True)

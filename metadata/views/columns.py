@@ -26,16 +26,16 @@ from metadata.services.column_batches import apply, prepare
 from metadata.services.targets import create_target_column, order_target_columns, update_target_column
 from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of
 
-MOVE_AT_MOST = 5_000
+MAX_MOVE = 5_000
 
 
 def panel_context(dataset: TargetDataset) -> dict[str, Any]:
-    """Return the grid's context for a dataset of ``metadata.selectors.columns.details``."""
+    """Return the template context of the grid. ``dataset`` comes from ``metadata.selectors.columns.details``."""
     rows = grid_rows(dataset)
     return {
         "dataset": dataset,
         "rows": rows,
-        "none_described": not any(row.cells for row in rows),
+        "no_columns": not any(row.cells for row in rows),
         "retired": retired_columns(dataset),
         "roles": role_options(list(dataset.columns.all())),
         "known_types": NewColumnForm.known_types,
@@ -64,41 +64,43 @@ def column_cell(request: HttpRequest, key: UUID) -> HttpResponse:
         return _cell_conflict(request, key, name, text)
     except MetadataError as problem:
         message = problem.message if problem.field in (name, "key_ordinal") else problem.one_line()
-        return _line(request, column, typed={name: text}, problem=as_sentence(message))
+        return _row_response(request, column, typed={name: text}, problem=as_sentence(message))
     if name == "role" and column.role != saved.role:
-        return retarget(reswap(_panel(request, column.dataset), "outerHTML"), "#columns")
-    return _line(request, column_here(key))
+        return retarget(reswap(_panel_response(request, column.dataset), "outerHTML"), "#columns")
+    return _row_response(request, column_here(key))
 
 
-def _line(
+def _row_response(
     request: HttpRequest, column: TargetColumn, *, typed: dict[str, str] | None = None, problem: str = ""
 ) -> HttpResponse:
     context = {"row": grid_row(column, typed, problem), "dataset": column.dataset}
     return render(request, "metadata/column_row.html", context, status=REFUSED if problem else 200)
 
 
-def _panel(request: HttpRequest, dataset: TargetDataset, *, error: str = "", status: int = 200) -> HttpResponse:
+def _panel_response(
+    request: HttpRequest, dataset: TargetDataset, *, error: str = "", status: int = 200
+) -> HttpResponse:
     detailed = get_object_or_404(details(), key=dataset.key)
-    context = panel_context(detailed) | {"said": error}
+    context = panel_context(detailed) | {"error": error}
     return render(request, "metadata/columns_panel.html", context, status=status)
 
 
 def _cell_conflict(request: HttpRequest, key: UUID, name: str, text: str) -> HttpResponse:
     """Return the conflict of one cell: a form in which only this field was changed."""
     column, version = column_of(key).get(), _number(request.POST.get("version"))
-    now = ColumnForm.of(column, dataset=column.dataset)
-    given = read_cell(name, text)
-    typed = {name: given[name] if name in BOOLEAN else cell_text(name, values_of(column) | given)}
-    posted = now.as_posted(typed | {"version": version}, ColumnForm.values_before(column, version))
+    current = ColumnForm.of(column, dataset=column.dataset)
+    changes = read_cell(name, text)
+    typed = {name: changes[name] if name in BOOLEAN else cell_text(name, values_of(column) | changes)}
+    posted = current.as_posted(typed | {"version": version}, ColumnForm.values_before(column, version))
     form = ColumnForm(posted, dataset=column.dataset)
     form.full_clean()
     action = reverse("column_edit", args=[key])
-    response = conflict(request, form=form, now=now, row=column, back=page_of(column), action=action)
+    response = conflict(request, form=form, now=current, row=column, back=page_of(column), action=action)
     return retarget(reswap(response, "innerHTML"), "#grid-answer")
 
 
 def _number(text: str | None) -> int:
-    """Return the version that the user saw; 0, which no row has, for anything but a number."""
+    """Return the version that the user saw; for an invalid number 0, which is no row's version."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
@@ -115,14 +117,14 @@ def column_move(request: HttpRequest, key: UUID) -> HttpResponse:
     seen = list(column.dataset.columns.filter(active=True).order_by("ordinal", "id"))
     error, status = "", 200
     if column in seen and by:
-        by = max(min(by, MOVE_AT_MOST), -MOVE_AT_MOST)
+        by = max(min(by, MAX_MOVE), -MAX_MOVE)
         order = moved_item(seen, column, by, lambda other: other.role == column.role)
         try:
             order_target_columns(dataset=column.dataset, order=order, seen=seen)
         except MetadataError as problem:
             error, status = as_sentence(problem.message), 409
     if request.htmx:
-        return _panel(request, column.dataset, error=error, status=status)
+        return _panel_response(request, column.dataset, error=error, status=status)
     if error:
         messages.error(request, error)
     return redirect(page_of(column))
@@ -145,7 +147,7 @@ class ColumnEdit(Editing, ColumnPage, EditPage):
 
 
 class ColumnCreate(Editing, CreatePage, DatasetPage):
-    """Add a column after the others."""
+    """Add a column to a dataset, after the existing ones."""
 
     form_class, template_name = NewColumnForm, "metadata/column_form.html"
     message = "{row.name} is added."
@@ -176,9 +178,9 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     seen = _versions(request.POST.get("versions", "")) if "save" in request.POST else None
     paste = prepare(dataset, text, column=column, cell=cell or "name", seen=seen)
     if "save" in request.POST and paste.edits and not paste.refused and not paste.problem and apply(paste):
-        messages.success(request, _done(len(paste.edits) - paste.added, paste.added))
+        messages.success(request, _summary(len(paste.edits) - paste.added, paste.added))
         return redirect("dataset_page", key)
-    if paste.stale:  # show the current values, and take their versions as seen
+    if paste.stale:  # the user now sees the current values, so their versions become the expected ones
         paste = prepare(dataset, text, column=column, cell=cell or "name")
         paste.stale = True
     context = {
@@ -196,7 +198,7 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 def _versions(text: str) -> dict[str, int]:
-    """Return the versions that the user saw, by key; anything else counts as not seen."""
+    """Return the versions that the user saw, by key, without invalid entries."""
     try:
         versions = json.loads(text)
     except ValueError:
@@ -206,7 +208,7 @@ def _versions(text: str) -> dict[str, int]:
     return {key: version for key, version in versions.items() if isinstance(version, int)}
 
 
-def _done(changed: int, added: int) -> str:
+def _summary(changed: int, added: int) -> str:
     parts = [f"{changed} column{'' if changed == 1 else 's'} changed"] if changed else []
     parts += [f"{added} added"] if added else []
     return f"{', '.join(parts)}."

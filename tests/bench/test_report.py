@@ -6,7 +6,7 @@ import pytest
 
 from bench.case import Entry, difference, result
 from bench.cases import plain_entries
-from bench.full import Record
+from bench.full import Record, time_ratio
 from bench.measures import DEEP, MEASURES, held
 from bench.problem import BenchProblem
 from bench.report import case_report, measure_table, ratios, table
@@ -117,3 +117,19 @@ def test_tables_show_what_is_wrong_and_what_was_not_measured():
     assert shown.splitlines()[1].split() == ["ours", "3.00", "1.00", "6.00", "0.00", "12", "10"]
     assert shown.endswith("wrong: failed: no")
     assert "not measured" in measure_table(held({}))
+
+
+def test_times_of_few_and_many_are_compared_for_each():
+    assert time_ratio([{"tables": 50, "median": 25.0}, {"tables": 500, "median": 300.0}], "tables") == 1.2
+
+
+@pytest.mark.parametrize("last", [{"median": None}, {"median": 9.0, "wrong": "8 versions, should be 9"}])
+def test_what_failed_or_is_wrong_is_not_compared(last):
+    assert time_ratio([{"rows": 10, "median": 1.0}, {"rows": 20} | last], "rows") is None
+
+
+def test_a_measure_of_a_case_without_engines_has_its_ratio():
+    many = next(
+        measure for measure in held({"many": {"results": [], "ratios": {"time_per_table": 1.1}}}) if measure["met"]
+    )
+    assert (many["value"], many["wanted"]) == (1.1, "<= 1.2")

@@ -21,7 +21,7 @@ from django.conf import settings
 
 from loader.management.children import worker_command
 from tests.loader.processes import CommandServer, environment, make_folder
-from tests.loader.services.test_supervisor import wait_until
+from tests.loader.services.runner.test_supervisor import wait_until
 
 ITEM = "rawcore.rc_shop_item"
 PEOPLE = {"edda": ("editor", "approver"), "aron": ("approver", "operator")}
@@ -49,7 +49,7 @@ ROWS = {
 SAMPLE = """
 import json
 from elevata.jobs.waiting import follow_job
-from loader.services.reads import request_read
+from loader.services.reads.read_requests import request_read
 from metadata.models import TargetDataset
 schema, _, name = "{name}".partition(".")
 dataset = TargetDataset.objects.get(schema__name=schema, name=name)

@@ -34,7 +34,7 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> int:
             except BaseException:
                 pending.unlink()
                 raise
-        # A link, not a rename: a file of this name that is there already is not written over.
+        # A link instead of a rename, because a rename would overwrite an existing file of this name.
         try:
             os.link(pending, path)
         finally:
@@ -47,7 +47,10 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def read_export(path: Path) -> Exported:
-    """Return the content of an export; Broken if it was changed, MetadataError if it cannot be read."""
+    """Return the verified content of an export.
+
+    Raises Broken if it was changed, MetadataError if it cannot be read or is not an export.
+    """
     try:
         with path.open("rb") as lines:
             return verify_lines(lines)
@@ -58,7 +61,7 @@ def read_export(path: Path) -> Exported:
 
 
 def head_in(path: Path) -> Head:
-    """Return the chain head in an exported file; MetadataError if it cannot be read or has none."""
+    """Return the chain head in an exported file. Raise MetadataError if the file cannot be read or has none."""
     try:
         with path.open(encoding="utf-8") as file:
             return parse_head(_document(file))
@@ -71,7 +74,7 @@ def head_in(path: Path) -> Head:
 
 
 def _document(file: TextIO) -> Any:
-    """Return the file's JSON document; of an export, its first line, which has the head."""
+    """Return the file's JSON document; for an export, that of its first line, which has the chain head."""
     first = file.readline()
     if f'"{FORMAT}"' in first:
         return json.loads(first)
@@ -79,9 +82,9 @@ def _document(file: TextIO) -> Any:
 
 
 def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
-    """Return the problem of the first segment whose file changed since its entries were removed.
+    """Return a problem for the first segment whose export file has changed since its entries were removed.
 
-    ``complete``: a missing file is a problem, too.
+    With ``complete``, a missing file is a problem, too.
     """
     for segment in AuditSegment.objects.order_by("first"):
         at = {"kind": "segment", "subject": segment.pk}
@@ -91,15 +94,15 @@ def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
                 continue
             return Problem("export_missing", f"the export of {segment} ({segment.file}) is not in {folder}", **at)
         if _digest(path) != segment.digest:
-            return Problem("export_changed", f"the export of {segment} ({path}) is not what it was", **at)
+            return Problem("export_changed", f"the export of {segment} ({path}) has changed since it was written", **at)
     return None
 
 
 def wrong_files(restores: Iterable[Restore] = ()) -> Problem | None:
-    """Return the problem of the first file in the audit folder that is not of this chain.
+    """Return a problem for the first file in the audit folder whose chain head is not in this chain.
 
-    Files that are not exports are skipped. A head of links that were lost in one of the ``restores`` is
-    accepted.
+    Files without a head are skipped. Heads of links that were lost in one of the ``restores`` are accepted. If there
+    is no such file, the exports in the folder are checked.
     """
     folder = Path(settings.AUDIT_FOLDER)
     for path in sorted((*folder.glob("*.json"), *folder.glob("*.jsonl"))):

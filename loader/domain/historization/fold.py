@@ -43,7 +43,7 @@ def append(array: str, element: str) -> str:
     return f"concat({array}, array({element}))"
 
 
-# Event logs in Spark SQL (rules 8 to 16); the same as ``loader.domain.reference``'s events, arrivals and timeline. An
+# Event logs in Spark SQL (rules 8 to 16); the same as ``loader.domain.reference``'s table and timeline. An
 # event is the struct ``at, rank, own, kind, seq, run, loaded, cols, v``, in this order, so that an array of events
 # sorts by ``at``, then ``rank``, then ``own``. ``v`` has the values as fields ``c0, c1, …``; ``cols`` lists the
 # delivered columns by stable key (rule 16). A version is the struct ``start, until, state, opened, loaded, closed,

@@ -1,6 +1,6 @@
 """Reference implementation of history in plain Python, for every policy; the Spark engine is tested against it.
 
-A key's history is the fold of its events in order of time (``timeline``); a batch adds events (``arrivals``). Batch
+A key's history is the fold of its events in order of time (``timeline``); a batch adds events (``table``). Batch
 files are stored as delivered (``batch_files``). ``invariants`` hold for every history.
 """
 

@@ -18,11 +18,10 @@ from loader.domain.historization.history import (
     NEW,
     REAPPEARED,
     UNCHANGED,
-    DeleteGuard,
-    check_later,
     form_note,
     refuse_other_form,
 )
+from loader.domain.historization.load_guards import DeleteGuard, check_later
 from loader.domain.reference.batch import Columns, KeyText, Read, Row, key_text, read_rows, run_time, shown_key
 from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey, FilesBatch, read_files
 from loader.domain.reference.timeline import DELETE, RETURN, VALUE, Event, Fold, KeyLog, Time

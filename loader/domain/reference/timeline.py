@@ -10,17 +10,17 @@ from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.values import canonical
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 
-# Event log of one key, ordered by time. History is the fold of its events (``timeline``). An event gives the state
-# from a time on: a value, or a delete. No-change events are stored like any other, because a late row may later fall
-# between them and the event they repeat (rule 11). History depends on the set of events, not on the order of their
-# arrival.
+# The event log of a key is ordered by time, and the key's history is the fold of its events (``Fold.versions``). An
+# event sets the values from a time on, or deletes the key. No-change events are stored like any other, because a late
+# row may fall between such an event and the one that it repeats (rule 11). History depends on the set of events, not
+# on their order of arrival.
 
 
 Time = datetime | date | int
 
 VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
-# Of several events at one time one counts. A delete beats a value (rule 1); so does an absence, because the gap after
-# it is never filled; a return at that very time beats both (rule 9).
+# Of several events at one time, the one of the highest rank takes effect. A delete outranks a value (rule 1), as does
+# an absence, because the gap after it is never filled. A return at the same time outranks both (rule 9).
 _RANK = {VALUE: 0, DELETE: 1, ABSENT: 1, RETURN: 2}
 
 
@@ -28,9 +28,9 @@ _RANK = {VALUE: 0, DELETE: 1, ABSENT: 1, RETURN: 2}
 class Event:
     """Values of a key from ``at`` on, or its deletion.
 
-    ``own`` is the time its row carried, ``at`` the one it counts from: they differ only for a row
-    that rule 9 dates by its run. ``values`` holds exactly the attributes its batch had (rule 16).
-    ``era`` is the number of policy changes before its run: it is compared by the policy of that time.
+    ``own`` is the time in the delivered row, ``at`` the time from which the event takes effect. They differ only for
+    a row that rule 9 dates by its run. ``values`` has exactly the attributes of the batch (rule 16). ``era`` is the
+    number of policy changes before the event's run; the event is compared by the policy in force then.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Return:
-    """Return of an absent key (rule 9): its row is dated ``own``, and counts from its run's ``at``."""
+    """Return of an absent key (rule 9): its row has the time ``own`` and takes effect at ``at``, its run's time."""
 
     own: Time
     at: Time
@@ -59,7 +59,7 @@ class Return:
 
 @dataclass(frozen=True)
 class KeyLog:
-    """One key: its values, its events in order, and the rows that rule 9 dated by their run."""
+    """Event log of one key: the key's values, its events in order, and its returns (rule 9)."""
 
     key: Mapping[str, Any]
     events: tuple[Event, ...] = ()
@@ -67,40 +67,41 @@ class KeyLog:
 
     @property
     def newest(self) -> Time | None:
-        """Return the newest known time, no-change events and deletes included (rule 10)."""
+        """Return the time of the last event, no-change events and deletes included (rule 10)."""
         return self.events[-1].at if self.events else None
 
     @property
     def absent_since(self) -> Time | None:
-        """Return the time the key was closed by absence, if that is its last event; else None."""
+        """Return the time of the last event if it is an absence, else None."""
         return self.events[-1].at if self.events and self.events[-1].kind == ABSENT else None
 
     def counts_from(self, own: Time) -> Time:
-        """Return the time from which a row dated ``own`` counts: its own, unless that is before a return it follows.
+        """Return the time from which a row with the time ``own`` takes effect.
 
-        Rule 9 dates the returning row by its run. A later row that is not older than that one, but before the run,
-        describes the returned key: it takes the return's time, since the gap is never filled.
+        That is ``own``, with one exception. Rule 9 dates the row of a returning key by its run. A row that is not
+        older than the returning one, but older than that run, belongs to the returned key: it takes effect at the
+        return, since the gap before is never filled.
         """
-        for came_back in reversed(self.returns):
-            if came_back.own <= own < came_back.at:
-                return came_back.at
+        for key_return in reversed(self.returns):
+            if key_return.own <= own < key_return.at:
+                return key_return.at
         return own
 
     def is_return(self, at: Time) -> bool:
         """Return whether ``at`` is the time of an absent key's return."""
-        return any(came_back.at == at for came_back in self.returns)
+        return any(key_return.at == at for key_return in self.returns)
 
     def at_time(self, at: Time, own: Time) -> Event | None:
-        """Return the event of a row that carried this time, if there is one."""
+        """Return the event of a row with the times ``at`` and ``own``, None if there is none."""
         return next((e for e in self.events if e.at == at and e.own == own and e.kind != ABSENT), None)
 
     def with_event(self, event: Event) -> "KeyLog":
-        """Return the log with ``event``, in the place of one of the same time if there is one."""
+        """Return the log with ``event``, which replaces an event of the same times."""
         others = [e for e in self.events if e.kind == ABSENT or (e.at, e.own) != (event.at, event.own)]
         return replace(self, events=tuple(sorted([*others, event], key=lambda e: e.order)))
 
     def coming_back(self, own: Time, at: Time) -> "KeyLog":
-        """Return the log in which a row dated ``own`` counts from ``at`` (rule 9)."""
+        """Return the log with a return: a row with the time ``own`` takes effect at ``at`` (rule 9)."""
         return replace(self, returns=(*self.returns, Return(own, at)))
 
     def absent(self, at: Time, run_id: str) -> "KeyLog":
@@ -110,7 +111,10 @@ class KeyLog:
         return replace(self, events=(*earlier, event), returns=tuple(r for r in self.returns if r.at < at))
 
     def mapped(self, change: Callable[[Mapping[str, Any]], dict[str, Any]], dates: Callable[[Any], Time]) -> "KeyLog":
-        """Return the log with all values, and all times, converted: columns were renamed or widened."""
+        """Return the log with all values converted by ``change`` and all times by ``dates``.
+
+        This is needed after columns were renamed or widened.
+        """
         events = tuple(replace(e, values=change(e.values), at=dates(e.at), own=dates(e.own)) for e in self.events)
         return KeyLog(change(self.key), events, tuple(Return(dates(r.own), dates(r.at)) for r in self.returns))
 
@@ -139,9 +143,9 @@ class Version:
 
 @dataclass(frozen=True)
 class Fold:
-    """Rules that turn events into versions: the policy, and the key columns.
+    """Fold of events into versions, by a policy and the key columns.
 
-    ``former`` are the former policies, oldest first: an event is compared by that of its era.
+    ``former`` are the former policies, oldest first; an event is compared by the policy of its era.
     """
 
     policy: HistoryPolicy
@@ -161,7 +165,7 @@ class Fold:
         return (*self.former, self.policy)[event.era]
 
     def is_attribute(self, column: str, policy: HistoryPolicy | None = None) -> bool:
-        """Return whether a column is compared; keys, the time column (rule 12) and the operation never are."""
+        """Return whether a column is compared: not keys, the time column (rule 12) or the operation column."""
         policy = policy or self.policy
         return column not in self.keys and column not in (policy.time_column, policy.op)
 
@@ -174,7 +178,7 @@ class Fold:
         return any(self.is_tracked(column, policy) for policy in (*self.former, self.policy))
 
     def may_repeat(self, columns: Iterable[str]) -> bool:
-        """Return whether neighbours may hold equal values: the value that opened one was later updated in place."""
+        """Return whether adjacent versions may be equal, after an update in place of the value that opened one."""
         in_place = [policy for policy in (*self.former, self.policy) if policy.untracked == "update_in_place"]
         return any(
             self.was_tracked(column) and not all(self.is_tracked(column, policy) for policy in in_place)
@@ -183,7 +187,7 @@ class Fold:
         )
 
     def differences(self, event: Event, stored: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return an event's columns that differ from ``stored``; columns it lacks are not compared (rule 16)."""
+        """Return an event's columns that differ from ``stored``; columns that it lacks are not compared (rule 16)."""
         policy = self.policy_of(event)
         return tuple(
             name
@@ -194,7 +198,7 @@ class Fold:
     def versions(self, log: KeyLog) -> tuple[Version, ...]:
         """Return the history of one key."""
         timeline = _Timeline(self)
-        for event in _counting(log.events):
+        for event in _effective_events(log.events):
             if event.is_delete:
                 timeline.delete(event)
             else:
@@ -208,16 +212,16 @@ class Fold:
     def is_tombstone(self, version: Version) -> bool:
         return self.tombstones and version.state == DELETED
 
-    def same(self, one: KeyLog, other: KeyLog) -> bool:
-        """Return whether two logs of a key give the same history, whichever runs wrote it."""
-        return _visible(self.versions(one)) == _visible(self.versions(other))
+    def same(self, log: KeyLog, other: KeyLog) -> bool:
+        """Return whether two logs of a key give the same history; the ids of the runs are not compared."""
+        return _comparable(self.versions(log)) == _comparable(self.versions(other))
 
     def corrected(self, known: Event, event: Event) -> Event:
-        """Return the event of a time after another row of that same time came in a later batch (rule 10).
+        """Return the event ``known``, corrected by ``event`` of the same time from a later batch (rule 10).
 
-        A delete stays one, as within a batch, so that the order does not matter. Columns that the later batch does
-        not have are retained. If untracked columns are kept, only a row whose tracked columns differ corrects
-        anything. A corrected value keeps the run that first delivered it: no version is opened.
+        A delete outranks a value, as within a batch, so the order of the batches does not matter. Columns that the
+        later batch lacks keep their values. If the policy keeps untracked columns, only a row whose tracked columns
+        differ is a correction. A corrected event keeps the run that first delivered it, since no version is opened.
         """
         if known.is_delete or event.is_delete:
             return known if known.is_delete else event
@@ -229,30 +233,30 @@ class Fold:
     def compacted(self, log: KeyLog, before: Time) -> KeyLog:
         """Return the log without no-change events older than ``before`` (rule 11).
 
-        The visible part of that time stays: each version as one value, and each end.
+        The versions of that time stay the same: one event opens each, and one ends each that was deleted.
         """
         past = tuple(e for e in log.events if e.at < before)
-        openers: list[Event] = []
+        events: list[Event] = []
         for version in self.versions(replace(log, events=past)):
-            opener = _winner(past, version.valid_from)
-            openers.append(opener if opener.is_delete else replace(opener, values=version.values))
+            opener = _event_at(past, version.valid_from)
+            events.append(opener if opener.is_delete else replace(opener, values=version.values))
             if version.state == DELETED and version.valid_to is not None and not self.tombstones:
-                openers.append(_winner(past, version.valid_to))
-        return replace(log, events=(*openers, *(e for e in log.events if e.at >= before)))
+                events.append(_event_at(past, version.valid_to))
+        return replace(log, events=(*events, *(e for e in log.events if e.at >= before)))
 
 
-def _winner(events: Iterable[Event], at: Time) -> Event:
+def _event_at(events: Iterable[Event], at: Time) -> Event:
     return max((e for e in events if e.at == at), key=lambda e: e.order)
 
 
-def _counting(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield the events that count: of those at one time, the last in order."""
+def _effective_events(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events that take effect: of those at one time, the last in order."""
     for _, of_one_time in groupby(events, key=lambda e: e.at):
         *_, last = of_one_time
         yield last
 
 
-def _visible(versions: Iterable[Version]) -> list[tuple]:
+def _comparable(versions: Iterable[Version]) -> list[tuple]:
     return [
         (
             v.valid_from,
@@ -266,7 +270,7 @@ def _visible(versions: Iterable[Version]) -> list[tuple]:
 
 @dataclass
 class _Timeline:
-    """Versions of a key under construction. The key is live if the last one is open and no tombstone."""
+    """Builder of a key's versions. The key is live if the last version is open and no tombstone."""
 
     rules: Fold
     versions: list[Version] = field(default_factory=list)
@@ -288,13 +292,13 @@ class _Timeline:
             self.versions[-1] = live.closed(event.at, LIVE if self.rules.tombstones else CHANGED, event.run_id)
             self._open(event, LIVE if self.rules.tombstones else CHANGED)
         elif different and policy.untracked == "update_in_place":
-            # Rule 13: the version in force at the event's time, which in a fold is the last one.
+            # Rule 13 updates the version in force at the event's time; in a fold that is the last version.
             self.versions[-1] = replace(live, values={**live.values, **{n: event.values[n] for n in different}})
 
     def delete(self, event: Event) -> None:
         live = self.live
         if live is None:
-            return  # a delete of a key that is not there adds no version (rule 15)
+            return  # a delete of a key that is not live adds no version (rule 15)
         if not self.rules.tombstones:
             self.versions[-1] = live.closed(event.at, DELETED, event.run_id)
             return

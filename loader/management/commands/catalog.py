@@ -5,7 +5,7 @@ from typing import Any
 
 from architecture.services.states import current_environment
 from elevata.accounts.cli import ProductCommand, json_text
-from loader.domain.catalog import DUCKDB, SPARK, render
+from loader.domain.catalogs.catalog import DUCKDB, SPARK, render
 from loader.services.publication import published
 
 JSON = "json"

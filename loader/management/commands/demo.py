@@ -31,7 +31,7 @@ from loader.management.demo_work import DemoUsers, Work
 from loader.management.waiting import follow
 from loader.models import ReadRequest
 from loader.services.load_runs import request_load_run
-from loader.services.reads import request_read
+from loader.services.reads.read_requests import request_read
 from metadata.models import SourceDataset
 from metadata.services.exchange import import_metadata
 from metadata.services.generation import generate_targets

@@ -23,7 +23,7 @@ from elevata.jobs.waiting import NoWorker
 from loader.domain.refusals import Refusal
 from loader.management.waiting import StepLines, described, follow_execution
 from loader.services.executions import perform_execution
-from loader.services.supervisor import Runner
+from loader.services.runner.supervisor import Runner
 
 _RETRY_SECONDS = 1.0
 

@@ -8,12 +8,12 @@ from elevata.core.processes import process_name
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker, follow_job
-from loader.domain.publication import of_answer
+from loader.domain.catalogs.publication import of_answer
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH, must_be_shared
-from loader.services.reads import perform_read, request_read, withdraw_read
-from loader.services.supervisor import Runner
+from loader.services.reads.read_requests import perform_read, request_read, withdraw_read
+from loader.services.runner.supervisor import Runner
 
 
 class Command(ProductCommand):

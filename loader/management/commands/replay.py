@@ -13,7 +13,7 @@ from elevata.core.processes import process_name
 from loader.domain.manifest import ReplayManifest
 from loader.domain.reference.cases import Case, CaseProblem, parse_cases, select
 from loader.domain.refusals import Refusal
-from loader.services.supervisor import Runner, runner_config
+from loader.services.runner.supervisor import Runner, runner_config
 
 DIFFERENT_EXIT = 1
 _LOOK_SECONDS = 1.0

@@ -15,7 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from elevata.accounts.cli import CommandExit, ProductCommand
 from loader.management.children import Family, beat_command, worker_command
-from loader.services.folder_lock import FolderLock
+from loader.services.runner.folder_lock import FolderLock
 
 _WEB_THREADS, _WEB_WORKERS = 8, 2
 _STARTS_WITHIN = 30.0

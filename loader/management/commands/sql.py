@@ -9,13 +9,13 @@ from elevata.accounts.cli import FAILED, INVALID, CommandExit, printable
 from elevata.accounts.permissions import current_actor
 from elevata.jobs import states
 from elevata.jobs.waiting import NoWorker
-from loader.domain.queries import INVALID as INVALID_QUERY
-from loader.domain.queries import MOST_ROWS, REFUSED, UNKNOWN
-from loader.domain.query_results import csv_line, value_text
+from loader.domain.queries.query_results import csv_line, value_text
+from loader.domain.queries.select_statements import INVALID as INVALID_QUERY
+from loader.domain.queries.select_statements import MOST_ROWS, REFUSED, UNKNOWN
 from loader.domain.refusals import Refusal
 from loader.management.run_command import ReadingCommand
-from loader.services.queries import must_run
-from loader.services.reads import request_query
+from loader.services.reads.queries import must_run
+from loader.services.reads.read_requests import request_query
 
 TABLE, CSV, JSON = "table", "csv", "json"
 _NEVER_RUN = (REFUSED, INVALID_QUERY, UNKNOWN, "NOT_PERMITTED", "NO_TABLE")

@@ -7,9 +7,19 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from architecture.domain.steps.statements import location_of
+from loader.domain.catalogs.publication import (
+    EXTRA,
+    FAILED,
+    FOREIGN,
+    FUNCTION,
+    LASTING,
+    UNSUPPORTED,
+    Finding,
+    Held,
+    compare,
+)
 from loader.domain.manifest import PublishedName as Name
 from loader.domain.manifest import PublishManifest
-from loader.domain.publication import EXTRA, FAILED, FOREIGN, FUNCTION, LASTING, UNSUPPORTED, Finding, Held, compare
 from loader.domain.refusals import Refusal
 from loader.spark.session import first_line, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS

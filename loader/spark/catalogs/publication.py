@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from loader.domain.catalog_setting import EMBEDDED, spark_catalog
+from loader.domain.catalogs.catalog_setting import EMBEDDED, spark_catalog
+from loader.domain.catalogs.publication import as_answer
 from loader.domain.manifest import PublishManifest
-from loader.domain.publication import as_answer
 from loader.domain.refusals import Refusal
 from loader.spark.catalogs.catalog import Catalog, innermost
 from loader.spark.catalogs.external import EmbeddedCatalog, Metastore, disconnect

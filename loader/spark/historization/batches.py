@@ -18,6 +18,7 @@ from architecture.domain.tables import DELETED, OPEN
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import HASHED
 from loader.domain.historization.history import eras_note, form_note
+from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest import RawcoreLoad
 from loader.spark.expressions import any_of
 from loader.spark.historization import history
@@ -56,7 +57,7 @@ class Batch(Protocol):
     notes: dict[str, str]
     warnings: Sequence[str]
 
-    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+    def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid.
 
         ``expected`` is the largest possible number of stage rows, None if unknown.
@@ -103,10 +104,10 @@ class SnapshotBatch:
         """Return the notes of the commit: columns that row hashes cover (rule 16), prune horizon, history policy."""
         return snapshot_notes(self.load, self.target)
 
-    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+    def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         self.take(with_hashes(stage, self.load), guard=guard, expected=expected)
 
-    def take(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+    def take(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         """Prepare the batch from rows that already have their hashes."""
         before = self.target.segments() if self.target.history else {}
         known = before["open"] if self.target.history else self.target.rawcore_rows()
@@ -289,7 +290,7 @@ class DatedBatch:
         text = horizon.isoformat()
         return text if before is None or rules.parse_instant(before) < horizon else before
 
-    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+    def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         before = self.target.segments()
         refuse_missing(self._events.files, self.load.name, before["versions"])
         self._events.open_before = before["open"]

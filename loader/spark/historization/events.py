@@ -22,6 +22,7 @@ from loader.domain.historization import history as rules
 from loader.domain.historization.fold import ABSENT, EventFold, last, struct
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.history import Choices, eras_with
+from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
@@ -94,7 +95,7 @@ class EventBatch:
 
     # --- the batch --------------------------------------------------------------------------------
 
-    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None) -> None:
+    def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None) -> None:
         """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid."""
         known = self.files.rows()
         self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS

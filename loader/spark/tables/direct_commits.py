@@ -1,11 +1,11 @@
 """Delta commits built directly: files to read, rows to mark as deleted, rows to add.
 
-Delta's public interfaces determine the affected rows themselves: a MERGE reads the target twice, an overwrite
-queries the log, and each costs Spark jobs before the first row is written. A load has already read the rows
-it closes, with their files and places. So it builds the commit itself from the parts of Delta's own commands:
-Delta's transaction writes the files, deleted rows are marked in deletion vectors, and one commit with the
-table's transaction id and number contains everything. Protocol, log and readers are unchanged Delta. A table
-without deletion vectors gets the files anew that hold deleted rows.
+A load has already read the rows that it closes, with their files and places. Delta's public interfaces would
+determine them once more: a MERGE reads the target twice, an overwrite queries the log, and each runs Spark jobs
+before the first row is written. This module therefore builds the commit from the parts of Delta's own commands.
+Delta's transaction writes the files, deletion vectors mark the deleted rows, and one commit contains both, with
+application id and version. In a table without deletion vectors, the files with deleted rows are rewritten. The
+tables are ordinary Delta tables: protocol, log and readers are Delta's own.
 
 These parts are not a public interface: the versions are pinned, and ``tests/loader`` tests each part on real
 tables. A transaction starts from the snapshot whose files were read and registers a read of the whole table:
@@ -26,12 +26,12 @@ from architecture.domain.steps.features import DELETION_VECTORS, features_of
 from loader.spark.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles
 from loader.spark.tables.tables import DeltaTable, metadata_of
 
-# Place of a row as one number: half of it is a hash of its file's name (the name itself would weigh more than the
-# row), the other half its position in the file. Spark joins by a single number fastest.
+# The place of a row is one number, because Spark joins by a single number fastest: the upper half is a hash of the
+# file's name (the name itself may be longer than the row), the lower half the row index in the file.
 _GONE = "__gone_place"
 _HALF = 32
 _ROW_BITS = (1 << _HALF) - 1
-# Seed of Spark's xxhash64, and the number of salts tried until every file has a number of its own.
+# Seed of Spark's xxhash64, and the number of salts to try until each file has a distinct number.
 _SPARK_SEED, _SALTS = 42, 1000
 
 
@@ -44,7 +44,7 @@ class DirectFiles(TableFiles):
 
     @cached_property
     def snapshot(self) -> Any:
-        """Return the newest snapshot as of the first access; reads and the commit use this one."""
+        """Return the table's newest snapshot at the first access; all reads and the commit use it."""
         return self.table.snapshot()
 
     @property
@@ -69,26 +69,26 @@ class DirectFiles(TableFiles):
     def where(self, column: str, *values: str) -> list[Any]:
         """Return the files of the partitions with these values."""
         physical = self.table.physical_names()[column]
-        found = []
+        files = []
         for file in self.all:
-            held = file.partitionValues().get(physical)
-            if held.isDefined() and held.get() in values:
-                found.append(file)
-        return found
+            value = file.partitionValues().get(physical)
+            if value.isDefined() and value.get() in values:
+                files.append(file)
+        return files
 
     def frame(self, files: list[Any] | None = None, *, placed: bool = False, salt: str | None = None) -> DataFrame:
         """Return the rows of these files, by default of all, and with ``placed`` the place of each row.
 
-        ``salt`` is that of the places, by default the one that tells these files apart. The file list is known,
-        unlike for ``DeltaTable.frame``, whose log query runs jobs of its own and skips files by statistics. This
-        reads every file.
+        ``salt`` is hashed with the files' names, by default one that gives these files distinct numbers. Every file
+        is read: unlike ``DeltaTable.frame``, this runs no log query, which would skip files by statistics and cost
+        jobs of its own.
         """
         files = self.all if files is None else files
         log = self.snapshot.deltaLog()
         none = _option(self.session)
         frame = DataFrame(log.createDataFrame(self.snapshot, _seq(self.session, files), False, none), self.session)
         if placed:
-            salt = _numbered(self.session, [_name(file.path()) for file in files])[0] if salt is None else salt
+            salt = _number_files(self.session, [_name(file.path()) for file in files])[0] if salt is None else salt
             frame = frame if self.marks_rows else self._with_row_index(frame)
             number = F.shiftleft(F.xxhash64(F.lit(salt), "_metadata.file_name"), _HALF)
             return frame.select("*", number.bitwiseOR(F.col("_metadata.row_index")).alias(PLACE))
@@ -104,33 +104,33 @@ class DirectFiles(TableFiles):
         transaction = log.startTransaction(_option(session), _some(session, self.snapshot))
         transaction.readWholeTable()
         if app_id is not None:
-            # As the transaction's txnVersion does, so that another commit under the same application conflicts,
-            # too; but that one replays the log for the number.
+            # Register a read of the application's version, so that another commit by the same application
+            # conflicts. Delta's own txnVersion registers it as well, but replays the log for the version.
             transaction.readTxn().addOne(app_id)
             if self.table.committed_sequence(app_id, self.snapshot) >= changes.sequence:
                 return False
         add, gone, gone_from = changes.add, changes.gone, changes.gone_from or []
         remove, overwrites = list(changes.remove or []), bool(changes.remove or gone is not None)
         if gone is not None and not self.marks_rows:
-            touched, kept = _kept(self, gone, gone_from)
-            remove, gone = remove + touched, None
-            add = kept if add is None else add if kept is None else add.unionByName(kept)
+            files, rest = _remaining_rows(self, gone, gone_from)
+            remove, gone = remove + files, None
+            add = rest if add is None else add if rest is None else add.unionByName(rest)
         now = int(jvm.java.lang.System.currentTimeMillis())
         actions = [file.removeWithTimestamp(now, True) for file in remove]
         actions += [jvm.org.apache.spark.sql.delta.actions.Action.fromJson(action) for action in changes.written]
-        with ThreadPoolExecutor(1) as beside:
-            # Marking is small jobs with pauses between them: in parallel with writing it costs next to nothing.
-            marked = None
+        with ThreadPoolExecutor(1) as executor:
+            # Marking runs small jobs with pauses between them, so beside the writing it takes almost no extra time.
+            marking = None
             if gone is not None:
-                marked = beside.submit(_as_here(session, _marked), session, log, gone, gone_from, now)
+                marking = executor.submit(_in_session(session, _mark_rows), session, log, gone, gone_from, now)
             if add is not None:
-                written = transaction.writeFiles(add._jdf)
-                actions += [written.apply(i) for i in range(written.length())]
-        if marked is not None:
-            actions += marked.result()
-        numbered = dict(changes.recorded) | ({app_id: changes.sequence} if app_id is not None else {})
-        for name, number in numbered.items():
-            actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(name, number, _option(session, now)))
+                files_added = transaction.writeFiles(add._jdf)
+                actions += [files_added.apply(i) for i in range(files_added.length())]
+        if marking is not None:
+            actions += marking.result()
+        versions = dict(changes.recorded) | ({app_id: changes.sequence} if app_id is not None else {})
+        for name, version in versions.items():
+            actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(name, version, _option(session, now)))
         if changes.last is not None:
             changes.last()
         try:
@@ -142,7 +142,8 @@ class DirectFiles(TableFiles):
     def _with_row_index(self, frame: DataFrame) -> DataFrame:
         """Return the frame of a table without deletion vectors, with ``_metadata.row_index``.
 
-        Delta's file format has this field only under a protocol with deletion vectors; the log's stays as it is.
+        Delta's file format has this field only under a protocol with deletion vectors. Such a protocol is used for
+        this frame only; the one in the table's log does not change.
         """
         delta = "org.apache.spark.sql.delta"
         marks = _module(self.session, f"{delta}.DeletionVectorsTableFeature$")
@@ -167,37 +168,37 @@ def rows_in(files: list[Any]) -> int | None:
     return sum(count.get() for count in counts) if all(count.isDefined() for count in counts) else None
 
 
-def _as_here(session: SparkSession, do: Callable[..., Any]) -> Callable[..., Any]:
+def _in_session(session: SparkSession, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function for use in another thread, with this thread's Spark session and job group.
 
     Its jobs are cancelled together with the run.
     """
 
-    def work(*arguments: Any) -> Any:
+    def call(*arguments: Any) -> Any:
         session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
-        return do(*arguments)
+        return function(*arguments)
 
-    return inheritable_thread_target(session)(work)
+    return inheritable_thread_target(session)(call)
 
 
-def _kept(files: DirectFiles, gone: DataFrame, gone_from: list[Any]) -> tuple[list[Any], DataFrame | None]:
-    """Return the files that hold rows at the places ``gone``, and the other rows of these files."""
+def _remaining_rows(files: DirectFiles, gone: DataFrame, gone_from: list[Any]) -> tuple[list[Any], DataFrame | None]:
+    """Return the files with rows at the places ``gone``, and the remaining rows of these files."""
     by_name = {_name(file.path()): file for file in gone_from}
-    salt, names = _numbered(files.session, list(by_name))
+    salt, names = _number_files(files.session, list(by_name))
     numbers = gone.select(F.shiftright(PLACE, _HALF).cast("int")).distinct().collect()
-    touched = [by_name[names[row[0]]] for row in numbers]
-    if not touched:
+    affected = [by_name[names[row[0]]] for row in numbers]
+    if not affected:
         return [], None
     places = gone.select(F.col(PLACE).alias(_GONE))
-    rows = files.frame(touched, placed=True, salt=salt)
-    return touched, rows.join(places, F.col(PLACE) == F.col(_GONE), "left_anti").drop(PLACE)
+    rows = files.frame(affected, placed=True, salt=salt)
+    return affected, rows.join(places, F.col(PLACE) == F.col(_GONE), "left_anti").drop(PLACE)
 
 
-def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
-    """Return the actions that mark rows as deleted; a file without remaining rows is removed."""
+def _mark_rows(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
+    """Return the actions that mark the rows at the places ``gone`` as deleted; a file without other rows is removed."""
     generator = _module(session, "org.apache.spark.sql.delta.commands.DeletionVectorBitmapGenerator$")
     by_name = {_name(file.path()): file for file in files}
-    _, numbers = _numbered(session, list(by_name))
+    _, numbers = _number_files(session, list(by_name))
     vectors = {
         name: file.deletionVector().serializeToBase64() for name, file in by_name.items() if file.deletionVector()
     }
@@ -207,10 +208,10 @@ def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], 
         (_lookup(vectors)[name] if vectors else F.lit(None).cast("string")).alias(generator.FILE_DV_ID_COL()),
         F.col(PLACE).bitwiseAND(F.lit(_ROW_BITS)).alias(generator.ROW_INDEX_COL()),
     )
-    built = generator.buildDeletionVectors(session._jsparkSession, places._jdf, log, 0)
+    results = generator.buildDeletionVectors(session._jsparkSession, places._jdf, log, 0)
     actions = []
-    for i in range(built.length()):
-        result = built.apply(i)
+    for i in range(results.length()):
+        result = results.apply(i)
         file = by_name[result.filePath()]
         physical = file.numPhysicalRecords()
         if physical.isDefined() and physical.get() == result.deletionVector().cardinality():
@@ -221,25 +222,25 @@ def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], 
     return actions
 
 
-def _numbered(session: SparkSession, names: list[str]) -> tuple[str, dict[int, str]]:
+def _number_files(session: SparkSession, names: list[str]) -> tuple[str, dict[int, str]]:
     """Return the salt that gives each name a distinct number, and the names by number, as in placed frames.
 
     The salt depends on the names only, so a frame and its later commit agree.
     """
     jvm = session._jvm
-    text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
-    hashed = jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashUTF8String
-    texts = {name: text(name) for name in names}
+    to_utf8 = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
+    hash_text = jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashUTF8String
+    texts = {name: to_utf8(name) for name in names}
     for salt in map(str, range(_SALTS)):
-        salted = hashed(text(salt), _SPARK_SEED)
-        numbers = {_low_half(hashed(name, salted)): of for of, name in texts.items()}
+        seed = hash_text(to_utf8(salt), _SPARK_SEED)
+        numbers = {_low_half(hash_text(text, seed)): name for name, text in texts.items()}
         if len(numbers) == len(texts):
             return salt, numbers
-    raise RuntimeError("the names of a table's files could not be told apart")
+    raise RuntimeError("no salt gives every file of the table a distinct number")
 
 
 def _low_half(number: int) -> int:
-    """Return the lower half of a number as a signed number, as after a left and right shift."""
+    """Return the lower half of a number as a signed number, as after a left and a right shift."""
     return ((number & _ROW_BITS) ^ (1 << (_HALF - 1))) - (1 << (_HALF - 1))
 
 
@@ -252,7 +253,7 @@ def _name(path: str) -> str:
 
 
 def _operation(session: SparkSession, *, overwrites: bool) -> Any:
-    """Return the operation for the log; the run is in the commit's ``userMetadata``."""
+    """Return the operation that the log names; the load run is in the commit's ``userMetadata``."""
     mode = session._jvm.org.apache.spark.sql.SaveMode
     write = getattr(session._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
     none = _option(session)
@@ -261,10 +262,10 @@ def _operation(session: SparkSession, *, overwrites: bool) -> Any:
 
 def _seq(session: SparkSession, items: list[Any]) -> Any:
     """Return an immutable Scala sequence."""
-    held = session._jvm.java.util.ArrayList()
+    java_list = session._jvm.java.util.ArrayList()
     for item in items:
-        held.add(item)
-    return getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(held).toSeq()
+        java_list.add(item)
+    return getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(java_list).toSeq()
 
 
 def _option(session: SparkSession, value: int | None = None) -> Any:

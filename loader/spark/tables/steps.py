@@ -45,7 +45,7 @@ from architecture.domain.steps.step import (
     steps_done,
 )
 from architecture.domain.tables import ObservedTable
-from loader.domain.query_results import without_values
+from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.spark.session import USER_METADATA, accident, commit_metadata, dataset_session
 from loader.spark.tables.rebuilds import EXECUTION, asks, check, rebuild, set_aside

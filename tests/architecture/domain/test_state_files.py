@@ -58,8 +58,8 @@ def with_(path: list, value: Any) -> str:
         (["datasets", 1], 7, "datasets[1]", "must be an object"),
         (["datasets", 1, "layer"], "raw", "datasets[1].layer", "is not known"),
         (["datasets", 1, "name"], "del", "datasets[1].name", "is missing"),
-        (["datasets", 1, "key"], "d1", "datasets[1].key", "stands twice"),
-        (["datasets", 1, "name"], "RC_Customer", "datasets[1].name", "stands twice"),
+        (["datasets", 1, "key"], "d1", "datasets[1].key", "occurs twice"),
+        (["datasets", 1, "name"], "RC_Customer", "datasets[1].name", "occurs twice"),
         (["datasets", 1, "name"], "rc order", "datasets[1].name", "must hold only"),
         (["datasets", 1, "name"], "rc_order_hist", "datasets[1].name", "is reserved"),
         (["datasets", 1, "active"], "yes", "datasets[1].active", "must be true or false, not text"),
@@ -75,8 +75,8 @@ def with_(path: list, value: Any) -> str:
         (["datasets", 1, "columns", 0, "name"], "a\nb", "datasets[1].columns[0].name", "control character"),
         (["datasets", 1, "columns", 0, "inputs"], "a", "datasets[1].columns[0].inputs", "must be a list, not text"),
         (["datasets", 1, "columns", 0, "pii"], True, "datasets[1].columns[0].pii", "is not known"),
-        (["datasets", 1, "columns", 1, "key"], "c1", "datasets[1].columns[1].key", "stands twice"),
-        (["datasets", 1, "columns", 1, "name"], "FULL_NAME", "datasets[1].columns[1].name", "stands twice"),
+        (["datasets", 1, "columns", 1, "key"], "c1", "datasets[1].columns[1].key", "occurs twice"),
+        (["datasets", 1, "columns", 1, "name"], "FULL_NAME", "datasets[1].columns[1].name", "occurs twice"),
     ],
 )
 def test_what_cannot_be_taken_is_refused_with_its_path(path: list, value: Any, where: str, said: str) -> None:

@@ -21,8 +21,8 @@ from django.conf import settings
 from django.core.management import call_command
 from elevata.celery import app
 from loader.domain.protocol import Said
-from loader.services.supervisor import FolderLock
-from loader.services.child_process import RunnerLog
+from loader.services.runner.supervisor import FolderLock
+from loader.services.runner.child_process import RunnerLog
 from metadata.models import System
 
 folder = Path(settings.DATA_DIR)

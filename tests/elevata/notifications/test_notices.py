@@ -18,8 +18,9 @@ from elevata.jobs.registry import MESSAGES, next_work
 from elevata.jobs.services import Attempt, claim, mark_lost
 from elevata.notifications import deliveries, services
 from elevata.notifications.deliveries import Outcome, end_attempt
-from elevata.notifications.kinds import TRIES, Kind
+from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice, Webhook
+from elevata.notifications.webhook_requests import TRIES
 from tests.factories import DeliveryFactory, EventFactory, NoticeFactory, WebhookFactory
 
 pytestmark = pytest.mark.django_db

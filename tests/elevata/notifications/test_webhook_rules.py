@@ -10,18 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elevata.core.errors import MetadataError
-from elevata.notifications.kinds import (
-    CHOICES,
-    TRIES,
-    Kind,
-    Told,
-    check_kinds,
-    check_secret_name,
-    check_url,
-    shown_url,
-    signature,
-    wait_after,
-)
+from elevata.notifications.kinds import CHOICES, Kind, check_kinds, check_secret_name, check_url, shown_url
+from elevata.notifications.webhook_requests import TRIES, Told, signature, wait_after
 
 TOLD = Told(
     event_id="5e6f",

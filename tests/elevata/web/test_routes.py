@@ -29,8 +29,8 @@ from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from loader.domain.run_states import REVERT
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule
 from loader.services.attempts import seal_end
-from loader.services.reads import request_query
-from loader.services.saved_queries import save_query
+from loader.services.reads.read_requests import request_query
+from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from metadata.services.lifecycle import rename_column

@@ -22,8 +22,8 @@ from loader.management.commands import demo
 from loader.management.demo_data import ReleaseProblem, sorted_releases
 from loader.management.demo_work import DemoUsers
 from loader.models import MaintenanceRecord
-from loader.services.folder_lock import FolderLock
-from loader.services.worker import Workplace
+from loader.services.runner.folder_lock import FolderLock
+from loader.services.runner.worker import Workplace
 from metadata.services.sources import take_columns
 
 

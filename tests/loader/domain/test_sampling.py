@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.contracts import holds, infer, misfits, suggest_key
+from loader.domain.sampling import holds, infer, misfits, suggest_key
 from metadata.domain import types as ours
 from metadata.domain.types import DataType, parse
 

@@ -12,8 +12,8 @@ from loader import tasks
 from loader.domain import spark_settings
 from loader.domain.refusals import Refusal
 from loader.domain.spark_settings import PROMISES, is_cluster, problems_of, settings_of
-from loader.services.spark_settings import own_settings
-from loader.services.supervisor import runner_config
+from loader.services.runner.spark_settings import own_settings
+from loader.services.runner.supervisor import runner_config
 
 CLUSTER = "spark://host:7077"
 

@@ -24,7 +24,7 @@ def main(execution_pk: int) -> None:
     from elevata.jobs import states
     from elevata.jobs.services import mark_lost
     from loader.services.executions import perform_execution
-    from loader.services.supervisor import Patience, Runner
+    from loader.services.runner.supervisor import Patience, Runner
 
     name = process_name()
     command = [sys.executable, str(RUNNER), os.environ["ELEVATA_TEST_DEATH"]]

@@ -17,10 +17,10 @@ from elevata.core.processes import process_name
 from elevata.jobs.models import Job
 from elevata.jobs.registry import next_work
 from elevata.jobs.services import Attempt, Fenced, claim, mark_lost
-from loader.services import worker
 from loader.services.executions import perform_dry_run
+from loader.services.runner import worker
+from loader.services.runner.worker import Workplace
 from loader.services.schedules import sweep
-from loader.services.worker import Workplace
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.services.test_load_work import perform, queued, wait_until

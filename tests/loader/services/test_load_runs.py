@@ -19,7 +19,7 @@ from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.services import load_runs
 from loader.services.attempts import LoadAttempt
 from loader.services.load_runs import claim, new_run_id, request_cancel, request_load_run
-from loader.services.reads import request_read
+from loader.services.reads.read_requests import request_read
 from loader.services.schedules import sweep
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]

@@ -216,7 +216,7 @@ def test_cancel_reaches_the_runner(airports, runner, script):
 
 
 def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script, monkeypatch):
-    monkeypatch.setattr("loader.services.worker.CANCEL_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("loader.services.runner.worker.CANCEL_PATIENCE_SECONDS", 0.1)
     script.tell(deaf_on=["load"])
     run = queued()
     working = threading.Thread(target=perform, args=(run, runner))

@@ -17,7 +17,7 @@ from elevata.accounts.services.users import ensure_user
 from elevata.celery import app
 from elevata.jobs.services import WAKE_JOB
 from loader import tasks
-from loader.services.worker import Workplace
+from loader.services.runner.worker import Workplace
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.services.test_load_work import perform, queued, wait_until

@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 
 from loader.domain.manifest import ReadManifest
-from loader.domain.query_results import Sensitive, masking_of
+from loader.domain.queries.masking import Sensitive, masking_of
 from loader.spark.reads import read
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sensitivity import MASK, MASK_CHANGED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.historization.history import DeleteGuard, check_holds_applied, check_keeps_history, check_later
+from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_keeps_history, check_later
 from loader.domain.refusals import Refusal
 
 

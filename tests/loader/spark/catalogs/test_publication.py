@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from loader.domain.catalog import catalog_of
+from loader.domain.catalogs.catalog import catalog_of
+from loader.domain.catalogs.publication import mark_of, names_of, narrowed
 from loader.domain.manifest import PublishedName, PublishManifest
-from loader.domain.publication import mark_of, names_of, narrowed
 from loader.domain.refusals import Refusal
 from loader.spark.catalogs.publication import publish_names
 from metadata.domain.state import ColumnState, DatasetState

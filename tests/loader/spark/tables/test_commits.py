@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import functions as F
 
-from loader.spark.tables.direct_commits import _numbered
+from loader.spark.tables.direct_commits import _number_files
 
 pytestmark = pytest.mark.spark
 
@@ -14,7 +14,7 @@ def test_files_whose_numbers_are_the_same_get_another_salt(spark):
     halves = names.withColumn("half", F.shiftleft(F.xxhash64(F.lit("0"), "name"), 32))
     shared = halves.groupBy("half").agg(F.sort_array(F.collect_list("name")).alias("names")).where("size(names) > 1")
     pair = shared.orderBy("names").first().names[:2]
-    salt, numbers = _numbered(spark, pair)
+    salt, numbers = _number_files(spark, pair)
     assert salt != "0"
     assert sorted(numbers.values()) == pair
 

@@ -1,0 +1,1 @@
+"""Published names: which exist, and how other engines find them."""

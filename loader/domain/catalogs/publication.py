@@ -1,0 +1,202 @@
+"""Comparison of the names that should be published with those that a catalog holds.
+
+Pure. A shared catalog has entries of others, so every name is classified first: an entry is the warehouse's own if it
+is a table in the warehouse's folder, or a view or function that carries the warehouse's mark. Nothing else is ever
+replaced or dropped. The embedded catalog belongs to the runner alone: all its entries are the warehouse's own.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from architecture.domain.tables import history_table, history_views
+from architecture.domain.views import with_inputs
+from elevata.core.canonical_json import sha256_hex
+from loader.domain.catalogs.catalog import TABLE, VIEW, Entry
+from loader.domain.historization.stage import renamed_schemas, with_other_names
+from loader.domain.manifest import PublishedName as Name
+from metadata.domain.history_policy import AS_OF, HistoryPolicy
+from metadata.domain.naming import view_name
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.state import DatasetState
+
+FUNCTION = "function"
+MISSING, OUTDATED, EXTRA, FOREIGN, FAILED = "missing", "outdated", "extra", "foreign", "failed"
+# A definition that the catalog has no place for, such as a view in a catalog of tables.
+UNSUPPORTED = "unsupported"
+# Problems that publishing cannot solve.
+LASTING = frozenset({FOREIGN, FAILED, UNSUPPORTED})
+MARK, DIGEST = "elevata.warehouse", "elevata.digest"
+_KINDS = (TABLE, VIEW, FUNCTION)
+_COMMENT = "COMMENT 'The rows that held at this moment"
+
+
+@dataclass(frozen=True)
+class Held:
+    """An entry of the catalog. ``location`` is that of an external Delta table, empty for any other."""
+
+    name: str
+    kind: str
+    location: str = ""
+    mark: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference between a name that should be published and the catalog, or what kept it from being published."""
+
+    name: str
+    kind: str
+    problem: str
+    message: str = ""
+
+    def one_line(self) -> str:
+        return f"{self.name}: {self.problem}" + (f", {self.message}" if self.message else "")
+
+
+def mark_of(warehouse: str) -> str:
+    """Return the mark that views and functions of a warehouse carry."""
+    return sha256_hex(warehouse.rstrip("/"))[:16]
+
+
+def names_of(
+    entries: Iterable[Entry], states: Iterable[DatasetState], *, warehouse: str, prefix: str = ""
+) -> tuple[Name, ...]:
+    """Return the names to publish: tables, then views, then the functions over histories.
+
+    ``entries`` are published names (``loader.domain.catalogs.catalog.catalog_of``), ``states`` their datasets.
+    ``prefix`` precedes every schema, so that environments can share a catalog.
+    """
+    entries, mark = list(entries), mark_of(warehouse)
+    tables = {entry.name: entry for entry in entries if entry.kind == TABLE}
+    names = [Name(entry.name, TABLE, entry.dataset, key=entry.table.key) for entry in tables.values()]
+    names += [_view(entry, tables, mark) for entry in entries if entry.kind == VIEW]
+    names += [name for state in states for name in _functions(state, tables, mark)]
+    names = [_prefixed(name, prefix) for name in names] if prefix else names
+    return tuple(sorted(names, key=lambda name: (_KINDS.index(name.kind), name.name)))
+
+
+def _prefixed(name: Name, prefix: str) -> Name:
+    """Return the name with its schema, and those of the tables beneath, after the prefix."""
+    schemas = renamed_schemas([name.name, *(read for read, _ in name.reads)], prefix)
+    reads = tuple((f"{prefix}{read}", key) for read, key in name.reads)
+    statement = with_other_names(name.statement, schemas)
+    return replace(name, name=f"{prefix}{name.name}", statement=statement, reads=reads)
+
+
+def _view(entry: Entry, tables: Mapping[str, Entry], mark: str) -> Name:
+    digest = _digest(entry.query, *(tables[name] for name in entry.reads))
+    properties = f"{quote_text(MARK)} = {quote_text(mark)}, {quote_text(DIGEST)} = {quote_text(digest)}"
+    name = ".".join(map(quote_identifier, entry.parts))
+    statement = f"CREATE OR REPLACE VIEW {name}\nTBLPROPERTIES ({properties})\nAS {entry.query}"
+    reads = tuple((read, tables[read].table.key) for read in entry.reads)
+    return Name(entry.name, VIEW, entry.dataset, statement=statement, digest=digest, reads=reads)
+
+
+def _functions(state: DatasetState, tables: Mapping[str, Entry], mark: str) -> Iterable[Name]:
+    """Return the as-of function of a history: views carry properties, a function has only its comment for the mark."""
+    if not state.active or not state.historize or state.history_key is None:
+        return
+    history = history_table(state)
+    beneath = tables.get(history.qualified_name)
+    if beneath is None or AS_OF not in HistoryPolicy.from_dict(state.history_policy).views:
+        return
+    name = f"{state.schema}.{view_name(state.name, AS_OF)}"
+    for statement in history_views(state):
+        if statement.startswith("CREATE OR REPLACE FUNCTION"):
+            digest = _digest(statement, beneath)
+            marked = statement.replace(_COMMENT, f"{_COMMENT} ({mark} {digest})", 1)
+            reads = ((history.qualified_name, history.key),)
+            yield Name(name, FUNCTION, state.key, statement=marked, digest=digest, reads=reads)
+
+
+def _digest(sql: str | None, *beneath: Entry) -> str:
+    columns = [[entry.name, [[column.name, column.type] for column in entry.table.columns]] for entry in beneath]
+    return sha256_hex([sql or "", columns])[:16]
+
+
+def compare(
+    wanted: Sequence[Name],
+    held: Iterable[Held],
+    *,
+    locations: Mapping[str, str],
+    warehouse: str,
+    mark: str,
+    whole: bool,
+    shared: bool = True,
+) -> tuple[Finding, ...]:
+    """Return the differences, in the order in which publishing settles them: extra entries first.
+
+    ``locations`` are those of the wanted tables by stable key and ``warehouse`` its folder, both as the catalog
+    writes them; ``mark`` is that of its views and functions, ``held`` the entries of all schemas concerned. Unless
+    the comparison is ``whole``, entries that ``wanted`` does not name are left alone. In a catalog that is not
+    ``shared`` no entry is foreign.
+    """
+
+    def is_own(entry: Held) -> bool:
+        return not shared or _is_own(entry, warehouse, mark)
+
+    by_name = {(entry.kind == FUNCTION, entry.name.lower()): entry for entry in held}
+    names = {(name.kind == FUNCTION, name.name.lower()) for name in wanted}
+    findings = [
+        Finding(entry.name, entry.kind, EXTRA)
+        for place, entry in sorted(by_name.items())
+        if whole and place not in names and is_own(entry)
+    ]
+    for name in wanted:
+        entry = by_name.get((name.kind == FUNCTION, name.name.lower()))
+        finding = _compared(name, entry, locations.get(name.key, ""), own=entry is None or is_own(entry))
+        if finding is not None:
+            findings.append(finding)
+    return tuple(findings)
+
+
+def _compared(name: Name, entry: Held | None, location: str, *, own: bool) -> Finding | None:
+    if entry is None:
+        return Finding(name.name, name.kind, MISSING)
+    if not own:
+        at = f" at {entry.location}" if entry.location else ""
+        message = f"the catalog has a {entry.kind}{at} of that name that is not of this warehouse"
+        return Finding(name.name, name.kind, FOREIGN, f"{message}; rename or drop it there, then run manage.py publish")
+    if entry.kind != name.kind or entry.digest != name.digest or (name.kind == TABLE and entry.location != location):
+        return Finding(name.name, name.kind, OUTDATED)
+    return None
+
+
+def _is_own(entry: Held, warehouse: str, mark: str) -> bool:
+    if entry.kind == TABLE:
+        return entry.location.startswith(f"{warehouse.rstrip('/')}/")
+    return entry.mark == mark
+
+
+def concerned(states: Iterable[DatasetState], datasets: Collection[str]) -> tuple[DatasetState, ...]:
+    """Return these datasets (by stable key), the views that read them, and everything that feeds either."""
+    by_key = {state.key: state for state in states}
+    fed = {state.key: with_inputs(state, by_key) for state in by_key.values()}
+    read = [
+        state for state in by_key.values() if state.materialization == VIEW and not fed[state.key].isdisjoint(datasets)
+    ]
+    keys = set().union(*(fed[key] for key in (*datasets, *(state.key for state in read)) if key in fed))
+    return tuple(state for state in by_key.values() if state.key in keys)
+
+
+def narrowed(names: Iterable[Name], datasets: Collection[str]) -> tuple[Name, ...]:
+    """Return the names of these datasets, by stable key, and those of views over their tables."""
+    names = tuple(names)
+    own = {name.name for name in names if name.dataset in datasets}
+    return tuple(name for name in names if name.name in own or any(read in own for read, _ in name.reads))
+
+
+def as_answer(findings: Iterable[Finding], count: int) -> dict[str, Any]:
+    """Return the answer of a publication as JSON; ``count`` is the number of names that were compared."""
+    rows = [
+        {"name": finding.name, "kind": finding.kind, "problem": finding.problem}
+        | ({"message": finding.message} if finding.message else {})
+        for finding in findings
+    ]
+    return {"names": count, "findings": rows}
+
+
+def of_answer(answer: Mapping[str, Any]) -> tuple[Finding, ...]:
+    return tuple(Finding(**row) for row in answer["findings"])

@@ -1,0 +1,87 @@
+"""Guards of a load: conditions under which it is refused before it writes (rules 3 and 4)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from loader.domain.historization.history import parse_instant
+from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import CDC, EFFECTIVE
+
+EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
+
+
+def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
+    """Raise Refusal NOT_LATER for a run that is not dated later than the newest applied one (rule 3)."""
+    applied = max((parse_instant(known) for known in newest if known), default=None)
+    if applied is not None and parse_instant(at) <= applied:
+        raise Refusal(
+            "NOT_LATER",
+            f"{name}: the run is dated {at}, which is not later than the newest applied run ({applied.isoformat()})",
+            hint="Give the run a later time with --at. If the machine's clock was set back, set it right first.",
+        )
+
+
+def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
+    """Raise Refusal HISTORY_OFF for effective or CDC rows without a history: an upsert ignores time and operation."""
+    if historized or input not in (EFFECTIVE, CDC):
+        return
+    raise Refusal(
+        "HISTORY_OFF",
+        f"{name}: its history policy takes {input} rows, and its history is switched off",
+        hint="Without a history, deletes and late rows cannot be honoured. Switch the history on, or choose the input "
+        "snapshot or delta.",
+    )
+
+
+def check_holds_applied(*, name: str, applied: int | None, held: int | None, run: int) -> None:
+    """Raise Refusal TABLE_BEHIND for a table without the newest applied run: an older state, or another table.
+
+    ``applied`` is that run's sequence in the control database, ``held`` that of the newest run in the table,
+    ``run`` this run's own, which an earlier attempt of it may have committed.
+    """
+    if applied is None or (held is not None and (held >= applied or held == run)):
+        return
+    has = "no run" if held is None else f"the runs up to number {held}"
+    raise Refusal(
+        "TABLE_BEHIND",
+        f"{name}: run number {applied} was applied to it, and its table holds {has}",
+        hint="Bring the table back as that run left it (the right mount, a newer backup, RESTORE to the newest "
+        "version), then run again. If it is right as it is: manage.py accept_table, and load again what was lost.",
+    )
+
+
+@dataclass(frozen=True)
+class DeleteGuard:
+    """Limits on the keys that a full snapshot may close by their absence without a user's decision.
+
+    A truncated delivery looks like a source that deleted rows. Up to ``keys`` keys, or up to ``share`` of the open
+    ones, close without a decision. ``allow_empty`` and ``allow_deletes`` are the run's decisions.
+    """
+
+    allow_empty: bool = False
+    allow_deletes: bool = False
+    share: float = 0.2
+    keys: int = 1000
+
+    def check(self, *, name: str, rows: int, would_close: int, open_keys: int) -> None:
+        """Raise Refusal EMPTY_SNAPSHOT or TOO_MANY_DELETES for a snapshot that needs a decision."""
+        if not would_close:
+            return
+        if rows == 0:
+            if self.allow_empty:
+                return
+            raise Refusal(
+                EMPTY_SNAPSHOT,
+                f"{name}: the snapshot is empty and would close all {would_close} open versions",
+                count=would_close,
+                hint="If the source really is empty, run again with --allow-empty.",
+            )
+        if self.allow_deletes or would_close <= self.keys or would_close <= self.share * open_keys:
+            return
+        raise Refusal(
+            TOO_MANY_DELETES,
+            f"{name}: the snapshot has {rows} rows and lacks {would_close} of the {open_keys} open keys "
+            f"({would_close / open_keys:.0%}): closing more than {self.share:.0%} needs a decision",
+            count=would_close,
+            hint="Check that the delivery is whole. If these rows really went, run again with --allow-deletes.",
+        )

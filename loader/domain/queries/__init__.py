@@ -1,0 +1,1 @@
+"""Queries over published names, and their results."""

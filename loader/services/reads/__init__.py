@@ -1,0 +1,1 @@
+"""Reads of the warehouse and of sources: requests, permissions, queries, results."""

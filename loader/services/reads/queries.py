@@ -1,0 +1,232 @@
+"""Queries over published names: permission, masking and audit."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from architecture.models import Environment
+from architecture.services.states import current_environment
+from elevata.accounts.permissions import acting_as, may
+from elevata.accounts.roles import Permission, Place
+from elevata.core.errors import MetadataError
+from loader.domain.catalogs.catalog import TABLE, Entry
+from loader.domain.historization.stage import with_other_names
+from loader.domain.manifest import Masking, QuerySource, ReadManifest
+from loader.domain.queries.masking import masked_names
+from loader.domain.queries.select_statements import MOST_ROWS, CheckedQuery, check_query, masked_results
+from loader.domain.refusals import Refusal
+from loader.models import ReadRequest
+from loader.services.publication import published
+from loader.services.reads.read_permissions import masking_for, may_read, record_sensitive_read
+from metadata.domain.sensitivity import MASK
+from metadata.domain.sql import quote_identifier
+from metadata.models import TargetDataset, TargetSchema
+from metadata.selectors.classification import classification
+
+SQL = "sql"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Name that a query reads, for one user. ``dataset`` is None if the table is not described any more.
+
+    A view over a history (``is_derived``) has columns of its own: the columns below them are masked.
+    """
+
+    entry: Entry
+    dataset: TargetDataset | None
+    masking: Masking | None
+
+    @property
+    def is_derived(self) -> bool:
+        return self.entry.kind != TABLE and self.entry.table.qualified_name in self.entry.reads
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """Return names of the columns whose values are masked for the user."""
+        return () if self.masking is None else tuple(masked_names(self.entry.table.columns, self.masking))
+
+    @property
+    def sensitive(self) -> frozenset[str]:
+        """Return names in lower case of the sensitive columns that the user may read."""
+        if self.dataset is None or self.masking is not None:
+            return frozenset()
+        return classification(self.dataset.history_of or self.dataset).sensitive_names
+
+
+@dataclass(frozen=True)
+class PreparedQuery:
+    """Checked query with the facts that its user may know: ``reads`` by published name, those of views included."""
+
+    checked: CheckedQuery
+    reads: Mapping[str, _Read]
+
+    @property
+    def masked(self) -> dict[str, list[str]]:
+        """Return the masked columns that the query uses, by published name."""
+        found = {
+            name: [one for one in self.reads[name].masked if self.checked.uses(one)] for name in self.checked.tables
+        }
+        return {name: columns for name, columns in found.items() if columns}
+
+    @property
+    def sensitive(self) -> dict[str, list[str]]:
+        """Return the sensitive columns that the query uses unmasked, by published name."""
+        found: dict[str, list[str]] = {}
+        for name in self.checked.tables:
+            own = self.reads[name]
+            columns = [column.name for column in own.entry.table.columns if column.name.lower() in own.sensitive]
+            used = [column for column in columns if self.checked.uses(column)]
+            if used:
+                found[name] = used
+        return found
+
+    def sources(self) -> tuple[QuerySource, ...]:
+        """Return the temporary views, tables before the views that read them."""
+        names = dict(self.checked.views)
+        for name in self.reads:
+            names.setdefault(name, f"__beneath_{len(names)}")
+        quoted = {name.lower(): quote_identifier(view) for name, view in names.items()}
+        ordered = sorted(self.reads.values(), key=lambda one: one.entry.kind != TABLE)
+        return tuple(
+            QuerySource(
+                names[one.entry.name],
+                one.entry.table,
+                None if one.entry.query is None else with_other_names(one.entry.query, quoted),
+                None if one.is_derived else one.masking,
+            )
+            for one in ordered
+        )
+
+    def masked_results(self) -> frozenset[int]:
+        columns = {
+            name: [column.name for column in self.reads[name].entry.table.columns] for name in self.checked.tables
+        }
+        return masked_results(self.checked, columns, {name: self.reads[name].masked for name in self.checked.tables})
+
+
+def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:
+    """Return a query that a user may run. Raise Refusal if it is none, MetadataError ``not_permitted``.
+
+    The permission to read data is needed for every table that is read, also beneath a view. Without the permission to
+    read sensitive values they are masked there.
+    """
+    entries = {entry.name: entry for entry in published(environment=environment)}
+    checked = check_query(text, entries)
+    wanted = [entries[name] for name in checked.tables]
+    beneath = [entries[name] for entry in wanted for name in entry.reads]
+    datasets = _datasets([*wanted, *beneath])
+    reads = {entry.name: _read(user, entry, datasets.get(entry.name)) for entry in (*wanted, *beneath)}
+    return PreparedQuery(checked, reads)
+
+
+def _read(user: Any, entry: Entry, dataset: TargetDataset | None) -> _Read:
+    if user is not None and not (_may_read_schema(user, entry) if dataset is None else may_read(user, dataset)):
+        raise MetadataError("not_permitted", "reading its data takes the permission metadata.read_data", entry.name)
+    if user is None:
+        return _Read(entry, dataset, None)
+    if dataset is None:
+        # The sensitivity of its columns is unknown by now.
+        return _Read(entry, None, Masking((), (), (), ""))
+    return _Read(entry, dataset, masking_for(user, dataset, entry.table))
+
+
+def _may_read_schema(user: Any, entry: Entry) -> bool:
+    schema = entry.parts[0]
+    layer = TargetSchema.objects.filter(name=schema).values_list("layer", flat=True).first() or ""
+    place = Place(environment=settings.ENVIRONMENT, schemas=frozenset({(schema, layer)}))
+    return may(user, Permission.READ_DATA, on=lambda: place)
+
+
+def _datasets(entries: Iterable[Entry]) -> dict[str, TargetDataset]:
+    """Return the described dataset of each entry, by its name: known by stable key, else by the table's name."""
+    by_name = {entry.name: entry for entry in entries}
+    rows = TargetDataset.objects.select_related("schema", "history_of__schema").filter(history_of=None)
+    by_key = {str(row.key): row for row in rows.filter(key__among=[entry.dataset for entry in by_name.values()])}
+    found = {name: by_key[entry.dataset] for name, entry in by_name.items() if entry.dataset in by_key}
+    left = {name: entry for name, entry in by_name.items() if name not in found}
+    if left:
+        named = {str(row): row for row in rows.filter(schema__name__in={entry.parts[0] for entry in left.values()})}
+        found |= {name: named[name] for name in left if name in named}
+    return found
+
+
+def must_run(text: str, user: Any) -> PreparedQuery:
+    """Return the query prepared for a user in this environment; raise Refusal for one that may not run."""
+    try:
+        return prepare(text, user=user, environment=current_environment())
+    except MetadataError as error:
+        raise Refusal("NOT_PERMITTED", error.one_line()) from error
+
+
+def query_arguments(text: str, limit: int) -> dict[str, Any]:
+    return {"text": text, "limit": max(1, min(limit, MOST_ROWS))}
+
+
+def query_manifest(read: ReadRequest, *, timeout_seconds: float) -> ReadManifest:
+    """Return the manifest of a query as its reader may run it now."""
+    prepared = must_run(read.arguments["text"], read.requested_by)
+    arguments = {
+        "text": prepared.checked.text,
+        "query": prepared.checked.query,
+        "replaced": [list(one) for one in prepared.checked.replaced],
+        "limit": read.arguments["limit"],
+    }
+    return ReadManifest(SQL, arguments=arguments, timeout_seconds=timeout_seconds, sources=prepared.sources())
+
+
+def query_answer(read: ReadRequest, answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with masked results marked: every value that is computed from a masked column is a mask.
+
+    ``masked`` are the columns of the result, ``hidden`` the masked columns that the query uses, by published name.
+    """
+    prepared = must_run(read.arguments["text"], read.requested_by)
+    places = prepared.masked_results()
+    rows = [[MASK if place in places else value for place, value in enumerate(row)] for row in answer["rows"]]
+    masked = [name for place, name in enumerate(answer["columns"]) if place in places]
+    return {**answer, "rows": rows, "masked": masked, "hidden": prepared.masked}
+
+
+def record_query(read: ReadRequest, answer: dict[str, Any]) -> None:
+    """Write a change-log entry for each table of which a query used sensitive columns unmasked."""
+    prepared = must_run(read.arguments["text"], read.requested_by)
+    with acting_as(read.requested_by):
+        for name, columns in prepared.sensitive.items():
+            dataset = prepared.reads[name].dataset
+            record_sensitive_read(
+                name=name,
+                key=str(dataset.key) if dataset is not None else "",
+                kind=SQL,
+                columns=columns,
+                found_by=[],
+                rows=len(answer.get("rows", ())),
+                reason=read.reason,
+            )
+
+
+def must_still_see(user: Any, read: ReadRequest) -> None:
+    """Raise Refusal NOT_PERMITTED for an answer with values that its reader may not see any more."""
+    prepared = must_run(read.arguments["text"], user)
+    hidden = (read.answer or {}).get("hidden", {})
+    shown = [
+        f"{name}.{column}"
+        for name, columns in prepared.masked.items()
+        for column in columns
+        if column not in hidden.get(name, ())
+    ]
+    if shown and read.answer:
+        message = f"you may not read {', '.join(shown)} any more"
+        raise Refusal("NOT_PERMITTED", message, hint="Run the query again: what you may not read is masked then.")
+
+
+def published_for(user: Any) -> list[Entry]:
+    """Return the published names whose data a user may read, for completion."""
+    entries = published(environment=current_environment())
+    datasets = _datasets(entries)
+    return [entry for entry in entries if _may_see(user, entry, datasets.get(entry.name))]
+
+
+def _may_see(user: Any, entry: Entry, dataset: TargetDataset | None) -> bool:
+    return _may_read_schema(user, entry) if dataset is None else may_read(user, dataset)

@@ -1,0 +1,190 @@
+"""Permission to read data, and the masking of sensitive columns."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
+from architecture.domain.steps.step import Step
+from architecture.domain.tables import TableSpec, tables_of
+from architecture.models import Environment, Execution
+from architecture.permissions import place_of_data
+from architecture.selectors.environments import described_states
+from elevata.accounts.permissions import acting_as, may
+from elevata.accounts.roles import Permission, Place
+from elevata.audit.services.change_log import record_change
+from elevata.core.errors import MetadataError
+from loader.domain.manifest import Masking
+from loader.domain.queries.masking import Sensitive, masking_of, may_hold_values, without_examples, without_values
+from loader.domain.refusals import Refusal
+from loader.models import ReadRequest
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.state import ColumnState, DatasetState
+from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.selectors.classification import Classification, classification, classifications
+
+_NAME = 200
+
+
+@dataclass(frozen=True)
+class SensitiveNames:
+    """Stable keys of a dataset's sensitive columns; names in lower case of these and of those it is read from."""
+
+    keys: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+
+
+def may_read(user: Any, row: TargetDataset | SourceDataset | System) -> bool:
+    """Return whether a user may read the data of a dataset."""
+    return may(user, Permission.READ_DATA, on=lambda: place_of_data(row))
+
+
+def may_read_sensitive(user: Any, row: TargetDataset | SourceDataset | System) -> bool:
+    """Return whether a user may read the sensitive values of a dataset."""
+    return may(user, Permission.READ_SENSITIVE, on=lambda: place_of_data(row))
+
+
+def readable_error(user: Any, error: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
+    """Return the error of loading the dataset ``name`` (``schema.name``) as a user may read it.
+
+    Without permission to read its data it has no examples; examples of a column that was classified since are
+    removed for every user.
+    """
+    if not error:
+        return None
+    schema, _, own = name.rpartition(".")
+
+    def place() -> Place:
+        layers = TargetSchema.objects.filter(name=schema).values_list("layer", flat=True)
+        return Place(environment=settings.ENVIRONMENT, schemas=frozenset({(schema, layers.first() or "")}))
+
+    if not may(user, Permission.READ_DATA, on=place):
+        return without_examples(error, name)
+    if not may_hold_values(error):
+        return error
+    dataset = TargetDataset.objects.filter(schema__name=schema, name=own).first()
+    names = classification(dataset).sensitive_read if dataset is not None else ()
+    return without_values(Refusal.from_json(error), names).as_json()
+
+
+def must_read(user: Any, row: TargetDataset | SourceDataset | System) -> None:
+    """Raise MetadataError ``not_permitted`` unless the user may read the data; the system (None) may."""
+    if user is not None and not may_read(user, row):
+        raise MetadataError("not_permitted", "reading its data takes the permission metadata.read_data", where=str(row))
+
+
+def masking_for(user: Any, dataset: TargetDataset, table: TableSpec) -> Masking | None:
+    """Return the masking for a user; None for the system and users without restrictions."""
+    if user is None or may_read_sensitive(user, dataset):
+        return None
+    base = dataset.history_of or dataset
+    secret = salted_hmac("loader.masking", "keys", algorithm="sha256").hexdigest()
+    return masking_of(table, sensitive_of(classification(base)), HistoryPolicy.from_dict(base.history_policy), secret)
+
+
+def sensitive_of(found: Classification) -> Sensitive:
+    """Return a classification as the loader's rules take it."""
+    return Sensitive(found.sensitive, found.sensitive_present, found.known)
+
+
+def sensitive_columns(states: Iterable[DatasetState]) -> dict[str, SensitiveNames]:
+    """Return the sensitive columns of datasets, by the environment's stable keys."""
+    described = {state.key: state for state in states}
+    names = {state.qualified_name: key for key, state in described.items()}
+    rows = TargetDataset.objects.filter(history_of=None).select_related("schema")
+    pks = {
+        row.pk: str(row.key) if str(row.key) in described else names[str(row)]
+        for row in rows.only("key", "name", "schema__name")
+        if str(row.key) in described or str(row) in names
+    }
+    return {
+        pks[pk]: SensitiveNames(
+            frozenset(column.key for column in described[pks[pk]].columns if _is_one(column, found)) | found.sensitive,
+            found.sensitive_read,
+        )
+        for pk, found in classifications(list(pks)).items()
+    }
+
+
+def _is_one(column: ColumnState, found: Classification) -> bool:
+    return column.key in found.sensitive or column.name.lower() in found.sensitive_present
+
+
+def sensitive_keys(environment: Environment, datasets: Collection[str]) -> tuple[str, ...]:
+    """Return stable keys of the columns of these datasets' tables that hold sensitive values, or hashes of them."""
+    states = [state for state in described_states(environment=environment) if state.key in datasets]
+    found = sensitive_columns(states)
+    keys = {key for one in found.values() for key in one.keys}
+    for state in states:
+        if state.key in found and found[state.key].keys:
+            sensitive = Sensitive(found[state.key].keys, frozenset(), frozenset())
+            policy = HistoryPolicy.from_dict(state.history_policy)
+            for table in tables_of(state):
+                shown = masking_of(table, sensitive, policy, "").shown
+                keys |= {column.key for column in table.columns} - set(shown)
+    return tuple(sorted(keys))
+
+
+def sensitive_in(execution: Execution, steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return stable keys of the sensitive columns that an execution changes."""
+    return sensitive_keys(execution.environment, {step.table.dataset_key for step in steps})
+
+
+def record_read(read: ReadRequest, answer: dict[str, Any]) -> None:
+    """Write a change-log entry about sensitive values that an answer holds unmasked, as the answer is stored.
+
+    The entry names the columns, the kind of read, and the arguments used; it holds no value.
+    """
+    if read.dataset is None or "columns" not in answer:
+        return
+    columns = unmasked_sensitive(read.dataset, answer)
+    if columns:
+        with acting_as(read.requested_by):
+            record_sensitive_read(
+                name=str(read.dataset),
+                key=str(read.dataset.key),
+                kind=read.kind,
+                columns=columns,
+                found_by=sorted(name for name, value in read.arguments.items() if value not in (None, "", False)),
+                rows=len(answer.get("rows", answer.get("changes", ()))),
+                reason=read.reason,
+            )
+
+
+def record_sensitive_read(
+    *, name: str, key: str, kind: str, columns: list[str], found_by: list[str], rows: int, reason: str = ""
+) -> None:
+    """Write the change-log entry about one read of sensitive values by the current actor."""
+    record_change(
+        action="read",
+        subject_kind="data",
+        subject_key=name[:_NAME],
+        subject_name=name,
+        after={"dataset": key, "kind": kind, "columns": columns, "asked by": found_by, "rows": rows},
+        reason=reason,
+    )
+
+
+def unmasked_sensitive(dataset: TargetDataset, answer: dict[str, Any]) -> list[str]:
+    """Return the sensitive columns, as they are classified now, whose values an answer holds."""
+    names, masked = classification(dataset.history_of or dataset).sensitive_names, answer.get("masked", ())
+    return [name for name in answer.get("columns", ()) if name.lower() in names and name not in masked]
+
+
+def must_still_read(user: Any, read: ReadRequest) -> None:
+    """Raise Refusal NOT_PERMITTED for an answer that its reader may not see any more.
+
+    Answers are stored for a day: meanwhile a role may be revoked, or a column classified.
+    """
+    hint = "Try again: values that you may not read are then masked."
+    if read.dataset is None:
+        return
+    if not may_read(user, read.dataset):
+        raise Refusal("NOT_PERMITTED", f"you may not read the data of {read.dataset} any more")
+    if may_read_sensitive(user, read.dataset):
+        return
+    hidden = unmasked_sensitive(read.dataset, read.answer or {})
+    if hidden:
+        raise Refusal("NOT_PERMITTED", f"you may not read {', '.join(hidden)} any more", hint=hint)

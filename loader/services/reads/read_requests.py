@@ -1,0 +1,441 @@
+"""Reads, refreshes and history checks: requests to the runner."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from architecture.domain.report import Scope
+from architecture.domain.tables import TableSpec, event_log_table, history_table, raw_table, rawcore_table
+from architecture.domain.workflow import Refused
+from architecture.models import Refresh
+from architecture.permissions import on_behalf_of
+from architecture.selectors.environments import described_state
+from architecture.selectors.report_details import may_build
+from architecture.services.previews import make_preview
+from architecture.services.reports import build_report
+from architecture.services.states import current_environment, keep_what_was_seen
+from elevata.audit.services.change_log import writing
+from elevata.core.database import retried
+from elevata.core.errors import MetadataError
+from elevata.jobs import states
+from elevata.jobs.models import Job
+from elevata.jobs.services import Attempt, Fenced, Submitted, claim, withdraw
+from loader.domain.dependencies import named_dataset
+from loader.domain.historization.history import DELETED
+from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.manifest import (
+    CheckManifest,
+    ObserveManifest,
+    PublishManifest,
+    ReadManifest,
+    SizesManifest,
+    SourceSpec,
+)
+from loader.domain.queries.masking import must_not_tell
+from loader.domain.refusals import Refusal, worker_accident
+from loader.models import ReadRequest
+from loader.services.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec
+from loader.services.publication import PUBLISH, publish_manifest
+from loader.services.reads.queries import SQL, query_answer, query_arguments, query_manifest, record_query
+from loader.services.reads.read_permissions import masking_for, must_read, record_read
+from loader.services.runner.worker import SupportsRequests
+from metadata.domain.history_columns import ends_inclusive
+from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.state import DatasetState
+from metadata.models import SourceDataset, TargetDataset
+from metadata.selectors.classification import classification
+from metadata.selectors.datasets import dataset_state, dataset_states
+
+# Selection of the histories to check, and the manifest of a check.
+
+
+def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
+    """Return the named datasets (by their own or their history's name), or all historized ones, by name.
+
+    Raise Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name that means none.
+    """
+    states = dataset_states()
+    by_key = {state.key: state for state in states}
+    chosen = [named_dataset(by_key, name) for name in names] or [state for state in states if _has_history(state)]
+    for state in chosen:
+        if not _has_history(state):
+            raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    found = {str(row.key): row for row in TargetDataset.objects.filter(key__among=[state.key for state in chosen])}
+    return [found[key] for key in dict.fromkeys(state.key for state in chosen)]
+
+
+def _has_history(state: DatasetState) -> bool:
+    return state.active and state.historize and state.materialization == "table" and state.history_key is not None
+
+
+def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: float) -> CheckManifest:
+    """Return the manifest of a check of a dataset's history. Raise Refusal ``NO_HISTORY``."""
+    state = described_state(dataset, environment=current_environment())
+    if not _has_history(state):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    leading = {state.key: leading_table(state)}
+    applied = newest_applied(environment=current_environment(), leading=leading).get(state.key)
+    return CheckManifest(
+        name=state.qualified_name,
+        history=history_table(state),
+        rawcore=rawcore_table(state),
+        entity_key=entity_key_components(state),
+        row_hash=row_hash_components(state),
+        policy=dict(state.history_policy),
+        samples=samples,
+        timeout_seconds=timeout_seconds,
+        newest_applied=applied.sequence if applied else None,
+        sensitive=tuple(sorted(classification(dataset).sensitive_names)),
+        event_log=event_log_table(state),
+    )
+
+
+log = logging.getLogger(__name__)
+
+CHECK = "check"
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHECK, SQL, PUBLISH)
+# Requests without a dataset.
+_OF_ALL = (SQL, PUBLISH)
+# These need versions, so they read the history if there is one.
+_OF_HISTORY = ("key_search", "versions", "as_of", "changes")
+TIMEOUT_SECONDS = 60.0
+SQL_TIMEOUT_SECONDS = 180.0
+# Thousands of tables are observed one after another.
+OBSERVE_TIMEOUT_SECONDS = 600.0
+# A check reads a history whole.
+CHECK_TIMEOUT_SECONDS = 3600.0
+CHECK_SAMPLES, MOST_CHECK_SAMPLES = 5, 1000
+_REQUESTS = {CheckManifest: CHECK, ObserveManifest: "observe", PublishManifest: PUBLISH, SizesManifest: "sizes"}
+# Seconds beyond the runner's own limit before the worker stops waiting for it.
+_GRACE_SECONDS = 15.0
+# A read that has no answer by then fails.
+GIVEN_UP_AFTER = timedelta(minutes=5)
+CHECK_GIVEN_UP_AFTER = timedelta(seconds=CHECK_TIMEOUT_SECONDS) + GIVEN_UP_AFTER
+KEPT_FOR = timedelta(days=1)
+
+
+class RequestedRead(Submitted[ReadRequest]):
+    """A requested read."""
+
+    @property
+    def read(self) -> ReadRequest:
+        return self.job
+
+
+def request_read(
+    *,
+    kind: str,
+    dataset: TargetDataset | None = None,
+    source: SourceDataset | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    user: Any = None,
+    wake_worker: bool = True,
+    reason: str = "",
+) -> RequestedRead:
+    """Request a read; its row holds the reason, and later the answer. ``discover`` reads a source dataset."""
+    if kind not in KINDS:
+        raise Refusal("UNKNOWN_READ", f"there is no read of kind {kind}", hint=f"known: {', '.join(KINDS)}")
+    if kind not in _OF_ALL and (source if kind == "discover" else dataset) is None:
+        what = "source dataset" if kind == "discover" else "dataset"
+        raise Refusal("NO_DATASET", f"a read of kind {kind} needs a {what}")
+    for row in (dataset, source):
+        if row is not None:
+            must_read(user, row)
+    asked = dict(arguments or {})
+    if source is not None:
+        asked["source_dataset"] = str(source.key)
+    with transaction.atomic():
+        read = ReadRequest.objects.create(
+            environment=current_environment(),
+            kind=kind,
+            dataset=dataset,
+            arguments=asked,
+            requested_by=user,
+            reason=reason,
+        )
+        result = RequestedRead(read)
+        if wake_worker:
+            result.wake_after_commit()
+    return result
+
+
+def request_query(text: str, limit: int, *, user: Any, wake_worker: bool = True, reason: str = "") -> RequestedRead:
+    """Request one read-only query (``loader.services.reads.queries.must_run``) with at most ``limit`` rows."""
+    arguments = query_arguments(text, limit)
+    return request_read(kind=SQL, arguments=arguments, user=user, wake_worker=wake_worker, reason=reason)
+
+
+@dataclass(frozen=True)
+class ReadAttempt(Attempt):
+    """One worker's hold on one read or refresh."""
+
+    def finish(self, read: ReadRequest, *, answer: dict) -> None:
+        """End the read with an answer, unless it was withdrawn meanwhile."""
+        retried(lambda: self._finish(read, answer))
+
+    @transaction.atomic
+    def _finish(self, read: ReadRequest, answer: dict) -> None:
+        if self.end(wanted=states.SUCCEEDED) == states.SUCCEEDED:
+            ReadRequest.objects.filter(pk=read.pk).update(answer=answer)
+            if answer:
+                (record_query if read.kind == SQL else record_read)(read, answer)
+
+    @transaction.atomic
+    def end_with(self, error: dict) -> None:
+        """End the job as failed, unless it was withdrawn meanwhile."""
+        self.end(wanted=states.FAILED, error=error)
+
+
+def perform_read(
+    *,
+    read_pk: int,
+    worker: str,
+    runner: SupportsRequests,
+    stopping: threading.Event | None = None,
+    timeout_seconds: float | None = None,
+) -> ReadRequest | None:
+    """Answer one read; return None if it could not be claimed. It always ends with an answer or an error.
+
+    ``timeout_seconds`` is the kind's own by default.
+    """
+    claimed = retried(lambda: claim(job_pk=read_pk, worker=worker))
+    if claimed is None:
+        return None
+    attempt, read = ReadAttempt(claimed.job_pk, claimed.number), retried(lambda: _claimed(read_pk))
+
+    def answer() -> None:
+        manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
+        answer = _answer(_ask(attempt, runner, manifest, stopping or threading.Event()))
+        if read.kind == SQL:
+            answer = retried(partial(query_answer, read, answer))
+        attempt.finish(read, answer=answer)
+
+    try:
+        error = _refusal_of(answer, read)
+        if error is not None:
+            retried(partial(attempt.end_with, error))
+    except Fenced:
+        log.warning("read %s was withdrawn or given up", read_pk)
+    return retried(ReadRequest.objects.filter(pk=read_pk).first)
+
+
+def perform_refresh(
+    *, refresh_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
+) -> Refresh | None:
+    """Observe the tables of a refresh and serve its purpose; return None if it could not be claimed.
+
+    It always ends with a result or an error.
+    """
+    claimed = retried(lambda: claim(job_pk=refresh_pk, worker=worker))
+    if claimed is None:
+        return None
+    attempt = ReadAttempt(claimed.job_pk, claimed.number)
+    related = ("environment", "report__environment", "requested_by")
+    refresh = retried(lambda: Refresh.objects.select_related(*related).get(pk=refresh_pk))
+    try:
+        error = _refusal_of(partial(_refresh, attempt, refresh, runner, stopping or threading.Event()), refresh)
+        if error is not None:
+            retried(partial(attempt.end_with, error))
+    except Fenced:
+        log.warning("refresh %s was withdrawn or given up", refresh_pk)
+    return retried(Refresh.objects.filter(pk=refresh_pk).first)
+
+
+def _refresh(attempt: "ReadAttempt", refresh: Refresh, runner: SupportsRequests, stopping: threading.Event) -> None:
+    asked, sizes = refresh.tables, None
+    tables = _answer(_ask(attempt, runner, ObserveManifest(tuple(asked), dropped=True), stopping))
+    if refresh.sizes and tables:
+        sizes = _answer(_ask(attempt, runner, SizesManifest(tuple(sorted(tables))), stopping))
+    retried(partial(keep_what_was_seen, environment=refresh.environment, asked=asked, tables=tables, sizes=sizes))
+    with attempt.beating(), on_behalf_of(refresh.requested_by):
+        made = retried(partial(_made_for, refresh))
+
+    @transaction.atomic
+    def end() -> None:
+        if attempt.end(wanted=states.SUCCEEDED) is None:
+            raise Fenced
+        Refresh.objects.filter(pk=refresh.pk).update(found=len(tables), **made)
+
+    retried(end)
+
+
+def _made_for(refresh: Refresh) -> dict[str, Any]:
+    """Create the report or preview of the refresh on behalf of its user; return the fields that link it."""
+    if refresh.purpose not in (Refresh.Purpose.REPORT, Refresh.Purpose.PREVIEW):
+        return {}
+    user = refresh.requested_by
+    with writing(refresh.reason):
+        if refresh.purpose == Refresh.Purpose.PREVIEW:
+            return {"preview": make_preview(report=refresh.report, user=user)}
+        if not may_build(user):
+            raise Refused("NOT_PERMITTED")
+        return {"report": build_report(environment=refresh.environment, scope=Scope(**refresh.scope), user=user)}
+
+
+def _answer(finished: dict) -> dict[str, Any]:
+    """Return the runner's answer. Raise the Refusal that it gave instead."""
+    if finished.get("error"):
+        raise Refusal.from_json(finished["error"])
+    if finished["status"] != states.SUCCEEDED:
+        raise Refusal("READ_FAILED", "the read was cancelled")
+    return finished.get("answer") or {}
+
+
+def _refusal_of(work: Callable[[], None], job: Job) -> dict[str, Any] | None:
+    """Call a function; return the error that it raised, or None. Fenced passes."""
+    try:
+        work()
+    except Fenced:
+        raise
+    except (Refused, Refusal) as refused:
+        return refused.as_json()
+    except MetadataError as refused:
+        return Refusal(refused.code.upper(), refused.one_line()).as_json()
+    except Exception as failure:  # a page waits for this row: it must end
+        log.exception("%s failed", job)
+        return worker_accident(failure).as_json()
+    return None
+
+
+def _ask(
+    attempt: ReadAttempt,
+    runner: SupportsRequests,
+    manifest: ReadManifest | CheckManifest | ObserveManifest | PublishManifest | SizesManifest,
+    stopping: threading.Event,
+) -> dict:
+    """Return the runner's ``finished``. Raise Refusal WORKER_STOPPED or READ_TIMEOUT, Fenced for a withdrawn read.
+
+    The runner limits the time itself; the worker's limit is a safeguard.
+    """
+    kind = _REQUESTS.get(type(manifest), "read")
+    exchange = runner.request(kind, manifest)
+    seconds = getattr(manifest, "timeout_seconds", OBSERVE_TIMEOUT_SECONDS)
+    deadline = time.monotonic() + seconds + _GRACE_SECONDS
+    while not stopping.is_set() and (left := deadline - time.monotonic()) > 0:
+        event = exchange.next(timeout=min(left, states.HEARTBEAT_SECONDS))
+        if event is not None and event["event"] == "finished":
+            return event
+        try:
+            retried(attempt.heartbeat)
+        except Fenced:
+            exchange.cancel()
+            raise
+    exchange.cancel()
+    if stopping.is_set():
+        raise Refusal("WORKER_STOPPED", "the worker was stopped before it answered", hint="ask again")
+    raise Refusal(
+        "READ_TIMEOUT",
+        f"there was no answer within {seconds:.0f} seconds",
+        hint="read less, or try again when no load is running",
+    )
+
+
+def read_manifest(
+    *, read: ReadRequest, timeout_seconds: float | None = None
+) -> ReadManifest | CheckManifest | PublishManifest:
+    """Return the manifest of a read.
+
+    Raise Refusal MASKED_COLUMN or MetadataError ``not_permitted`` where its reader may not read that.
+    """
+    for row in (read.dataset, read.arguments.get("source_dataset") and _source_dataset(read)):
+        if row:
+            must_read(read.requested_by, row)
+    if read.kind == CHECK:
+        return check_manifest(
+            dataset=read.dataset,
+            samples=read.arguments.get("samples", CHECK_SAMPLES),
+            timeout_seconds=timeout_seconds or CHECK_TIMEOUT_SECONDS,
+        )
+    if read.kind == PUBLISH:
+        return publish_manifest(environment=read.environment, check=read.arguments["check"])
+    if read.kind == SQL:
+        return query_manifest(read, timeout_seconds=timeout_seconds or SQL_TIMEOUT_SECONDS)
+    timeout_seconds = timeout_seconds or TIMEOUT_SECONDS
+    arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
+    if read.kind == "discover":
+        return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
+    known = described_state(read.dataset, environment=read.environment)
+    table = read_table(read.dataset, read.kind, known)
+    if read.kind in ("as_of", "changes"):
+        arguments |= _interval_arguments(read.dataset)
+    masking = masking_for(read.requested_by, read.dataset, table)
+    if masking is not None:
+        must_not_tell(read.kind, arguments, table, masking)
+    return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
+
+
+def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
+    """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, MASKED_COLUMN."""
+    table = read_table(dataset, kind)
+    masking = masking_for(user, dataset, table)
+    if masking is not None:
+        must_not_tell(kind, arguments, table, masking)
+
+
+def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
+    """Return the arguments for a policy with inclusive ends or tombstones, which readers of intervals need."""
+    policy = HistoryPolicy.from_dict((dataset.history_of or dataset).history_policy)
+    found: dict[str, Any] = {"inclusive_ends": True} if ends_inclusive(policy) else {}
+    return found | ({"tombstone": policy.label(DELETED)} if policy.deletes == TOMBSTONE else {})
+
+
+def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
+    """Return the table that a read of a dataset uses. Raise Refusal NO_TABLE for a view, or NO_HISTORY.
+
+    ``known`` is the dataset under the keys of its tables; without it the names are right, but the keys are
+    metadata's.
+    """
+    state = known or dataset_state(dataset)
+    if state.materialization != "table":
+        raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
+    if state.layer == "raw":
+        return raw_table(state)
+    if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
+        return history_table(state)
+    if dataset.history_of_id is not None or kind in ("versions", "as_of", "changes"):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    return rawcore_table(state)
+
+
+def _source(read: ReadRequest) -> SourceSpec:
+    key = read.arguments.get("source_dataset")
+    if key is not None:
+        return source_spec(_source_dataset(read))
+    state = dataset_state(read.dataset)
+    return source_of(state, {key: source_spec(one) for key, one in source_datasets([state]).items()})
+
+
+def _source_dataset(read: ReadRequest) -> SourceDataset:
+    sources = SourceDataset.objects.select_related("system").prefetch_related("columns")
+    return sources.get(key=read.arguments["source_dataset"])
+
+
+def _claimed(pk: int) -> ReadRequest:
+    related = ("dataset__schema", "dataset__history_of__schema", "environment", "requested_by")
+    return ReadRequest.objects.select_related(*related).get(pk=pk)
+
+
+def end_old_reads() -> None:
+    """Fail reads and refreshes without an answer in time, and delete old ones."""
+    now = timezone.now()
+    ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
+    Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
+    at_once = ~Q(kind__in=(CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | at_once
+    error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()
+    withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, Refresh.KIND)), error=error)
+
+
+def withdraw_read(*, read: ReadRequest) -> None:
+    """End a read whose answer is not needed any more, unless it is finished."""
+    error = Refusal("WITHDRAWN", "the request was abandoned").as_json()
+    withdraw(Job.objects.filter(pk=read.pk), error=error)

@@ -1,0 +1,1 @@
+"""Runner: its process, its settings, and the worker that supervises it."""

@@ -1,0 +1,103 @@
+"""Masking of a table: masked columns, hashed columns, and queries that would reveal a value."""
+
+import pytest
+
+from loader.domain.queries.masking import Sensitive, masking_of, must_not_tell, without_values
+from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sensitivity import MASK, MASK_CHANGED
+from tests.loader.harness import Dataset, stable
+
+
+def table_of(sensitive: str, policy: dict | None = None, kind: str = "history_spec"):
+    item = Dataset(None, None, columns={"id": "integer", "v": "string", "at": "timestamp"}, policy=policy or {})
+    keys = {name: stable("item", name) for name in ("id", "v", "at")}
+    found = Sensitive(frozenset({keys[sensitive]}), frozenset({sensitive}), frozenset(keys.values()))
+    table = getattr(item, kind)
+    return table, masking_of(table, found, HistoryPolicy.from_dict(policy or {}), "secret")
+
+
+def shown(table, masking) -> dict[str, str]:
+    found = {}
+    for column in table.columns:
+        state = "shown" if column.key in masking.shown else "hashed" if column.key in masking.hashed else "masked"
+        found[column.purpose if column.name not in ("id", "v", "at") else column.name] = state
+    return found
+
+
+@pytest.mark.parametrize("kind", ["history_spec", "rawcore_spec"])
+def test_a_sensitive_attribute_is_masked_and_the_hash_of_the_row_with_it(kind: str):
+    found = shown(*table_of("v", kind=kind))
+    assert {name for name, state in found.items() if state == "masked"} == {"v", "row_hash"}
+    assert "hashed" not in found.values()
+
+
+def test_keys_of_a_sensitive_business_key_are_hashed_once_more():
+    found = shown(*table_of("id"))
+    assert {name for name, state in found.items() if state == "hashed"} == {"entity_key", "history_key"}
+    assert found["id"] == "masked"
+
+
+@pytest.mark.parametrize("argument", ["text", "after", "business_key"])
+def test_rows_are_not_found_by_a_masked_key(argument: str):
+    table, masking = table_of("id")
+    with pytest.raises(Refusal) as refused:
+        must_not_tell("as_of", {argument: "x"}, table, masking)
+    assert refused.value.code == "MASKED_COLUMN"
+    must_not_tell("versions", {"entity_key": "a" * 64}, table, masking)
+    must_not_tell("key_search", {"text": ""}, table, masking)
+
+
+def test_rows_are_found_by_a_key_while_only_attributes_are_masked():
+    table, masking = table_of("v")
+    must_not_tell("as_of", {"text": "x", "after": {"id": "1"}}, table, masking)
+
+
+def test_versions_dated_by_a_sensitive_column_are_not_told():
+    policy = {"input": "effective", "time": "at"}
+    table, masking = table_of("at", policy)
+    assert shown(table, masking)["started_at"] == shown(table, masking)["ended_at"] == "masked"
+    for kind in ("versions", "as_of", "changes"):
+        with pytest.raises(Refusal, match="dated"):
+            must_not_tell(kind, {}, table, masking)
+    must_not_tell("sample", {}, table, masking)
+
+
+def test_marks_are_no_values():
+    assert MASK in MASK_CHANGED
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+def refused(code: str, column: str = "") -> Refusal:
+    return Refusal(code, "rows of it: ada@x is wrong", column=column, count=2, samples=("ada@x",), hint="Correct it.")
+
+
+@pytest.mark.parametrize("code", ["NULL_KEY", "CONFLICTING_ROWS", "RAGGED_ROW", "LATE_ROWS", "NULLS_FOUND", "ANYTHING"])
+def test_a_refusal_about_a_dataset_with_a_sensitive_column_has_no_examples(code: str):
+    told = without_values(refused(code), ["mail"])
+    assert (told.samples, told.count) == ((), 2)
+    assert "masked" in told.hint
+
+
+@pytest.mark.parametrize("code", ["VALUE_DOES_NOT_FIT", "CAST_FAILS"])
+def test_examples_of_another_column_stay(code: str):
+    assert without_values(refused(code, "age"), ["mail"]).samples == ("ada@x",)
+    assert without_values(refused(code, "MAIL"), ["mail"]).samples == ()
+
+
+@pytest.mark.parametrize("code", ["UNEXPECTED", "STEP_FAILED"])
+def test_what_spark_says_of_a_failure_is_left_out(code: str):
+    assert "ada@x" not in without_values(refused(code), ["mail"]).message
+
+
+def test_of_a_known_cause_only_what_is_ours_is_told():
+    told = without_values(Refusal("DISK_FULL", "t: no space is left on the disk: at ada@x", file="/ada@x"), ["mail"])
+    assert told.message == "t: no space is left on the disk; what Spark says of it may hold sensitive values"
+    assert told.file == ""
+
+
+def test_without_a_sensitive_column_a_refusal_stays_as_it_is():
+    told = refused("NULL_KEY")
+    assert without_values(told, ()) is told

@@ -1,0 +1,142 @@
+"""Rows of answers for display: order, NULL and empty, long values, CSV, changes of a run."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architecture.domain.tables import ColumnSpec, TableSpec
+from loader.domain.queries.query_results import (
+    BLANK,
+    EMPTY,
+    NULL,
+    SHOWN,
+    TEXT,
+    cell,
+    csv_lines,
+    csv_text,
+    grid_of,
+    key_changes,
+)
+
+TABLE = TableSpec(
+    "t",
+    "rawcore",
+    "rc_air_airport",
+    "history",
+    (
+        ColumnSpec("k0", "rc_air_airport_key", "string", "entity_key"),
+        ColumnSpec("k1", "icao", "string(4)", "business_key"),
+        ColumnSpec("k2", "name", "string", "attribute"),
+        ColumnSpec("k3", "country_key", "string", "foreign_key"),
+        ColumnSpec("k4", "load_run_id", "string", "run_id"),
+    ),
+)
+
+
+def answer(*rows: tuple) -> dict:
+    columns = ["rc_air_airport_key", "load_run_id", "country_key", "name", "icao", "odd"]
+    return {"columns": columns, "rows": [list(row) for row in rows]}
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\uff1d1", "-", "+1-1"]
+)
+def test_a_text_that_a_spreadsheet_takes_for_a_formula_begins_with_an_apostrophe(value: str):
+    (header, row) = csv.reader(io.StringIO(csv_text([value], [[value]]), newline=""))
+    assert header == row == [f"'{value}"]
+
+
+@pytest.mark.parametrize("value", ["-5", "+5", "-1.50", "-.5", "-1E+3", "a=b", "", "2026-11-23"])
+def test_numbers_and_plain_texts_stay_as_they_are(value: str):
+    assert csv_text([], [[value]]).endswith(f'"{value}"\r\n')
+
+
+def test_the_rows_that_programs_take_stay_exact():
+    assert list(csv_lines({"columns": ["a"], "rows": [["=1+1"]]})) == ['"a"\r\n', '"=1+1"\r\n']
+
+
+# --- the grid ---------------------------------------------------------------------------------------
+
+
+def test_keys_come_first_then_what_is_described_and_the_warehouses_own_last():
+    names = [one.name for one in grid_of(answer(), TABLE).headings]
+    assert names == ["icao", "name", "country_key", "odd", "rc_air_airport_key", "load_run_id"]
+
+
+def test_a_heading_says_type_role_and_whether_it_is_personal_data():
+    icao, name, *_, run = grid_of(answer(), TABLE, {"name"}).headings
+    assert (icao.type, icao.role, icao.personal) == ("string(4)", "business key", False)
+    assert name.personal
+    assert (run.role, run.technical) == ("load run", True)
+
+
+def test_a_column_that_only_the_warehouse_still_has_says_so():
+    odd = grid_of(answer(), TABLE).headings[3]
+    assert (odd.name, odd.role) == ("odd", "not described any more")
+
+
+def test_cells_follow_their_headings():
+    (row,) = grid_of(answer(("k", "run", None, "Berlin", "EDDB", "?")), TABLE).rows
+    assert [one.text for one in row] == ["EDDB", "Berlin", "", "?", "k", "run"]
+
+
+def test_null_empty_text_and_blanks_are_three_things():
+    assert [cell(value).kind for value in (None, "", "  ", "x")] == [NULL, EMPTY, BLANK, TEXT]
+
+
+@given(st.text(min_size=1))
+def test_a_cell_keeps_the_whole_value_and_shows_a_bounded_head(value: str):
+    shown = cell(value)
+    assert shown.text == value
+    if shown.kind == TEXT:
+        assert len(shown.head) <= SHOWN
+        assert shown.is_cut == (len(value) > SHOWN)
+
+
+# --- CSV --------------------------------------------------------------------------------------------
+
+
+def test_in_csv_null_is_an_empty_field_and_empty_text_is_quoted():
+    assert csv_text(["a", "b"], [[None, ""], ['x"y', "1,2"]]) == '"a","b"\r\n,""\r\n"x""y","1,2"\r\n'
+
+
+@given(st.lists(st.lists(st.text(), min_size=2, max_size=2)))
+def test_csv_reads_back_as_it_was(rows: list[list[str]]):
+    exact = "".join(csv_lines({"columns": ["a", "b"], "rows": rows}))
+    assert list(csv.reader(io.StringIO(exact, newline=""))) == [["a", "b"], *rows]
+    read = list(csv.reader(io.StringIO(csv_text(["a", "b"], rows), newline="")))
+    for row, shown in zip(rows, read[1:], strict=True):
+        assert all(text in (value, f"'{value}") for value, text in zip(row, shown, strict=True))
+
+
+# --- what a run changed -----------------------------------------------------------------------------
+
+
+def changed(op: str, before: tuple | None, after: tuple | None) -> tuple:
+    one = {"op": op, "key": "k", "before": before, "after": after, "versions": 2}
+    (found,) = key_changes({**answer(), "changes": [one]}, TABLE)
+    return found, [(field.name, field.before.text, field.after.text, field.changed) for field in found.fields]
+
+
+def test_of_an_update_only_what_differs_is_shown():
+    old, new = ("k", "r1", None, "Old", "EDDB", "x"), ("k", "r2", None, "New", "EDDB", "x")
+    found, fields = changed("U", old, new)
+    assert (found.said, [(name, one.text) for name, one in found.key]) == ("updated", [("icao", "EDDB")])
+    assert fields == [("name", "Old", "New", True)]
+
+
+def test_null_and_empty_text_differ():
+    _, fields = changed("U", ("k", "r1", None, "", "EDDB", "x"), ("k", "r2", None, None, "EDDB", "x"))
+    assert [field[0] for field in fields] == ["name"]
+
+
+def test_of_an_insert_and_a_delete_every_described_value_is_shown():
+    row = ("k", "r1", "c", "Berlin", "EDDB", "x")
+    assert [field[0] for field in changed("I", None, row)[1]] == ["country_key", "name", "odd"]
+    assert ("name", "Berlin", "", False) in changed("D", row, None)[1]

@@ -1,0 +1,138 @@
+"""Queries on the warehouse."""
+
+import threading
+
+import pytest
+from django.utils import timezone
+
+from loader.domain.refusals import Refusal
+from loader.models import ReadRequest
+from loader.services.reads import read_requests
+from loader.services.reads.read_requests import perform_read, read_manifest, request_read
+from metadata.models import TargetDataset
+from tests.loader.airports import target
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+SAMPLE = {"columns": ["icao"], "rows": [["EDDF"]], "table_version": 3, "truncated": False}
+
+
+def asked(kind="sample", name="rawcore.rc_air_airport", **more) -> ReadRequest:
+    dataset = target(name) if name else None
+    return request_read(kind=kind, dataset=dataset, wake_worker=False, **more).read
+
+
+def test_an_answer_is_kept_in_the_row(airports, runner, script):
+    script.tell(answers={"sample": SAMPLE})
+    read = perform_read(read_pk=asked(arguments={"limit": 5}).pk, worker="w", runner=runner)
+    assert (read.status, read.answer, read.error) == ("succeeded", SAMPLE, None)
+    assert read.finished_at is not None
+    body = script.seen("read")[0]["body"]
+    assert (body["table"]["name"], body["arguments"]) == ("rc_air_airport", {"limit": 5})
+
+
+def test_a_message_that_comes_twice_asks_once(airports, runner, script):
+    script.tell(answers={"sample": SAMPLE})
+    read = asked()
+    assert perform_read(read_pk=read.pk, worker="w", runner=runner).status == "succeeded"
+    assert perform_read(read_pk=read.pk, worker="w", runner=runner) is None
+    assert len(script.seen("read")) == 1
+
+
+def test_what_the_runner_refuses_is_the_reads_error(airports, runner):
+    read = perform_read(read_pk=asked().pk, worker="w", runner=runner)
+    assert (read.status, read.error) == ("failed", {"code": "NO_TABLE", "message": "it is not there"})
+
+
+def test_a_read_that_takes_too_long_ends(airports, runner, script, monkeypatch):
+    monkeypatch.setattr(read_requests, "_GRACE_SECONDS", 0.0)
+    script.tell(deaf_on=["read"])
+    read = perform_read(read_pk=asked().pk, worker="w", runner=runner, timeout_seconds=0.2)
+    assert (read.status, read.error["code"]) == ("failed", "READ_TIMEOUT")
+
+
+def test_a_stopping_worker_ends_its_reads(airports, runner, script):
+    script.tell(hang_on=["read"])
+    stopping = threading.Event()
+    threading.Timer(0.2, stopping.set).start()
+    read = perform_read(read_pk=asked().pk, worker="w", runner=runner, stopping=stopping)
+    assert (read.status, read.error["code"]) == ("failed", "WORKER_STOPPED")
+
+
+def test_a_dead_runner_is_the_reads_error(airports, runner, script):
+    script.tell(die_on="read")
+    read = perform_read(read_pk=asked().pk, worker="w", runner=runner)
+    assert (read.status, read.error["code"]) == ("failed", "RUNNER_DIED")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "table"),
+    [
+        ("sample", "raw.raw_air_airport", "raw_air_airport"),
+        ("sample", "rawcore.rc_air_airport", "rc_air_airport"),
+        ("sample", "rawcore.rc_air_airport_hist", "rc_air_airport_hist"),
+        ("versions", "rawcore.rc_air_airport", "rc_air_airport_hist"),
+        ("as_of", "rawcore.rc_air_airport_hist", "rc_air_airport_hist"),
+        ("key_search", "rawcore.rc_air_airport", "rc_air_airport_hist"),
+    ],
+)
+def test_which_table_is_asked(airports, kind, name, table):
+    assert read_manifest(read=asked(kind, name)).table.name == table
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ({}, {}),
+        ({"deletes": "tombstone", "state_labels": {"deleted": "gone"}}, {"tombstone": "gone"}),
+        ({"input": "batch_files", "time": "_fivetran_start"}, {"inclusive_ends": True}),
+    ],
+)
+def test_a_reader_is_told_what_the_policy_says_of_intervals(airports, policy, told):
+    TargetDataset.objects.filter(name="rc_air_airport").update(history_policy=policy)
+    arguments = {"at": "2024-01-01T00:00:00+00:00", "known_at": "2024-02-01T00:00:00+00:00"}
+    for name in ("rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"):
+        assert read_manifest(read=asked("as_of", name, arguments=arguments)).arguments == arguments | told
+
+
+def test_a_check_has_its_own_request_and_its_own_patience(airports, runner, script):
+    script.tell(answers={"rawcore.rc_air_airport": {"findings": []}})
+    checked = asked("check", arguments={"samples": 2})
+    read = perform_read(read_pk=checked.pk, worker="w", runner=runner)
+    assert (read.status, read.answer) == ("succeeded", {"findings": []})
+    body = script.seen("check")[0]["body"]
+    assert (body["history"]["name"], body["rawcore"]["name"]) == ("rc_air_airport_hist", "rc_air_airport")
+    assert (body["samples"], body["timeout_seconds"]) == (2, read_requests.CHECK_TIMEOUT_SECONDS)
+    assert {part["column"] for part in body["row_hash"]} == {"name", "elevation"}
+
+
+def test_a_check_may_take_longer_than_a_page_waits(airports):
+    checked, sampled = asked("check"), asked("sample")
+    ReadRequest.objects.update(requested_at=timezone.now() - read_requests.GIVEN_UP_AFTER * 2)
+    read_requests.end_old_reads()
+    checked.refresh_from_db()
+    sampled.refresh_from_db()
+    assert (checked.status, sampled.status) == ("queued", "failed")
+    ReadRequest.objects.update(requested_at=timezone.now() - read_requests.CHECK_GIVEN_UP_AFTER * 2)
+    read_requests.end_old_reads()
+    checked.refresh_from_db()
+    assert (checked.status, checked.error["code"]) == ("failed", "NO_ANSWER")
+
+
+def test_a_view_is_not_asked(airports, runner):
+    read = perform_read(read_pk=asked("sample", "stage.stg_air_airport").pk, worker="w", runner=runner)
+    assert (read.status, read.error["code"]) == ("failed", "NO_TABLE")
+
+
+def test_discovery_asks_the_file(airports, settings):
+    read = request_read(kind="discover", source=airports["airport"], wake_worker=False).read
+    found = read_manifest(read=read)
+    assert found.source.location == f"{settings.DATA_DIR}/landing/air/airport.csv"
+    assert (found.table, found.arguments) == (None, {})
+
+
+@pytest.mark.parametrize("arguments", [{"kind": "guess"}, {"kind": "sample"}, {"kind": "discover"}])
+def test_a_question_that_makes_no_sense_leaves_no_row(airports, arguments):
+    with pytest.raises(Refusal):
+        request_read(**arguments)
+    assert not ReadRequest.objects.exists()

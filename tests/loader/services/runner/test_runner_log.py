@@ -1,0 +1,223 @@
+"""Output of the runner and its JVM: structured log lines, attributed to a run, without secrets."""
+
+import json
+import logging
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from elevata.core.processes import about
+from loader.domain.protocol import Said
+from loader.services.runner.child_process import ChildOutput, Lines, Subjects
+from tests.loader.services.runner.test_supervisor import OBSERVE, READ, finished, wait_until
+
+CANARY = "canary-source-8h2k"
+JAVA = "26/01/31 12:00:00 {} TaskSetManager: {}"
+
+
+@pytest.fixture
+def planted(monkeypatch) -> None:
+    monkeypatch.setenv("ELEVATA_SOURCE_ERP_PASSWORD", CANARY)
+
+
+@pytest.fixture
+def json_logs(settings) -> None:
+    settings.LOG_FORMAT = "json"
+    settings.LOGGING = settings.LOGGING | {"formatters": {"lines": {"()": "elevata.ops.logging.JsonLines"}}}
+
+
+def text_of(runner) -> str:
+    """Return the whole log after the runner is closed."""
+    runner.close()
+    return runner.log_file.read_text()
+
+
+def lines_of(runner) -> list[dict]:
+    return [json.loads(line) for line in text_of(runner).splitlines()]
+
+
+def ask(runner, script, **told) -> None:
+    script.tell(**told)
+    finished(runner.request("observe", OBSERVE))
+
+
+# --- how lines look ---------------------------------------------------------------------------------
+
+
+def test_a_line_of_the_jvm_is_one_json_object_with_its_level_and_logger(json_logs, runner, script):
+    ask(runner, script, print=[JAVA.format("WARN", "Lost task 0.0")])
+    (line,) = lines_of(runner)
+    assert (line["level"], line["logger"], line["message"]) == ("warning", "spark.TaskSetManager", "Lost task 0.0")
+
+
+def test_a_trace_belongs_to_the_line_above_it(json_logs, runner, script):
+    trace = ["java.io.IOException: no space", "\tat java.base/Files.write(Files.java:1)", "Caused by: x"]
+    ask(runner, script, print=[JAVA.format("ERROR", "Aborted"), *trace, JAVA.format("WARN", "Next")])
+    first, second = lines_of(runner)
+    assert first["message"].splitlines() == ["Aborted", *trace]
+    assert second["message"] == "Next"
+
+
+def test_a_line_without_a_head_is_a_line(json_logs, runner, script):
+    ask(runner, script, print=["Picked up JAVA_TOOL_OPTIONS: -Xmx1g"])
+    (line,) = lines_of(runner)
+    assert (line["level"], line["message"]) == ("info", "Picked up JAVA_TOOL_OPTIONS: -Xmx1g")
+
+
+def test_a_record_of_the_runner_keeps_its_logger_and_its_trace(json_logs, runner, script):
+    ask(runner, script, log="the disk is full")
+    (line,) = lines_of(runner)
+    assert (line["level"], line["logger"]) == ("error", "loader.spark.load")
+    assert line["message"] == "it failed: the disk is full"
+    assert "ConnectionError: the disk is full" in line["exc_info"]
+
+
+def test_without_json_lines_are_plain(runner, script):
+    ask(runner, script, print=[JAVA.format("WARN", "Lost task 0.0")])
+    assert text_of(runner).endswith("WARNING spark.TaskSetManager runner_request=observe-1 Lost task 0.0\n")
+
+
+def test_collected_logs_have_the_lines_too(json_logs, runner, script, caplog):
+    with caplog.at_level(logging.WARNING, "loader.spark"):
+        ask(runner, script, print=[JAVA.format("WARN", "Lost task 0.0"), JAVA.format("INFO", "Starting task")])
+        runner.close()
+    assert [one.getMessage() for one in caplog.records if one.name.startswith("spark.")] == ["Lost task 0.0"]
+
+
+# --- what they are about ----------------------------------------------------------------------------
+
+
+def test_lines_name_the_run_that_they_are_printed_for(json_logs, runner, script):
+    script.tell(print=[JAVA.format("WARN", "Lost task 0.0")], log="no space")
+    with about(run_id="nightly-7", person_id=3):
+        finished(runner.request("observe", OBSERVE))
+    said = lines_of(runner)
+    assert [(line["run_id"], line["person_id"]) for line in said] == [("nightly-7", 3)] * 2
+
+
+def test_records_of_runs_side_by_side_name_their_own(json_logs, runner, script):
+    script.tell(hang_on=["read"], log="no space")
+    with about(run_id="one"):
+        first = runner.request("read", READ)
+    with about(run_id="two"):
+        second = runner.request("read", READ)
+    wait_until(lambda: len(script.seen("read")) == 2)
+    first.cancel(), second.cancel()
+    finished(first), finished(second)
+    assert sorted((line["runner_request"], line["run_id"]) for line in lines_of(runner)) == [
+        ("read-1", "one"),
+        ("read-2", "two"),
+    ]
+
+
+def test_threads_of_a_request_are_known_by_its_name():
+    subjects = Subjects()
+    subjects.begin("load-1", {"run_id": "one"})
+    subjects.begin("load-2", {"run_id": "two"})
+    assert subjects.of(Said("x", thread="load-2/dataset_0"))["run_id"] == "two"
+
+
+def test_a_line_of_spark_is_about_no_run_where_several_are_under_way():
+    subjects = Subjects()
+    subjects.begin("load-1", {"run_id": "one"})
+    assert subjects.of(Said("x"))["run_id"] == "one"
+    subjects.begin("load-2", {"run_id": "two"})
+    assert subjects.of(Said("x")) == {}
+
+
+# --- secrets ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", ["json", "plain"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"print": [JAVA.format("ERROR", f"password {CANARY} refused")]},
+        {"print": [JAVA.format("ERROR", "refused"), f"org.postgresql.PSQLException: {CANARY}", f"\tat x({CANARY})"]},
+        {"print": [f"Picked up -Dpassword={CANARY}"]},
+        {"print": ['{"elevata_log": "' + CANARY]},
+        {"print": [f"jdbc:postgresql://reader:{CANARY}@db/erp"]},
+        {"log": f"connecting with {CANARY}"},
+    ],
+)
+def test_a_secret_never_comes_through(planted, settings, request, runner, script, style, said, caplog, capfd):
+    if style == "json":
+        request.getfixturevalue("json_logs")
+    ask(runner, script, **said)
+    written = text_of(runner)
+    assert "[secret]" in written
+    assert "canary" not in written
+    assert "canary" not in capfd.readouterr().err
+
+
+def test_a_secret_of_several_lines_never_comes_through(monkeypatch, runner, script):
+    key = "-----BEGIN PRIVATE KEY-----\nMIICdQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
+    monkeypatch.setenv("ELEVATA_SOURCE_LAKE_KEY", key)
+    ask(runner, script, print=[JAVA.format("ERROR", "bad key"), *key.splitlines()])
+    written = text_of(runner)
+    assert "MIICdQ" not in written
+    assert "hkiG9w" not in written
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def heard_from(write) -> list[str]:
+    """Return the log lines that result from ``write`` into the pipe."""
+    reading, writing = os.pipe()
+    said: list[str] = []
+    output = ChildOutput(reading, lambda one: said.append(one.message))
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        write(pipe, said)
+    output.join(5)
+    return said
+
+
+def test_a_last_line_that_nothing_ends_is_told():
+    assert heard_from(lambda pipe, _said: pipe.write(b"Killed")) == ["Killed"]
+
+
+def test_a_line_is_told_while_the_child_goes_on():
+    def write(pipe, said):
+        pipe.write(JAVA.format("WARN", "slow").encode() + b"\n")
+        wait_until(lambda: said == ["slow"])
+
+    assert heard_from(write) == ["slow"]
+
+
+def test_a_line_that_is_much_too_long_is_left_out_and_the_next_is_told():
+    lines = Lines()
+    found = [line for _ in range(10) for line in lines.of(b"x" * 65_536)] + list(lines.of(b"\nnext\n"))
+    assert found == ["[a line of 655360 bytes is left out]", "next"]
+
+
+def test_what_cannot_be_written_down_stops_nobody(caplog):
+    told: list[str] = []
+
+    def broken(said) -> None:
+        told.append(said.message)
+        raise OSError("the disk is full")
+
+    reading, writing = os.pipe()
+    output = ChildOutput(reading, broken)
+    os.write(writing, (JAVA.format("WARN", "one") + "\n" + JAVA.format("WARN", "two") + "\n").encode())
+    os.close(writing)
+    output.join(5)
+    assert told == ["one", "two"]
+
+
+def test_the_file_begins_anew_when_it_is_long(runner, script, monkeypatch):
+    monkeypatch.setattr(runner._log._file, "maxBytes", 200)
+    for number in range(3):
+        ask(runner, script, print=[JAVA.format("WARN", f"{number} " + "x" * 100)])
+    runner.close()
+    kept: list[Path] = sorted(runner.log_file.parent.iterdir())
+    assert [one.name for one in kept] == ["runner.log", "runner.log.1"]
+
+
+def test_a_runner_leaves_no_thread_behind(runner, script):
+    ask(runner, script, print=["one"])
+    runner.close()
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "runner-output"])

@@ -1,0 +1,241 @@
+"""Runner supervisor with a scripted runner: death, hanging, parallel requests, one folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.services.runner.folder_lock import FolderLock
+
+OBSERVE = {"tables": []}
+READ = {"kind": "sample"}
+
+
+def finished(exchange, seconds=15.0) -> dict:
+    while (event := exchange.next(timeout=seconds)) is not None:
+        if event["event"] == "finished":
+            return event
+    raise AssertionError("the exchange was never finished")
+
+
+def lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until(condition, seconds=10.0):
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        pause.wait(0.02)
+    raise AssertionError("it did not come to that")
+
+
+def test_the_runner_starts_with_the_first_request_and_stays(runner):
+    assert runner.pid is None
+    assert finished(runner.request("observe", OBSERVE))["answer"] == {}
+    pid = runner.pid
+    assert runner.wait_until_ready(1)["pid"] == pid
+    finished(runner.request("observe", OBSERVE))
+    assert runner.pid == pid
+
+
+def test_an_idle_runner_whose_secret_changed_is_started_again(make_runner, settings, tmp_path, monkeypatch, script):
+    file = tmp_path / "spark.conf"
+    file.write_text("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_S3 }}")
+    settings.SPARK_CONF = str(file)
+    monkeypatch.setenv("ELEVATA_SPARK_SECRET_S3", "first")
+    script.tell(hang_on=["read"])
+    runner = make_runner()
+    finished(runner.request("observe", OBSERVE))
+    first = runner.pid
+    waiting = runner.request("read", READ)
+    monkeypatch.setenv("ELEVATA_SPARK_SECRET_S3", "second")
+    finished(runner.request("observe", OBSERVE))
+    assert runner.pid == first
+    waiting.cancel()
+    finished(waiting)
+    assert finished(runner.request("observe", OBSERVE))["status"] == "succeeded"
+    assert runner.pid != first
+    assert not lives(first)
+
+
+def test_requests_side_by_side_get_their_own_events(runner, script):
+    script.tell(answers={"sample": {"rows": [1]}}, hang_on=["execute"])
+    slow = runner.request("execute", {"operations": []})
+    reads = [runner.request("read", READ) for _ in range(5)]
+    assert [finished(read)["answer"] for read in reads] == [{"rows": [1]}] * 5
+    assert slow.next(timeout=0.1) is None
+    slow.cancel()
+    assert finished(slow)["status"] == "canceled"
+
+
+def test_a_manifest_larger_than_a_pipe_makes_nobody_wait(runner, script):
+    script.tell(answers={"sample": {}})
+    large = runner.request("read", READ | {"arguments": {"text": "x" * 2_000_000}})
+    assert finished(large)["status"] == "succeeded"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_dead_runner_is_told_to_all_who_wait_and_started_again(runner, script, number):
+    script.tell(hang_on=["read"])
+    waiting = [runner.request("read", READ) for _ in range(3)]
+    wait_until(lambda: len(script.seen("read")) == 3)
+    dead = runner.pid
+    os.kill(dead, number)
+    for exchange in waiting:
+        error = finished(exchange)["error"]
+        assert error["code"] == "RUNNER_DIED"
+        assert f"signal {int(number)}" in error["message"]
+        assert "runner.log" in error["hint"]
+    script.tell()
+    assert finished(runner.request("observe", OBSERVE))["status"] == "succeeded"
+    assert runner.pid != dead
+
+
+def test_a_runner_that_cannot_start_says_why(runner, script):
+    script.tell(fatal={"code": "SPARK_DID_NOT_START", "message": "no Java", "hint": "install it"})
+    error = finished(runner.request("observe", OBSERVE))["error"]
+    assert (error["code"], error["message"]) == ("SPARK_DID_NOT_START", "no Java")
+
+
+def test_a_program_that_is_not_there_is_an_error_of_the_start(make_runner):
+    runner = make_runner()
+    runner._command = ("/does/not/exist",)
+    with pytest.raises(OSError, match="exist"):
+        runner.request("observe", OBSERVE)
+
+
+def test_a_start_that_takes_too_long_is_ended(make_runner, script):
+    script.tell(mute=True, hang_on=["observe"])
+    runner = make_runner(start=0.3)
+    assert finished(runner.request("observe", OBSERVE))["error"]["code"] == "SPARK_DID_NOT_START"
+
+
+def test_a_runner_that_answers_no_ping_is_ended(make_runner, script):
+    script.tell(hang_on=["read"], ignore_ping=True)
+    runner = make_runner(silence=0.2, ping=0.3)
+    assert finished(runner.request("read", READ))["error"]["code"] == "RUNNER_HUNG"
+
+
+def test_a_long_request_is_no_reason_to_end_a_runner_that_answers(make_runner, script):
+    script.tell(hang_on=["read"])
+    runner = make_runner(silence=0.1, ping=5.0)
+    exchange = runner.request("read", READ)
+    wait_until(lambda: len(script.seen("ping")) >= 3)
+    exchange.cancel()
+    assert finished(exchange)["status"] == "canceled"
+
+
+def test_close_ends_the_runner_and_gives_the_folder_back(runner, make_runner, tmp_path):
+    finished(runner.request("observe", OBSERVE))
+    pid = runner.pid
+    runner.close()
+    assert not lives(pid)
+    finished(make_runner("the next").request("observe", OBSERVE))
+    with pytest.raises(Refusal) as refused:
+        runner.request("observe", OBSERVE)
+    assert refused.value.code == "RUNNER_CLOSED"
+
+
+def test_a_second_runner_of_a_folder_is_refused_and_told_who_has_it(runner, make_runner):
+    finished(runner.request("observe", OBSERVE))
+    with pytest.raises(Refusal) as refused:
+        make_runner("the second").start()
+    assert refused.value.code == "warehouse_busy"
+    assert f"in use by the test (process {os.getpid()})" in refused.value.message
+
+
+HOLDER = """
+import subprocess, sys
+from pathlib import Path
+from loader.services.runner.folder_lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
+lock.acquire("a worker")
+child = subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[lock.descriptor])
+print(child.pid, flush=True)
+input()
+"""
+
+
+def test_a_killed_workers_runner_holds_the_folder_until_it_ends(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path), "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        runner_pid = int(holder.stdout.readline())
+        lock = FolderLock(tmp_path)
+        with pytest.raises(Refusal, match="a worker"):
+            lock.acquire("us")
+        holder.kill()
+        holder.wait()
+        assert lives(runner_pid)
+        lock.acquire("us")
+        assert not lives(runner_pid)
+        lock.release()
+
+
+SECRETS = (
+    "ELEVATA_SECRET_KEY",
+    "ELEVATA_TOKEN",
+    "ELEVATA_SOURCE_ERP_PASSWORD",
+    "ELEVATA_WEBHOOK_SECRET_TEAM",
+    "ELEVATA_OIDC_CLIENT_SECRET",
+    "ELEVATA_AUDIT_KEY",
+    "ELEVATA_EMAIL_URL",
+    "DATABASE_URL",
+    "CELERY_BROKER_URL",
+    "POSTGRES_PASSWORD",
+    "GITHUB_TOKEN",
+)
+NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "SPARK_LOCAL_DIRS", "HADOOP_CONF_DIR", "PYSPARK_PYTHON")
+
+
+def test_the_runner_starts_without_the_products_variables(runner, script, monkeypatch):
+    for name in SECRETS:
+        monkeypatch.setenv(name, "canary")
+    for name in NEEDED:
+        monkeypatch.setenv(name, os.environ.get(name, "needed"))
+    finished(runner.request("observe", OBSERVE))
+    told = Path(f"/proc/{runner.pid}/environ").read_bytes().decode().split("\0")
+    variables = dict(line.split("=", 1) for line in told if line)
+    assert "canary" not in variables.values()
+    assert {name for name in variables if name.startswith("ELEVATA_")} == {
+        "ELEVATA_EVENTS_FD",
+        "ELEVATA_RUNNER_CONFIG",
+    }
+    assert set(NEEDED) <= set(variables)
+
+
+OWNER = """
+import sys
+sys.argv = ["x"]
+import django; django.setup()
+from pathlib import Path
+from loader.services.runner.supervisor import Runner
+runner = Runner(holder="owner", folder=Path({folder!r}), command=[sys.executable, {fake!r}, {script!r}])
+runner.request("observe", {{"tables": []}}).next(10)
+print(runner.pid, flush=True)
+input()
+"""
+
+
+def test_a_runner_does_not_outlive_a_killed_owner(tmp_path, script):
+    from tests.fixtures.jobs import FAKE
+
+    code = OWNER.format(folder=str(tmp_path), fake=str(FAKE), script=str(script.path))
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        pid = int(owner.stdout.readline())
+        assert lives(pid)
+        owner.kill()
+        owner.wait()
+        wait_until(lambda: not lives(pid))

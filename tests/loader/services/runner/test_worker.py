@@ -1,0 +1,198 @@
+"""Worker process: one load run at a time, reads in parallel, repeated and lost messages."""
+
+import os
+import signal
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from elevata.jobs.models import Job, Worker
+from elevata.jobs.registry import live_workers
+from elevata.notifications.deliveries import Outcome
+from elevata.notifications.models import Delivery
+from loader import tasks
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun
+from loader.services.load_runs import request_load_run
+from loader.services.reads.read_requests import request_read
+from loader.services.runner import worker
+from loader.services.runner.worker import Workplace
+from tests.factories import DeliveryFactory
+from tests.loader.airports import target
+from tests.loader.services.test_load_work import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture
+def workplace(make_runner, monkeypatch):
+    place = Workplace(make_runner=make_runner)
+    monkeypatch.setattr(tasks, "_workplace", place)
+    yield place
+    place.close()
+
+
+def queued(**more) -> LoadRun:
+    return request_load_run(wake_worker=False, **more).run
+
+
+def in_thread(function, *arguments) -> threading.Thread:
+    def call():
+        try:
+            function(*arguments)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+
+
+def test_one_message_does_all_that_is_queued(airports, workplace, script):
+    runs = [queued() for _ in range(3)]
+    tasks.perform(runs[0].pk)
+    assert set(LoadRun.objects.values_list("status", "attempt")) == {("succeeded", 1)}
+    started = [one.started_at for one in LoadRun.objects.order_by("requested_at")]
+    assert started == sorted(started)
+
+
+def test_a_message_that_comes_twice_at_once_does_the_work_once(airports, workplace, script, in_threads):
+    run = queued()
+    in_threads(*[lambda: tasks.perform(run.pk)] * 4)
+    assert LoadRun.objects.get().attempt == 1
+    assert len(script.seen("load")) == 1
+
+
+def test_a_run_that_comes_while_another_is_under_way_is_not_forgotten(airports, workplace, script):
+    script.tell(pause=0.3)
+    first = queued()
+    working = in_thread(tasks.perform, first.pk)
+    wait_until(lambda: LoadRun.objects.filter(status="running").exists())
+    second = queued()
+    tasks.perform(second.pk)  # comes back at once: another thread is at it
+    assert LoadRun.objects.get(pk=second.pk).status == "queued"
+    working.join(20)
+    assert set(LoadRun.objects.values_list("status", flat=True)) == {"succeeded"}
+
+
+def test_reads_are_answered_while_a_run_is_under_way(airports, workplace, script):
+    script.tell(pause=30, answers={"sample": {"rows": []}})
+    working = in_thread(tasks.perform, queued().pk)
+    wait_until(lambda: script.seen("load"))
+    read = request_read(kind="sample", dataset=target("raw.raw_air_airport"), wake_worker=False).read
+    tasks.perform(read.pk)
+    read.refresh_from_db()
+    assert read.status == "succeeded"
+    workplace.stop()
+    working.join(20)
+    assert LoadRun.objects.get().error["code"] == "WORKER_STOPPED"
+
+
+def test_deliveries_are_sent_while_a_run_is_under_way_and_without_the_runner(airports, workplace, script, monkeypatch):
+    monkeypatch.setattr("elevata.notifications.deliveries.send", lambda _: Outcome(204, 1))
+    script.tell(pause=30)
+    working = in_thread(tasks.perform, queued().pk)
+    wait_until(lambda: script.seen("load"))
+    first, *_ = DeliveryFactory.create_batch(3)
+    tasks.perform(first.pk)
+    assert set(Delivery.objects.values_list("status", "attempt")) == {("succeeded", 1)}
+    workplace.stop()
+    working.join(20)
+
+
+def test_a_delivery_that_takes_long_is_not_lost(workplace, monkeypatch):
+    delivery, beats = DeliveryFactory(), []
+
+    def slowly(_):
+        for _ in range(2):
+            before = Job.objects.get().heartbeat_at
+            wait_until(lambda before=before: Job.objects.get().heartbeat_at > before)
+            beats.append(before)
+        return Outcome(204, 1)
+
+    monkeypatch.setattr("elevata.jobs.states.HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("elevata.notifications.deliveries.send", slowly)
+    tasks.perform(delivery.pk)
+    assert len(beats) == 2
+    assert Delivery.objects.get().status == "succeeded"
+
+
+def test_runs_of_another_environment_are_left_alone(airports, workplace, settings):
+    run = queued()
+    settings.ENVIRONMENT = "another"
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_a_worker_without_a_warehouse_leaves_runs_to_the_one_that_has_it(airports, workplace, make_runner):
+    make_runner("the other worker").start()
+    run = queued()
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.attempt) == ("queued", 0)
+
+
+def test_a_worker_is_there_from_open_to_close(airports, workplace, monkeypatch):
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    workplace.open()
+    assert live_workers().get().name == workplace.name
+    Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    assert not live_workers().exists()
+    wait_until(lambda: live_workers().exists())
+    wait_until(lambda: live_workers().get().runner_pid == workplace.runner.pid)
+    assert workplace.runner.wait_until_ready(10)
+    workplace.close()
+    assert not Worker.objects.exists()
+
+
+def test_every_runner_of_a_worker_gets_all_names_of_the_embedded_catalog_once(airports, workplace, script, monkeypatch):
+    tasks.perform(queued().pk)
+    published = len(script.seen("publish"))
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    workplace.open()
+    wait_until(lambda: len(script.seen("publish")) == published + 1)
+    manifest = script.seen("publish")[-1]["body"]
+    assert {"rawcore.rc_air_airport", "stage.stg_air_airport"} <= {name["name"] for name in manifest["names"]}
+    assert (manifest["address"], manifest["whole"]) == ("embedded", False)
+    first = workplace.runner.pid
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: workplace.runner.pid != first)
+    workplace.runner.start()
+    wait_until(lambda: len(script.seen("publish")) == published + 2)
+
+
+def test_a_worker_goes_on_if_the_names_cannot_be_asked_for(airports, workplace, script, monkeypatch):
+    said = []
+    monkeypatch.setattr(worker, "publish_manifest", lambda **_: 1 / 0)
+    monkeypatch.setattr(worker.log, "exception", lambda text: said.append(text))
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    workplace.open()
+    wait_until(lambda: said)
+    Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    wait_until(lambda: live_workers().exists())
+    assert said == ["the names were not published in the new runner"]
+
+
+def test_a_worker_opens_even_if_its_runner_cannot_start(airports, workplace, make_runner, monkeypatch):
+    said = []
+
+    def refuse():
+        raise Refusal("warehouse_busy", "somebody has it")
+
+    monkeypatch.setattr(workplace.runner, "start", refuse)
+    monkeypatch.setattr(worker.log, "error", lambda text, *values: said.append(text % values))
+    workplace.open()
+    assert live_workers().exists()
+    assert "somebody has it" in said[0]
+
+
+def test_a_worker_gives_up_runs_of_workers_that_are_gone(airports, workplace, monkeypatch):
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    run = queued()
+    LoadRun.objects.update(status="running", attempt=1, heartbeat_at=timezone.now() - timedelta(minutes=1))
+    workplace.open()
+    wait_until(lambda: LoadRun.objects.get(pk=run.pk).status == "lost")

@@ -1,0 +1,57 @@
+"""Lengths of texts: the same in a form, in the API and in the table."""
+
+from typing import Any
+
+import pytest
+from django import forms
+from django.db import models
+from rest_framework import serializers
+
+from elevata.core.lengths import MAX_TAG, MAX_TAGS
+from elevata.web.forms import TagsField
+from metadata.api import serializers as api
+from metadata.forms import columns, datasets, sources
+from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+
+PAIRS: list[tuple[type[forms.Form], type[models.Model], type[serializers.Serializer]]] = [
+    (datasets.DatasetForm, TargetDataset, api.DatasetChange),
+    (datasets.NewDatasetForm, TargetDataset, api.NewDataset),
+    (datasets.SchemaForm, TargetSchema, api.SchemaChange),
+    (datasets.NewSchemaForm, TargetSchema, api.SchemaChange),
+    (sources.SystemForm, System, api.SystemChange),
+    (sources.NewSystemForm, System, api.SystemChange),
+    (sources.SourceForm, SourceDataset, api.SourceDatasetChange),
+    (sources.NewSourceForm, SourceDataset, api.NewSourceDataset),
+    (columns.ColumnForm, TargetColumn, api.ColumnChange),
+    (columns.NewColumnForm, TargetColumn, api.NewColumn),
+    (sources.ColumnChoiceForm, SourceColumn, api.NewSourceColumn),
+]
+
+
+@pytest.mark.parametrize(("form", "model", "serializer"), PAIRS, ids=[form.__name__ for form, _, _ in PAIRS])
+def test_a_form_and_the_api_take_texts_of_one_length(form: Any, model: Any, serializer: Any) -> None:
+    stored = {field.name: field.max_length for field in model._meta.fields if isinstance(field, models.CharField)}
+    taken = {name: field.max_length for name, field in serializer().fields.items() if _is_text(field)}
+    limits = {
+        name: {field.max_length, *([taken[name]] if name in taken else []), *([stored[name]] if name in stored else [])}
+        for name, field in form.base_fields.items()
+        if isinstance(field, forms.CharField) and not isinstance(field, TagsField)
+    }
+    assert {name: found for name, found in limits.items() if len(found) > 1} == {}
+
+
+def _is_text(field: serializers.Field) -> bool:
+    return isinstance(field, serializers.CharField) and not field.read_only
+
+
+@pytest.mark.parametrize("tags", [["x"] * MAX_TAGS, ["x" * MAX_TAG]], ids=["many", "long"])
+def test_tags_up_to_the_limits_are_taken(tags: list[str]) -> None:
+    assert TagsField().clean(", ".join(tags)) == list(dict.fromkeys(tags))
+
+
+@pytest.mark.parametrize(
+    "tags", [[str(number) for number in range(MAX_TAGS + 1)], ["x" * (MAX_TAG + 1)]], ids=["too many", "too long"]
+)
+def test_tags_beyond_the_limits_are_refused(tags: list[str]) -> None:
+    with pytest.raises(forms.ValidationError):
+        TagsField().clean(", ".join(tags))
