@@ -530,7 +530,7 @@ def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):
 @pytest.mark.parametrize(
     ("code", "format_name", "options"),
     [
-        ("UNKNOWN_FORMAT", "xlsx", {}),
+        ("UNKNOWN_FORMAT", "pdf", {}),
         ("UNKNOWN_OPTION", "csv", {"separator": ";"}),
         ("UNKNOWN_OPTION", "parquet", {"delimiter": ";"}),
         ("BAD_OPTION", "csv", {"delimiter": ";;"}),
