@@ -2,7 +2,7 @@
 
 The fingerprint is SHA-256 over canonical JSON: desired and current state of the datasets in scope, the scope
 itself, the environment, the operations with their decisions, and the policy set. Users, times, row ids, Delta
-versions and wording are not part of it, so the same input has the same fingerprint everywhere.
+versions and messages are not part of it, so the same inputs have the same fingerprint in every installation.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from metadata.domain.state import ColumnState, DatasetState
 
-# Scope of a report: all datasets, a schema's, one with its inputs, or one alone.
+# Scope of a report: all datasets, the datasets of a schema, a dataset with its inputs, or a dataset alone.
 
 
 ALL, SCHEMA, DATASET, FILES = "all", "schema", "dataset", "files"
@@ -30,7 +30,7 @@ TARGET_ONLY, WITH_DEPENDENCIES = "target_only", "with_dependencies"
 
 
 class ScopeProblem(MetadataError):
-    """Error of a scope without any dataset, existing or desired."""
+    """Error of an invalid scope, or of one without existing or desired datasets."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unknown_scope", message, "scope")
@@ -40,10 +40,10 @@ class ScopeProblem(MetadataError):
 class Scope:
     """Scope of a report.
 
-    ``name`` is a schema's or a dataset's (``schema.name``); ``target_only`` excludes dependencies. For ``files``,
-    two state files, everything is in scope; ``source`` and ``target`` are labels of the two sides, shown but not
-    part of a fingerprint. ``keys`` are the datasets that the scope resolved to before; then ``name``, which may be
-    outdated, is not resolved again.
+    ``name`` is the name of a schema or dataset (``schema.name``); ``target_only`` excludes a dataset's inputs. The
+    kind ``files`` is a comparison of two state files with all their datasets; ``source`` and ``target`` are labels of
+    the two, which are not part of the fingerprint. ``keys`` are the datasets of a scope that was resolved before: its
+    ``name`` may be outdated, so it is not resolved again.
     """
 
     kind: str = ALL
@@ -76,44 +76,44 @@ class Scope:
         return f"{self.kind} {self.name}{' (alone)' if self.target_only else ''}"
 
     def as_json(self, datasets: Iterable[str] = ()) -> dict[str, Any]:
-        """Return the scope as JSON; ``datasets`` are the resolved names, omitted if everything is in scope."""
-        message: dict[str, Any] = {"kind": self.kind}
+        """Return the scope as JSON. ``datasets`` are the resolved names, empty if everything is in scope."""
+        document: dict[str, Any] = {"kind": self.kind}
         if self.name:
-            message |= {"name": self.name, "dependency_mode": self.dependency_mode}
-        message |= {name: value for name in ("source", "target") if (value := getattr(self, name))}
+            document |= {"name": self.name, "dependency_mode": self.dependency_mode}
+        document |= {name: value for name in ("source", "target") if (value := getattr(self, name))}
         listed = sorted(datasets)
-        return {**message, "datasets": listed} if listed else message
+        return {**document, "datasets": listed} if listed else document
 
     def resolve(self, current: CurrentState, desired: Sequence[DatasetState]) -> frozenset[str]:
         """Return the stable keys of the datasets in scope, including those that only exist or are only desired."""
         if self.keys is not None:
             return self.keys
-        there = {dataset.state.key: dataset.state for dataset in current.datasets}
-        wanted = {dataset.key: dataset for dataset in desired}
+        before = {dataset.state.key: dataset.state for dataset in current.datasets}
+        after = {dataset.key: dataset for dataset in desired}
         if self.everything:
-            return frozenset(there) | frozenset(wanted)
-        chosen = {key for states in (there, wanted) for key, state in states.items() if self._names(state)}
-        if not chosen:
+            return frozenset(before) | frozenset(after)
+        selected = {key for states in (before, after) for key, state in states.items() if self._selects(state)}
+        if not selected:
             raise ScopeProblem(f"there is no {self.kind} {self.name}")
         if not self.target_only:
-            chosen = _with_upstream(chosen, wanted)
-        names = {wanted[key].qualified_name for key in chosen if key in wanted}
-        same = {key for key, state in there.items() if state.qualified_name in names and key not in wanted}
-        return frozenset(chosen | same)
+            selected = _with_upstream(selected, after)
+        names = {after[key].qualified_name for key in selected if key in after}
+        same = {key for key, state in before.items() if state.qualified_name in names and key not in after}
+        return frozenset(selected | same)
 
-    def _names(self, state: DatasetState) -> bool:
+    def _selects(self, state: DatasetState) -> bool:
         return self.name == (state.schema if self.kind == SCHEMA else state.qualified_name)
 
 
-def _with_upstream(chosen: set[str], wanted: dict[str, DatasetState]) -> set[str]:
-    selected, waiting = set(chosen), list(chosen)
+def _with_upstream(selected: set[str], states: dict[str, DatasetState]) -> set[str]:
+    keys, waiting = set(selected), list(selected)
     while waiting:
-        dataset = wanted.get(waiting.pop())
+        dataset = states.get(waiting.pop())
         for key in dataset.inputs if dataset else ():
-            if key in wanted and key not in selected:
-                selected.add(key)
+            if key in states and key not in keys:
+                keys.add(key)
                 waiting.append(key)
-    return selected
+    return keys
 
 
 FORMAT = "change-report/v1"
@@ -122,9 +122,9 @@ STATUS_OPEN, STATUS_BLOCKED, STATUS_NO_CHANGES = "open", "blocked", "no_changes"
 
 @dataclass(frozen=True)
 class ChangeReport:
-    """Content of a change report, in executable order. ``datasets`` are the names in scope.
+    """Content of a change report, with operations in the order of execution.
 
-    ``content`` is the input of the fingerprint.
+    ``datasets`` are the names in scope. The fingerprint is computed from ``content``.
     """
 
     scope: Scope
@@ -148,11 +148,11 @@ class ChangeReport:
 
     @property
     def risk(self) -> str:
-        """Return safe, review or destructive: the highest risk of its operations."""
+        """Return the highest risk of the operations: safe, review or destructive."""
         return risk_of(self.operations)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as ``change-report/v1``; of two files without the list of datasets, as all are in scope."""
+        """Return the report as ``change-report/v1``; without a list of datasets if all are in scope."""
         return {
             "format": FORMAT,
             "fingerprint": self.fingerprint,
@@ -172,26 +172,26 @@ def build_report(
     environment: str = "",
     planned: Planned | None = None,
 ) -> ChangeReport:
-    """Return the report that turns ``current`` into ``desired`` in ``scope`` (default: all).
+    """Return the report on changing ``current`` into ``desired`` in ``scope`` (default: all).
 
-    ``planned`` is a plan made for another scope. Raises ScopeProblem if the scope is empty; TypeProblem for an
-    invalid column type.
+    ``planned`` is the plan of the same states, if it was computed before. Raises ScopeProblem if the scope is empty,
+    TypeProblem for an invalid column type.
     """
     scope = scope or Scope()
     states = tuple(desired.datasets if isinstance(desired, ArchitectureState) else desired)
     keys = scope.resolve(current, states)
     whole = planned or Planned.of(current, states, policy)
     plan = whole.within(None if scope.everything else keys)
-    wanted = sorted((flat(state) for state in states if state.key in keys), key=lambda state: state.key)
-    there = sorted(
+    after = sorted((flat(state) for state in states if state.key in keys), key=lambda state: state.key)
+    before = sorted(
         (dataset for dataset in current.datasets if dataset.state.key in keys), key=lambda entry: entry.state.key
     )
-    names = {state.key: state.qualified_name for state in (*(placed.state for placed in there), *wanted)}
-    warnings = _in_scope(plan.warnings, there, wanted) if not scope.everything else plan.warnings
+    names = {state.key: state.qualified_name for state in (*(placed.state for placed in before), *after)}
+    warnings = _in_scope(plan.warnings, before, after) if not scope.everything else plan.warnings
     content = {
         "format": FORMAT,
-        "desired": [_state_content(state) for state in wanted],
-        "current": [_placed_content(placed, current.observed) for placed in there],
+        "desired": [_state_content(state) for state in after],
+        "current": [_placed_content(placed, current.observed) for placed in before],
         "scope": [scope.kind, scope.name, scope.target_only, sorted(keys)],
         "environment": environment,
         "operations": [_operation_content(operation) for operation in plan.operations],
@@ -202,14 +202,14 @@ def build_report(
 
 
 def _in_scope(
-    warnings: Iterable[Warning], there: Iterable[Placed], wanted: Iterable[DatasetState]
+    warnings: Iterable[Warning], before: Iterable[Placed], after: Iterable[DatasetState]
 ) -> tuple[Warning, ...]:
-    names = {table.qualified_name for placed in there for table in (placed.base, placed.history) if table}
-    names |= {placed.state.qualified_name for placed in there} | {state.qualified_name for state in wanted}
+    names = {table.qualified_name for placed in before for table in (placed.base, placed.history) if table}
+    names |= {placed.state.qualified_name for placed in before} | {state.qualified_name for state in after}
     return tuple(warning for warning in warnings if warning.dataset in names)
 
 
-# --- what is hashed --------------------------------------------------------------------------
+# --- content of the fingerprint --------------------------------------------------------------
 
 
 def _state_content(state: DatasetState) -> list[Any]:
@@ -246,13 +246,13 @@ def _column_content(column: ColumnState) -> list[Any]:
 
 
 def _inputs_content(column: ColumnState) -> list[str]:
-    """Return the inputs to hash; without an expression a column takes the first input of a dataset, so order counts."""
+    """Return the inputs to hash. Without an expression their order counts: the first input of a dataset is used."""
     in_order = not column.expression and column.role != FOREIGN_KEY
     return list(column.inputs) if in_order else sorted(column.inputs)
 
 
 def _placed_content(placed: Placed, observed: bool) -> list[Any]:
-    """Return the tables to hash: derived from the state for a file, observed for a warehouse."""
+    """Return the dataset to hash, with its tables if they were observed; a state file's follow from the state."""
     tables = [_table_content(table) for table in (placed.base, placed.history)] if observed else []
     return [_state_content(placed.state), tables, list(placed.missing)]
 
@@ -289,7 +289,7 @@ _STATUS = {"no_changes": "no changes", "open": "open", "blocked": "blocked"}
 
 
 def as_text(report: ChangeReport) -> str:
-    """Return status, operations one a line, warnings, and required approvals, without a trailing line end."""
+    """Return the report as text: status, operations and warnings, one a line, and the fingerprint."""
     lines = [f"{report.scope.describe()}: {_status(report)}"]
     width = max((len(_mark(operation)) for operation in report.operations), default=0)
     for operation in report.operations:
@@ -302,9 +302,9 @@ def as_text(report: ChangeReport) -> str:
 
 
 def as_markdown(report: ChangeReport) -> str:
-    """Return headings and tables; names and texts of users are escaped."""
+    """Return the report as Markdown: headings and tables. Names and texts of users are escaped."""
     lines = [
-        f"# Change report: {_plain(report.scope.describe())}",
+        f"# Change report: {_escape(report.scope.describe())}",
         "",
         f"**{_status(report)}**",
         "",
@@ -352,14 +352,14 @@ def _change(operation: Operation) -> str:
 
 
 def _cells(*cells: str) -> str:
-    return "| " + " | ".join(map(_plain, cells)) + " |"
+    return "| " + " | ".join(map(_escape, cells)) + " |"
 
 
-def _plain(text: str) -> str:
-    """Return a name escaped for Markdown and HTML."""
-    return "".join(_escaped(text))
+def _escape(text: str) -> str:
+    """Return a text escaped for Markdown and HTML."""
+    return "".join(_escaped_characters(text))
 
 
-def _escaped(text: str) -> Iterable[str]:
+def _escaped_characters(text: str) -> Iterable[str]:
     for character in " ".join(text.split()):
         yield f"\\{character}" if character in "\\|`*_[]#<>" else character

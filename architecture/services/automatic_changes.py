@@ -1,7 +1,7 @@
-"""Verification before an execution, and changes a load makes itself.
+"""Verification before an execution, and changes that a load executes without a report.
 
-Planner and policy are the same as for reports. The changes are executed with a record of their own; any change that
-needs approval blocks the load and names the report to create.
+Planner and change policy are the same as for reports. The changes are executed with a record of their own. A change
+that needs approval blocks the load; the error names the report to create.
 """
 
 from collections.abc import Collection, Iterable
@@ -48,9 +48,9 @@ from architecture.services.undo import mark_before
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
 
-# Verification for the whole scope before the first statement of an attempt. The first attempt creates report and
-# preview again and compares fingerprints. A later one cannot, because finished steps changed the warehouse: it checks
-# that metadata, policy and approvals are unchanged, and that every table matches its finished steps.
+# Verification of the whole scope before the first statement of an attempt. The first attempt computes report and
+# preview again and compares fingerprints. A later attempt cannot, because finished steps changed the warehouse: it
+# checks that metadata, policy and approvals are unchanged, and that every table matches its finished steps.
 
 
 _SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
@@ -58,14 +58,14 @@ _SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
 
 @dataclass(frozen=True)
 class Todo:
-    """All steps of an execution, and the ordinals of those that are still to be run."""
+    """All steps of an execution, and the ordinals of the remaining ones (``left``)."""
 
     steps: tuple[Step, ...]
     left: tuple[int, ...]
 
 
 def tables_of_execution(execution: Execution) -> frozenset[str]:
-    """Return stable keys of the tables to observe before the execution. Raise Refused EXECUTION_UNPROVEN."""
+    """Return the stable keys of the tables to observe before the execution. Raise Refused EXECUTION_UNPROVEN."""
     refuse_unproven_execution(execution)
     known = tables_of(execution.report, begun=bool(execution.planned))
     return known | {step.table.key for step in steps_in(execution.preview)}
@@ -73,22 +73,19 @@ def tables_of_execution(execution: Execution) -> frozenset[str]:
 
 @transaction.atomic
 def verify(execution: Execution) -> Todo:
-    """Return the steps left to run.
-
-    Raise Refused or StepProblem, with nothing run, if anything changed since the approval.
-    """
+    """Return the steps to run. Raise Refused or StepProblem if anything changed since the approval."""
     refuse_unproven_execution(execution)
     report, preview = execution.report, execution.preview
     refuse_unapproved(report, execution.requested_by)
     refuse_unproven_preview(report, preview)
     rows = list(execution.operations.order_by("ordinal"))
-    if list(map(_place, rows)) != list(map(_place, execution_rows(execution, preview, operations_of(report)))):
+    if list(map(_identity, rows)) != list(map(_identity, execution_rows(execution, preview, operations_of(report)))):
         raise Refused("EXECUTION_UNPROVEN", "its steps are not those of the report and the preview")
     if not execution.planned:
         basis = refuse_stale(report)
         if plan_preview(report, basis).fingerprint != preview.fingerprint:
             raise Refused("PREVIEW_STALE")
-        _settle(execution, basis)
+        _store_plan(execution, basis)
     else:
         _refuse_moved(execution)
     steps = steps_in(preview)
@@ -97,14 +94,14 @@ def verify(execution: Execution) -> Todo:
     return Todo(steps, steps_left(steps, finished=finished, observed=observed))
 
 
-def _place(row: ExecutionOperation) -> tuple[object, ...]:
-    """Return the operation of a step, which determines its effect on applied state."""
+def _identity(row: ExecutionOperation) -> tuple[object, ...]:
+    """Return the columns of a step's row that determine its effect on applied state."""
     keys = (str(row.dataset_key), str(row.table_key))
     return (row.ordinal, row.operation, row.op, *keys, row.qualified_name, row.column_name)
 
 
-def _settle(execution: Execution, basis: Basis) -> None:
-    """Store the plan of the execution for later attempts, the record and an undo."""
+def _store_plan(execution: Execution, basis: Basis) -> None:
+    """Store the execution's plan, which later attempts, the record and an undo use."""
     rows = [operation.as_row() for operation in operations_of(execution.report)]
     keys = {row["dataset_key"] for row in rows}
     before, report = basis.before(), execution.report
@@ -119,18 +116,19 @@ def _settle(execution: Execution, basis: Basis) -> None:
 
 
 def planned_of(*, rows: list[dict], basis: Basis, through: int, scope: dict, before: dict, **more: object) -> dict:
-    """Return the stored plan: operations, and the states of their datasets before and desired.
+    """Return the plan to store: operations, and the states of their datasets before and desired.
 
-    ``marks`` are those of the datasets before, ``through`` the new mark once nothing is left to do.
+    ``through`` is the datasets' new mark after all operations; the plan also contains the current ``marks``.
     """
     keys = {row["dataset_key"] for row in rows}
     desired = {state.key: as_row(flat(state)) for state in basis.desired if state.key in keys}
-    kept = {"before": before, "marks": carried_out(basis.environment, keys), "through": through}
-    return {"rows": rows, "desired": desired, "scope": scope, **kept, **more}
+    marks = carried_out(basis.environment, keys)
+    common = {"rows": rows, "desired": desired, "scope": scope, "before": before, "marks": marks, "through": through}
+    return {**common, **more}
 
 
 def _refuse_moved(execution: Execution) -> None:
-    """Refuse changed metadata or policy; tables are checked step by step."""
+    """Refuse a changed metadata or policy. Tables are checked by their steps."""
     report = execution.report
     if policy_in_force(report.environment).as_json() != report.content["policy"]:
         raise Refused("POLICY_MOVED")
@@ -146,7 +144,7 @@ FORMAT = "automatic-changes/v1"
 class Pending:
     """Pending changes of some datasets.
 
-    ``needing`` lists changes that need a user's decision, one line each; steps are set only without any.
+    ``needing`` lists the changes that need a user's decision, one line each. ``steps`` are set only if there are none.
     """
 
     basis: Basis
@@ -165,50 +163,50 @@ def pending_changes(
     """
     states, policy = tuple(states), policy_in_force(environment)
     applied = proven_states(environment=environment)
-    chosen = tuple(state for state in states if state.key in keys)
+    desired = tuple(state for state in states if state.key in keys)
     own = tuple(state for state in applied if state.key in keys)
-    kept = {"through": through, "followed": proven_followed(environment=environment, states=(*states, *applied))}
-    whole = basis = Basis(environment, Scope(), chosen, own, seen, policy, **kept)
-    operations = plan(basis.current, chosen, policy).operations
-    if operations:  # whether a name is free can depend on a dataset that is not loaded
+    common = {"through": through, "followed": proven_followed(environment=environment, states=(*states, *applied))}
+    whole = basis = Basis(environment, Scope(), desired, own, seen, policy, **common)
+    operations = plan(basis.current, desired, policy).operations
+    if operations:  # datasets that are not loaded may use a name
         others = last_seen(environment=environment)
-        whole = Basis(environment, Scope(), states, applied, _over(others, seen), policy, **kept)
+        whole = Basis(environment, Scope(), states, applied, _merge_observations(others, seen), policy, **common)
         operations = plan(whole.current, states, policy, keys).operations
-    needing = _needing(operations, basis)
+    needing = _changes_to_decide(operations, basis)
     steps = () if needing else whole.steps(operations)
     return Pending(basis, operations, steps, needing)
 
 
-def _never_applied(operations: tuple[Operation, ...], basis: Basis) -> list[str]:
-    """Return views that a load would compute although no plan has compared them: retired, or of doubtful names."""
+def _views_never_applied(operations: tuple[Operation, ...], basis: Basis) -> list[str]:
+    """Return views that were never applied and have no operation, as when retired or with an ambiguous name."""
     known = {state.key for state in basis.applied} | {operation.dataset_key for operation in operations}
     views = (state for state in basis.desired if state.materialization == "view" and state.key not in known)
     return sorted(state.qualified_name for state in views)
 
 
-def _over(others: Seen, seen: Seen) -> Seen:
+def _merge_observations(others: Seen, seen: Seen) -> Seen:
     tables = {key: table for key, table in others.tables.items() if key not in seen.asked}
     return Seen({**tables, **seen.tables}, others.asked | seen.asked, seen.at)
 
 
-def _needing(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]:
-    """Return all operations that are not safe; all operations if the environment requires approval for safe ones."""
+def _changes_to_decide(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]:
+    """Return one line for each change that is not safe, or for all if the environment has safe ones approved, too."""
     policy = basis.policy
-    unasked = policy.automatic_safe_changes and not policy.approvals[SAFE].count
-    found = [
+    automatic = policy.automatic_safe_changes and not policy.approvals[SAFE].count
+    unsafe = [
         operation
         for operation in operations
-        if not unasked or operation.destructive or operation.decision not in (ALLOWED, METADATA_ONLY)
+        if not automatic or operation.destructive or operation.decision not in (ALLOWED, METADATA_ONLY)
     ]
-    parts = [f"{one.describe()} ({one.message})" if one.message else one.describe() for one in found]
+    parts = [f"{item.describe()} ({item.message})" if item.message else item.describe() for item in unsafe]
     parts += [
         f"{name}: the view was never applied; take it into use by a report"
-        for name in _never_applied(operations, basis)
+        for name in _views_never_applied(operations, basis)
     ]
-    # Differences without an operation need a user, too: a report warns of them.
+    # Differences without an operation also need a user's decision; a report contains warnings about them.
     planned = {operation.dataset_key for operation in operations}
-    differing = plan_steps(basis.tables({state.key for state in basis.desired}), basis.seen.tables)
-    return tuple(parts + [step.describe() for step in differing if step.table.dataset_key not in planned])
+    differences = plan_steps(basis.tables({state.key for state in basis.desired}), basis.seen.tables)
+    return tuple(parts + [step.describe() for step in differences if step.table.dataset_key not in planned])
 
 
 @transaction.atomic
@@ -221,7 +219,7 @@ def begin_execution(
 ) -> Execution:
     """Create an execution of pending changes, with a row for each step, in order (ordinals from 0).
 
-    ``scope`` is the scope of the load, for its record; default: everything.
+    ``scope`` is the scope of the load, for its record; default: that of the inputs.
     """
     basis, now = pending.basis, timezone.now()
     rows = [operation.as_row() for operation in pending.operations]
@@ -264,13 +262,13 @@ def begin_execution(
 
 
 def attempt_of_load(execution: Execution) -> ExecutionAttempt:
-    """Return the only attempt of a load run's execution: the run itself is fenced."""
+    """Return the attempt of a load run's execution. There is only one, because the run itself is fenced."""
     return ExecutionAttempt(execution.pk, 1)
 
 
 @transaction.atomic
 def finish_execution(*, execution: Execution) -> Execution:
-    """Close a load run's execution: it succeeded if every step did. Its record is sealed either way. Once only."""
+    """End a load run's execution and write its record, if it has not ended yet. It succeeded if all steps did."""
     unfinished = execution.operations.exclude(status=ExecutionOperation.Status.SUCCEEDED).exists()
     status = Execution.Status.FAILED if unfinished else Execution.Status.SUCCEEDED
     ended = attempt_of_load(execution).end(wanted=status)

@@ -1,7 +1,7 @@
 """Approvals of reports and life cycle of executions.
 
-``elevata.jobs`` changes the states of the job. ``leases`` has the writes of an attempt, ``proof`` the sealed
-record.
+``elevata.jobs`` changes the states of the job. ``architecture.services.leases`` has the writes of an attempt,
+``architecture.services.proof`` the record.
 """
 
 from dataclasses import replace
@@ -45,7 +45,7 @@ from elevata.jobs.services import Submitted
 
 
 class Requested(Submitted[Execution]):
-    """Result of asking for an execution; an active one stays as it is."""
+    """Result of requesting an execution: a queued one, or the one that is active already."""
 
     @property
     def execution(self) -> Execution:
@@ -58,8 +58,8 @@ def request_execution(
 ) -> Requested:
     """Request the execution of an approved, previewed report. A repeated request returns the same execution.
 
-    One that failed, was cancelled or lost is queued again, as its next attempt. Raises Refused with a code of
-    ``workflow.CODES`` and writes nothing then.
+    An execution that failed, was cancelled or lost is queued again, as its next attempt. Raises Refused with a code of
+    ``workflow.CODES``; then nothing is written.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(report))
     _refuse_elsewhere(report.environment)
@@ -83,7 +83,7 @@ def request_execution(
 
 
 def refuse_unapproved(report: ChangeReport, user: Any) -> None:
-    """Raise Refused unless the report has all approvals it needs, all proven, and the user may execute it."""
+    """Raise Refused unless the report has all required approvals, all are proven, and the user may execute it."""
     refuse_unproven(report)
     policy = policy_in_force(report.environment)
     workflow.refuse_execution(
@@ -98,7 +98,7 @@ def refuse_unapproved(report: ChangeReport, user: Any) -> None:
 
 
 def _refuse_elsewhere(environment: Environment) -> None:
-    """Refuse reports of another environment: its policy would apply to the warehouse of this one."""
+    """Refuse a report of another environment: its change policy would apply to this environment's warehouse."""
     if environment.name != settings.ENVIRONMENT:
         raise Refused("OTHER_ENVIRONMENT")
 
@@ -127,9 +127,9 @@ def _create(report: ChangeReport, preview: Preview, user: Any, command: str) -> 
 
 @transaction.atomic
 def resume_execution(*, execution: Execution, user: Any) -> Execution:
-    """Queue an execution again that failed, was cancelled or lost: finished steps are not repeated.
+    """Queue a failed, cancelled or lost execution again. Finished steps are not repeated.
 
-    One whose worker has been silent for too long counts as lost, even if not marked yet.
+    An execution without a heartbeat for too long counts as lost, even if it is not marked yet.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     if execution.report is None:
@@ -153,27 +153,27 @@ def resume_execution(*, execution: Execution, user: Any) -> Execution:
 
 
 def claim_execution(*, execution_pk: int, worker: str) -> ExecutionAttempt | None:
-    """Claim a queued execution with the leases of its datasets, all or nothing.
+    """Claim a queued execution and the leases of all its datasets.
 
-    Returns None if it is claimed already or not queued any more. If a lease is held, the execution stays queued
-    with its holder as reason; the sweep retries it.
+    Returns None if it is already claimed or no longer queued. If a lease is held, the execution stays queued with the
+    holder as reason; the sweep retries it.
     """
     try:
         return _claim(execution_pk, worker)
-    except Refused as held:
-        _wait(execution_pk, f"waiting: {held.message}", execution_log.waiting(held.message))
+    except Refused as refused:
+        _wait(execution_pk, f"waiting: {refused.message}", execution_log.waiting(refused.message))
         return None
 
 
 @transaction.atomic
 def _wait(execution_pk: int, phase: str, line: execution_log.Line) -> None:
-    """Set the reason why a queued execution waits; the log has it once, however often it is retried."""
+    """Set the reason why a queued execution waits. It is logged once, not at every retry."""
     if jobs.wait(job_pk=execution_pk, phase=phase):
         note_on(Execution.objects.get(pk=execution_pk), line)
 
 
 def log_failed_wakeup(job: Job, reason: str) -> None:
-    """Add a line to an execution's log: no worker could be woken for it."""
+    """Add a line to an execution's log: the broker did not take the message for a worker."""
     note(job.pk, job.attempt, execution_log.not_told(reason))
 
 
@@ -198,7 +198,7 @@ def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
 
 @transaction.atomic
 def cancel_execution(*, execution: Execution, user: Any) -> Execution:
-    """Request that an execution stops between two steps; a queued one is cancelled at once."""
+    """Request that an execution stops between two steps; a queued execution is cancelled at once."""
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     error = {"code": "CANCELED", "message": f"cancelled by {user.get_username()}"}
     status = jobs.request_cancel(job_pk=execution.pk, error=error)
@@ -216,7 +216,7 @@ def cancel_execution(*, execution: Execution, user: Any) -> Execution:
 
 @transaction.atomic
 def abandon_execution(*, execution: Execution, user: Any, reason: str) -> Execution:
-    """End an execution that will not be resumed, and seal a record of its finished steps."""
+    """End an execution that will not be resumed, and write a record of its finished steps."""
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     if not reason.strip():
         raise Refused("NO_REASON")
@@ -235,9 +235,10 @@ def abandon_execution(*, execution: Execution, user: Any, reason: str) -> Execut
 
 @transaction.atomic
 def end_attempt(*, attempt: ExecutionAttempt, wanted: str, error: dict | None = None) -> Execution | None:
-    """End an attempt, release its leases, and seal the record if nothing is left. None if the attempt is not current.
+    """End an attempt, release its leases, and write the record if the execution has ended.
 
-    ``wanted`` is succeeded or failed; an execution with steps left cannot succeed.
+    ``wanted`` is succeeded or failed; an execution with unfinished steps fails. Returns None if the attempt is not the
+    current one.
     """
     execution = Execution.objects.select_related("environment").get(pk=attempt.job_pk)
     if wanted == states.SUCCEEDED and execution.operations.exclude(status="succeeded").exists():
@@ -255,7 +256,7 @@ def end_attempt(*, attempt: ExecutionAttempt, wanted: str, error: dict | None = 
 
 
 def end_lost_execution(job: Job, error: dict[str, Any]) -> None:
-    """Settle an execution that was marked as lost: its leases, its log and its notices."""
+    """Release the leases of an execution that was marked as lost, log it and notify operators."""
     execution = Execution.objects.select_related("environment").get(pk=job.pk)
     attempt = ExecutionAttempt(job.pk, job.attempt)
     released = release_leases(environment=execution.environment, holder=attempt.holder)
@@ -283,11 +284,10 @@ def _log(execution: Execution, action: str, reason: str = "") -> None:
 
 
 def approve(*, report: ChangeReport, user: Any, note: str = "", readers_lost: bool = False) -> Approval:
-    """Approve the report for this user.
+    """Record the user's approval; the report is approved once it has enough. Raise Refused (``workflow.CODES``).
 
-    It is approved once enough users did. Refused with a code of ``workflow.CODES``.
-    ``readers_lost``: accept that tables lose readers instead of being rewritten. It counts if every approver
-    accepts it; a preview made before is outdated then.
+    ``readers_lost``: the user accepts that tables lose readers instead of being rewritten. This has an effect if every
+    approver accepts it, and makes earlier previews outdated.
     """
     if readers_lost and not rewrites_tables(report):
         raise Refused("NO_READER_LOST")
@@ -300,12 +300,12 @@ def rewrites_tables(report: ChangeReport) -> bool:
 
 
 def reject(*, report: ChangeReport, user: Any, note: str = "") -> Approval:
-    """Reject the report, which closes it. Authors may do so, too."""
+    """Reject the report, which closes it. Authors may reject it, too."""
     return _decide(report, user, workflow.NO, note)
 
 
 def approvals_missing(report: ChangeReport) -> int:
-    """Return the number of approvals the report still needs in its environment."""
+    """Return the number of approvals that the report still needs by its environment's change policy."""
     return _missing(report, policy_of(report.environment))
 
 
@@ -341,10 +341,10 @@ def _decide(report: ChangeReport, user: Any, decision: str, note: str, readers_l
         raise Refused("ALREADY_DECIDED") from None
     record_why_of(row, "rejected" if decision == workflow.NO else "approved")
     if decision == workflow.NO:
-        _become(row, workflow.REJECTED)
+        _set_status(row, workflow.REJECTED)
         tell_decided(row, approval)
     elif not _missing(row, policy):
-        _become(row, workflow.APPROVED)
+        _set_status(row, workflow.APPROVED)
         tell_decided(row, approval)
     report.refresh_from_db()
     return approval
@@ -366,7 +366,7 @@ def _record(row: ChangeReport, user: Any, decision: str, note: str, readers_lost
     return approval
 
 
-def _become(row: ChangeReport, target: str) -> None:
+def _set_status(row: ChangeReport, target: str) -> None:
     from_ = states.may_become(target, workflow.REPORT_STEPS)
     if not ChangeReport.objects.filter(pk=row.pk, status__in=from_).update(status=target):
         raise Refused("ALREADY_DECIDED")

@@ -1,6 +1,6 @@
 """Environment, applied states, observations and refresh results.
 
-Observations are stored with their time, so pages can compare with the last one at once.
+Observations are stored with their times, so that pages can compare with them without waiting for a worker.
 """
 
 from collections.abc import Collection, Mapping
@@ -29,10 +29,10 @@ from metadata.domain.state import DatasetState
 
 @dataclass(frozen=True)
 class Seen:
-    """Observed tables by stable key; ``asked`` includes the missing ones.
+    """Last observations: existing ``tables`` by stable key; ``asked`` are all observed keys, also of missing tables.
 
-    ``at`` is the time of the oldest observation, None without any. ``sizes`` has rows, bytes and files of a table,
-    if known.
+    ``at`` is the time of the oldest observation, None if there is none. ``sizes`` are the rows, bytes and files of
+    tables, if known.
     """
 
     tables: Mapping[str, ObservedTable]
@@ -41,7 +41,7 @@ class Seen:
     sizes: Mapping[str, dict[str, int]] = field(default_factory=dict)
 
     def knows(self, keys: Collection[str]) -> bool:
-        """Return whether every one of these tables was observed."""
+        """Return whether all these tables were observed."""
         return self.asked.issuperset(keys)
 
 
@@ -53,9 +53,9 @@ def store_observations(
     tables: Mapping[str, Mapping[str, Any]],
     sizes: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
-    """Store observations: ``tables`` by key as JSON; requested ones that are not in it do not exist.
+    """Store observations of the tables ``asked``: ``tables`` by key as JSON; those that are not in it do not exist.
 
-    Without ``sizes`` the stored ones stay.
+    Without ``sizes`` the stored sizes stay.
     """
     now = timezone.now()
     rows = [
@@ -77,59 +77,60 @@ def store_observations(
 
 
 def last_seen(*, environment: Environment, keys: Collection[str] | None = None) -> Seen:
-    """Return the last observation of these tables (default: all ever observed)."""
+    """Return the last observations of these tables (default: of all tables)."""
     rows = Observation.objects.filter(environment=environment)
     if keys is not None:
         rows = rows.filter(table_key__among=keys)
-    found = list(rows.values_list("pk", "table_key", "observed_at", "size", named=True))
+    values = list(rows.values_list("pk", "table_key", "observed_at", "size", named=True))
     tables = _TABLES.by_pk(rows.filter(document__isnull=False))
     return Seen(
-        tables={str(row.table_key): tables[row.pk] for row in found if row.pk in tables},
-        asked=frozenset(str(row.table_key) for row in found),
-        at=min((row.observed_at for row in found), default=None),
-        sizes={str(row.table_key): row.size for row in found if row.size},
+        tables={str(row.table_key): tables[row.pk] for row in values if row.pk in tables},
+        asked=frozenset(str(row.table_key) for row in values),
+        at=min((row.observed_at for row in values), default=None),
+        sizes={str(row.table_key): row.size for row in values if row.size},
     )
 
 
 def seen_at(*, environment: Environment) -> datetime | None:
-    """Return the time of the oldest of the last observations; None if there are none."""
+    """Return the time of the oldest last observation; None if there is none."""
     return Observation.objects.filter(environment=environment).aggregate(at=Min("observed_at"))["at"]
 
 
 def observed_table(document: Mapping[str, Any]) -> ObservedTable:
-    """Return an observed table from its JSON; fields missing in older releases have their defaults."""
-    known = _known(ObservedTable, document)
-    known["columns"] = tuple(ObservedColumn(**_known(ObservedColumn, column)) for column in document["columns"])
-    return ObservedTable(**{name: _tupled(value) for name, value in known.items()})
+    """Return an observed table from its JSON. Fields that older releases did not store have their defaults."""
+    values = _known_fields(ObservedTable, document)
+    values["columns"] = tuple(ObservedColumn(**_known_fields(ObservedColumn, column)) for column in document["columns"])
+    return ObservedTable(**{name: _as_tuple(value) for name, value in values.items()})
 
 
 _TABLES = Parsed(observed_table, column="document", stamp="observed_at")
 
 
-def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
+def _known_fields(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    names = {item.name for item in fields(kind)}
     return {name: value for name, value in document.items() if name in names}
 
 
-def _tupled(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-# Applied state: it changes only with a finished operation.
+# Applied state, which changes only with finished operations.
 
 
-# The mark of a dataset that was never executed in whole: all users who described it are authors.
+# The mark of a dataset whose operations were never all executed: all users who edited it are authors.
 NOTHING = 0
 
 
 def apply_finished(step: ExecutionOperation) -> None:
     """Advance applied state if this step was the last of its operation, in the caller's transaction.
 
-    Raises Refused EXECUTION_UNPROVEN or APPLIED_UNPROVEN if the plan, or the former applied state, was changed.
+    Raises Refused EXECUTION_UNPROVEN or APPLIED_UNPROVEN if the plan or the previous applied state was changed outside
+    the product.
     """
     execution = step.execution
-    left = execution.operations.filter(operation=step.operation).exclude(status=ExecutionOperation.Status.SUCCEEDED)
-    if step.operation is None or left.exists():
+    pending = execution.operations.filter(operation=step.operation).exclude(status=ExecutionOperation.Status.SUCCEEDED)
+    if step.operation is None or pending.exists():
         return
     refuse_unproven_execution(execution)
     operation = operation_of(execution.planned["rows"][step.operation])
@@ -155,10 +156,10 @@ def advance_dataset(
     versions: dict[str, int],
     whole: bool,
 ) -> None:
-    """Write the applied row of the operation's dataset after it; delete it once its table is dropped.
+    """Write the applied state of the operation's dataset after it; delete it once the table is dropped.
 
-    The mark becomes that of the plan if the ``whole`` of the dataset's operations is done and nothing desired is
-    left, retired parts included; otherwise the older mark stays, and so do the authors.
+    The dataset gets the plan's mark if all its operations are done (``whole``) and the desired state is reached.
+    Otherwise it keeps the older mark, and so its authors.
     """
     environment = execution.environment
     rows = AppliedDataset.objects.select_for_update().filter(environment=environment)
@@ -189,13 +190,13 @@ def _mark(execution: Execution, row: AppliedDataset | None, *, reached: bool) ->
 
 
 def note_history(*, environment: Environment, before: DatasetState | None, after: DatasetState | None) -> None:
-    """Keep the logic that a history last followed once loads do so no more; forget it once they do again."""
-    followed, follows = follows_history(before), follows_history(after)
-    if followed == follows:
+    """Store the last logic of a history when loads stop writing it; delete it when they write the history again."""
+    was_written, is_written = follows_history(before), follows_history(after)
+    if was_written == is_written:
         return
-    kept = KeptHistory.objects.filter(environment=environment, history_key=(before if followed else after).history_key)
-    kept.delete()
-    if followed and before.history_key is not None:
+    key = (before if was_written else after).history_key
+    KeptHistory.objects.filter(environment=environment, history_key=key).delete()
+    if was_written and before.history_key is not None:
         row = KeptHistory(environment=environment, history_key=before.history_key, state=as_row(before))
         row.signature = signature_of(row)
         row.save(force_insert=True)
@@ -224,17 +225,17 @@ def write_applied(
 
 
 def sign_applied(row: AppliedDataset) -> AppliedDataset:
-    """Set digest and signature of a row that is to be stored; return it."""
+    """Set the digest and signature of a row before it is stored; return the row."""
     row.digest = sha256_hex(row.state)
     row.signature = signature_of(row)
     return row
 
 
-# Results of a refresh: observations are stored, and new drift is notified.
+# Results of a refresh: observations are stored, and operators are notified of new drift.
 
 
-# Table properties that change with every load and are no part of the structure.
-_MOVING = frozenset({"version"})
+# Fields of an observation that change with every load and are not part of the structure.
+_VOLATILE = frozenset({"version"})
 
 
 @transaction.atomic
@@ -245,9 +246,9 @@ def keep_what_was_seen(
     tables: Mapping[str, Mapping[str, Any]],
     sizes: Mapping[str, Mapping[str, int]] | None = None,
 ) -> tuple[DatasetDrift, ...]:
-    """Store observations (see ``store_observations``); return new drift, which operators are notified of.
+    """Store observations (see ``store_observations``), notify operators of new drift and return it.
 
-    Not for observations during an execution, whose changes are not applied yet.
+    Do not use this during an execution: its changes are not in the applied state yet.
     """
     before = dict(
         Observation.objects.filter(environment=environment, table_key__among=asked).values_list("table_key", "document")
@@ -255,16 +256,16 @@ def keep_what_was_seen(
     before = {str(key): document for key, document in before.items()}
     store_observations(environment=environment, asked=asked, tables=tables, sizes=sizes)
     changed = {key for key in map(str, asked) if _structure(before.get(key)) != _structure(tables.get(key))}
-    found = _new_drift(environment, changed, before) if changed else ()
-    if found:
-        tell_drift(environment, found)
-    return found
+    drifts = _new_drift(environment, changed, before) if changed else ()
+    if drifts:
+        tell_drift(environment, drifts)
+    return drifts
 
 
 def _new_drift(
     environment: Environment, changed: Collection[str], before: Mapping[str, Mapping[str, Any] | None]
 ) -> tuple[DatasetDrift, ...]:
-    """Return the drift that was absent, or different, at the observation before."""
+    """Return the drift that the previous observations did not show, or not in the same way."""
     states = [
         applied_state
         for applied_state in applied_states(environment=environment)
@@ -272,38 +273,40 @@ def _new_drift(
     ]
     keys = {key for state in states for key in (state.key, state.history_key) if key}
     seen = last_seen(environment=environment, keys=keys)
-    # A table whose history, or base, was never observed is unknown, not drifted.
-    known = [state for state in states if seen.asked.issuperset(_tables(state))]
+    # A dataset whose base table or history was never observed is unknown, not drifted.
+    known = [state for state in states if seen.asked.issuperset(_table_keys(state))]
     earlier: dict[str, ObservedTable] = {key: table for key, table in seen.tables.items() if key not in changed}
     earlier |= {key: observed_table(document) for key, document in before.items() if document and key in keys}
-    looked = [one for one in known if not {key for key in _tables(one) if key in changed} - before.keys()]
-    was = {one.key: one.differences for one in domain.drift(looked, earlier)}
-    now = (one for one in domain.drift(known, seen.tables) if one.status == domain.DRIFTED)
-    return tuple(one for one in now if was.get(one.key) != one.differences)
+    known_before = [
+        state for state in known if not {key for key in _table_keys(state) if key in changed} - before.keys()
+    ]
+    was = {drift.key: drift.differences for drift in domain.drift(known_before, earlier)}
+    now = (drift for drift in domain.drift(known, seen.tables) if drift.status == domain.DRIFTED)
+    return tuple(drift for drift in now if was.get(drift.key) != drift.differences)
 
 
-def _tables(state: Any) -> set[str]:
+def _table_keys(state: Any) -> set[str]:
     return {state.key, state.history_key} if state.historize and state.history_key else {state.key}
 
 
 def _structure(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if document is None:
         return None
-    return {name: _plain(value) for name, value in document.items() if name not in _MOVING}
+    return {name: _as_json(value) for name, value in document.items() if name not in _VOLATILE}
 
 
-def _plain(value: Any) -> Any:
-    """Return the value as JSON would restore it; events of the runner may contain tuples."""
+def _as_json(value: Any) -> Any:
+    """Return the value as JSON would restore it: tuples become lists."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _as_json(item) for name, item in value.items()}
+    return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # Environment of this installation.
 
 
 def current_environment() -> Environment:
-    """Return the configured environment's row; its warehouse follows the settings."""
+    """Return the configured environment's row, after updating its warehouse from the settings."""
     environment, created = Environment.objects.get_or_create(
         name=settings.ENVIRONMENT, defaults={"warehouse": settings.WAREHOUSE}
     )

@@ -35,7 +35,7 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class RowProblem:
-    """Reason why a row, by its list and position, was refused. ``field`` is empty for the row as a whole."""
+    """Error of a row, identified by list and position (``at``). ``field`` is empty for the row as a whole."""
 
     at: str
     code: str
@@ -48,7 +48,7 @@ class RowProblem:
         return cls(at, refused.code, refused.field, refused.message, refused.status)
 
     def place(self) -> tuple[str, int]:
-        """Sort key of problems: the list, then the position."""
+        """Return the sort key: the list, then the position."""
         name, _, position = self.at.partition(".")
         return name, int(position)
 
@@ -59,14 +59,14 @@ class RowProblem:
 class BadRows(APIException):
     """Refusal of a bulk request with the errors of its rows; nothing was written.
 
-    The status is 412 if another user changed any row, else 409 for a conflict, 403 without permission, else 422.
-    The code is that of the rows if all have the same.
+    The status is 412 if another user changed a row, else 409 for a conflict, else 403 for a missing permission, else
+    422. The code is the rows' code if all have the same one.
     """
 
     default_detail = "Rows not taken"
 
-    def __init__(self, noted: Sequence[RowProblem]) -> None:
-        problems = sorted(noted, key=RowProblem.place)
+    def __init__(self, problems: Sequence[RowProblem]) -> None:
+        problems = sorted(problems, key=RowProblem.place)
         codes = {problem.code for problem in problems}
         detail = f"{_count(len(problems), 'row')} cannot be taken; nothing was changed."
         super().__init__(detail, code=codes.pop() if len(codes) == 1 else "bad_rows")
@@ -105,14 +105,14 @@ class NamedBulkAnswerSerializer(serializers.Serializer):
 
 
 class SeenRow(StrictSerializer):
-    """A row by its key, in the version that the caller saw."""
+    """Row by its key, with the version that the caller read."""
 
     key = serializers.UUIDField()
     version = serializers.IntegerField(min_value=1, max_value=2**31 - 1, help_text="The version that was seen.")
 
 
 class SeenNamedRow(SeenRow):
-    """A row by its name, in the version that the caller saw."""
+    """Row by its name, with the version that the caller read."""
 
     key = serializers.CharField(max_length=200, help_text="The name that was seen.")
 
@@ -133,9 +133,9 @@ class BulkRequest(ChangeSerializer):
         if len(sent) > MOST_ROWS:
             raise serializers.ValidationError(f"At most {MOST_ROWS} rows are taken at once, not {len(sent)}.")
         counts = Counter(keys_named(attrs))
-        twice = [key for key, count in counts.items() if count > 1]
-        if twice:
-            raise serializers.ValidationError(f"{twice[0]} is named twice.")
+        duplicates = [key for key, count in counts.items() if count > 1]
+        if duplicates:
+            raise serializers.ValidationError(f"{duplicates[0]} is named twice.")
         return attrs
 
 
@@ -146,15 +146,15 @@ def keys_named(given: Mapping[str, Any]) -> list[UUID | str]:
 
 def _flat(detail: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield errors by their path: ``create.1.name``."""
-    for name, said in detail.items():
-        if isinstance(said, Mapping):
-            yield from _flat(said, f"{above}{name}.")
+    for name, errors in detail.items():
+        if isinstance(errors, Mapping):
+            yield from _flat(errors, f"{above}{name}.")
         else:
-            yield f"{above}{name}", said
+            yield f"{above}{name}", errors
 
 
 def bulk_request(view: type[Bulk]) -> type[BulkRequest]:
-    """Return the serializer of a view set's bulk requests, made of the serializers of its rows."""
+    """Return the serializer of a view set's bulk requests, built from the serializers of its rows."""
     name, seen = view.queryset.model.__name__, SeenRow if view.known_by == KEY else SeenNamedRow
     fields: dict[str, Any] = {
         CREATE: _rows(_row(f"{name}BulkNew", view.create_serializer)),
@@ -166,19 +166,19 @@ def bulk_request(view: type[Bulk]) -> type[BulkRequest]:
 
 
 def _row(name: str, serializer: type[ChangeSerializer], seen: type[StrictSerializer] | None = None) -> Any:
-    """Return the serializer of one row: that of a single request without the reason; all optional for a change."""
-    taken = {field: made for field, made in serializer._declared_fields.items() if field != "changelog_message"}
+    """Return the serializer of one row: a single request's without the reason. Fields of a change are optional."""
+    fields = {key: field for key, field in serializer._declared_fields.items() if key != "changelog_message"}
     if seen is not None:
-        taken = {field: _optional(made) for field, made in taken.items()} | dict(seen._declared_fields)
-    return type(name, (StrictSerializer,), taken)
+        fields = {key: _optional(field) for key, field in fields.items()} | dict(seen._declared_fields)
+    return type(name, (StrictSerializer,), fields)
 
 
 def _optional(field: serializers.Field) -> serializers.Field:
     """Return an optional copy of a field."""
-    fresh = copy.deepcopy(field)
-    fresh.required = False
-    fresh._kwargs = {**fresh._kwargs, "required": False}
-    return fresh
+    optional = copy.deepcopy(field)
+    optional.required = False
+    optional._kwargs = {**optional._kwargs, "required": False}
+    return optional
 
 
 def _rows(serializer: type[StrictSerializer]) -> serializers.BaseSerializer:
@@ -186,7 +186,7 @@ def _rows(serializer: type[StrictSerializer]) -> serializers.BaseSerializer:
 
 
 class Bulk:
-    """For editable view sets: requests with many rows. ``known_by`` is the field that identifies a row."""
+    """Mixin for editable view sets: bulk requests. ``known_by`` is the field that identifies a row."""
 
     known_by: ClassVar[str] = KEY
     bulk_serializer: ClassVar[type[BulkRequest]]
@@ -200,7 +200,7 @@ class Bulk:
             )
 
     def lock(self, given: Mapping[str, Any]) -> None:
-        """Lock the rows in the same order for all requests, which avoids deadlocks."""
+        """Lock the rows in the same order in all requests, to avoid deadlocks."""
         list(self.rows_named(given).select_for_update().order_by("pk"))
 
     def rows_named(self, given: Mapping[str, Any]) -> QuerySet:
@@ -208,7 +208,7 @@ class Bulk:
         return self.queryset.model.objects.filter(**{f"{self.known_by}__in": keys_named(given)})
 
     def many(self, run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
-        """Update and create rows one by one; a view set may override it by a service for many rows."""
+        """Update and create rows one by one. A view set can override this with a service for many rows."""
         for position, given in enumerate(changed):
             run.change(position, given)
         for position, given in enumerate(made):
@@ -235,23 +235,23 @@ def _action(serializer: type[BulkRequest], answered: type[serializers.Serializer
 
 
 class BulkRun:
-    """Execution of a bulk request: a refused row is noted, and the others are still tried."""
+    """Execution of a bulk request. After a refused row, the other rows are still tried, to return all errors."""
 
     def __init__(self, view: Any, given: Mapping[str, Any]) -> None:
         self.view = view
         self.problems: list[RowProblem] = []
         self.rows: dict[str, dict[int, Any]] = {CREATE: {}, UPDATE: {}, DELETE: {}}
-        self._told = ("pk", view.known_by, "version")
+        self._response_fields = ("pk", view.known_by, "version")
         self._known = {getattr(row, view.known_by): row for row in view.rows_named(given)}
 
     def create(self, position: int, given: Mapping[str, Any]) -> None:
-        self._noted(CREATE, position, lambda: self.view.make(**given))
+        self._try(CREATE, position, lambda: self.view.make(**given))
 
     def change(self, position: int, given: Mapping[str, Any]) -> None:
         values = {name: value for name, value in given.items() if name not in ("key", "version")}
         row = self.seen(UPDATE, position, given)
         if row is not None:
-            self._noted(UPDATE, position, lambda: self.view.change(row, given["version"], **values))
+            self._try(UPDATE, position, lambda: self.view.change(row, given["version"], **values))
 
     def delete(self, position: int, given: Mapping[str, Any]) -> None:
         row = self.seen(DELETE, position, given)
@@ -261,10 +261,10 @@ class BulkRun:
             return given["key"]
 
         if row is not None:
-            self._noted(DELETE, position, erase)
+            self._try(DELETE, position, erase)
 
     def seen(self, name: str, position: int, given: Mapping[str, Any]) -> Model | None:
-        """Return the row of a key; None, with a noted problem, if there is none."""
+        """Return the row with the key. If there is none, record a problem and return None."""
         row = self._known.get(given["key"])
         if row is None:
             self.note(name, position, MetadataError("gone", "is not there, or not any more", "key"))
@@ -273,7 +273,7 @@ class BulkRun:
     def note(self, name: str, position: int, refused: MetadataError) -> None:
         self.problems.append(RowProblem.of(f"{name}.{position}", refused))
 
-    def _noted(self, name: str, position: int, work: Callable[[], Any]) -> None:
+    def _try(self, name: str, position: int, work: Callable[[], Any]) -> None:
         try:
             with writing():
                 self.rows[name][position] = work()
@@ -284,29 +284,28 @@ class BulkRun:
                 self.note(name, position, MetadataError("invalid", " ".join(map(str, messages)), field))
 
     def answer(self) -> dict[str, Any]:
-        """Return the response: key and version of created and updated rows, keys of deleted ones."""
+        """Return the response: key and version of created and updated rows, keys of deleted rows."""
         lists = {name: [rows[at] for at in sorted(rows)] for name, rows in self.rows.items()}
         written = [row.pk for name in (CREATE, UPDATE) for row in lists[name]]
         rows = self.view.queryset.model.objects.filter(pk__in=written)
-        stored = {pk: {"key": key, "version": version} for pk, key, version in rows.values_list(*self._told)}
-        said = {
+        stored = {pk: {"key": key, "version": version} for pk, key, version in rows.values_list(*self._response_fields)}
+        response = {
             past: [stored[row.pk] for row in lists[name]] for name, past in ((CREATE, "created"), (UPDATE, "updated"))
         }
-        return said | {"deleted": lists[DELETE]}
+        return response | {"deleted": lists[DELETE]}
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-# Columns of a bulk request: those of one dataset are updated and created at once.
-#
-# So two columns can swap their places in the business key: the dataset is checked at the end, not after each row.
+# Columns of a bulk request: those of one dataset are updated and created together. The dataset is checked once, after
+# the last row, so that two columns can swap their positions in the business key.
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """An edit with its list and position in the request."""
+class _PlacedEdit:
+    """Edit of a column, with its list and position in the request."""
 
     list: str
     position: int
@@ -314,19 +313,19 @@ class _Placed:
 
 
 def write_columns(run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
-    """Update and create columns by dataset; problems are noted at their rows."""
+    """Update and create columns by dataset. Record problems with their rows."""
     for dataset, placed in _by_dataset(run, made, changed).items():
         try:
-            rows = edit_target_columns(dataset=dataset, edits=[one.edit for one in placed])
+            rows = edit_target_columns(dataset=dataset, edits=[item.edit for item in placed])
         except BatchProblem as problem:
-            _note(run, placed, problem)
+            _record_problems(run, placed, problem)
         else:
-            for one, row in zip(placed, rows, strict=True):
-                run.rows[one.list][one.position] = row
+            for item, row in zip(placed, rows, strict=True):
+                run.rows[item.list][item.position] = row
 
 
 def lock_datasets(given: Mapping[str, Any]) -> None:
-    """Lock the datasets of the columns in order of their keys; pages lock the dataset first, too."""
+    """Lock the datasets of the columns in the same order in all requests; pages lock the dataset first, too."""
     changed = TargetColumn.objects.filter(key__in=keys_named(given)).order_by().values("dataset")
     created = [row["dataset"].pk for row in given.get(CREATE, ())]
     datasets = TargetDataset.objects.filter(Q(pk__in=changed) | Q(pk__in=created))
@@ -335,22 +334,22 @@ def lock_datasets(given: Mapping[str, Any]) -> None:
 
 def _by_dataset(
     run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]
-) -> dict[TargetDataset, list[_Placed]]:
-    edits: dict[TargetDataset, list[_Placed]] = defaultdict(list)
+) -> dict[TargetDataset, list[_PlacedEdit]]:
+    edits: dict[TargetDataset, list[_PlacedEdit]] = defaultdict(list)
     for position, given in enumerate(changed):
         column = run.seen(UPDATE, position, given)
         if column is not None:
             values = {name: value for name, value in given.items() if name not in ("key", "version")}
             edit = ColumnEdit(column.name, values, column, given["version"])
-            edits[column.dataset].append(_Placed(UPDATE, position, edit))
+            edits[column.dataset].append(_PlacedEdit(UPDATE, position, edit))
     for position, given in enumerate(made):
         values = {name: value for name, value in given.items() if name not in ("dataset", "name")}
-        edits[given["dataset"]].append(_Placed(CREATE, position, ColumnEdit(given["name"], values)))
+        edits[given["dataset"]].append(_PlacedEdit(CREATE, position, ColumnEdit(given["name"], values)))
     return edits
 
 
-def _note(run: BulkRun, placed: Sequence[_Placed], problem: BatchProblem) -> None:
-    """Note problems at their rows; those of the dataset as a whole at its first row."""
+def _record_problems(run: BulkRun, placed: Sequence[_PlacedEdit], problem: BatchProblem) -> None:
+    """Record problems with their rows; problems of the dataset as a whole with its first row."""
     rows = {row.edit.name: row for row in placed}
     for cell in problem.problems:
         row = rows.get(cell.column, placed[0])

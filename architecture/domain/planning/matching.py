@@ -1,8 +1,8 @@
 """Matching by stable key, name and former name.
 
-A table is stored under the key it was created with, its columns are tied to theirs, and rows are hashed under them.
-If metadata changes a key and keeps the name, the environment's key stays valid in planning, statements and loads.
-Matching is linear in the number of datasets and columns.
+The warehouse refers to a dataset and its columns by the keys with which they were created: in table locations, table
+properties and hashes. If the metadata has another key for the same name, planning, statements and loads therefore use
+the environment's key. Matching is linear in the number of datasets and columns.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,9 +37,9 @@ class Pair(Generic[Thing]):
 class Matching(Generic[Thing]):
     """Result of a matching, in the order of the desired items.
 
-    ``ambiguous``: a desired item with several possible predecessors, or one claimed several times. ``duplicate``: a
-    pair whose former name still exists. Nothing is planned for either. ``claimed``: a pair whose former name
-    belongs to another item that stays; the two are independent.
+    ``ambiguous``: desired items with several possible predecessors, or with a predecessor that others claim, too.
+    ``duplicate``: pairs whose former name also exists as an unmatched item. Nothing is planned for either.
+    ``claimed``: pairs whose former name is the name of another matched item; the two are independent.
     """
 
     pairs: list[Pair[Thing]] = field(default_factory=list)
@@ -51,12 +51,12 @@ class Matching(Generic[Thing]):
 
     @property
     def known(self) -> list[Pair[Thing]]:
-        """Return all pairs, duplicates included: loads use their desired logic."""
+        """Return all pairs, including duplicates, whose desired logic loads use."""
         return self.pairs + [pair for pair, _ in self.duplicate]
 
     @property
     def left_alone(self) -> list[Thing]:
-        """Return existing items that stay unchanged because a user has to decide."""
+        """Return the existing items that stay unchanged because a user has to decide."""
         doubtful = [thing for _, things in self.ambiguous for thing in things]
         return doubtful + [thing for pair, things in self.duplicate for thing in (pair.before, *things)]
 
@@ -70,16 +70,15 @@ def match(
 ) -> Matching[Thing]:
     """Match existing items (``before``) with desired ones (``after``).
 
-    ``name`` and ``former`` return names in a normal form by which the warehouse compares them; of former names the
-    better spelling comes first.
+    ``name`` and ``former`` return normalized names, as the warehouse compares them.
     """
     matching: Matching[Thing] = Matching()
     pairs, free, open_ = _by_key(before, after)
     open_ = _by_name(pairs, free, open_, name)
     names = _names(free.values(), name)
     open_ = _by_former_name(matching, pairs, free, open_, names, former)
-    _set_duplicates_aside(matching, pairs, free, names, former, name)
-    matching.claimed = list(_claimed(pairs, former, name))
+    _move_duplicates(matching, pairs, free, names, former, name)
+    matching.claimed = list(_pairs_with_claimed_names(pairs, former, name))
     matching.new = open_
     matching.gone = list(free.values())
     order = {id(thing): index for index, thing in enumerate(after)}
@@ -100,7 +99,7 @@ def _by_key(before: Sequence[Thing], after: Sequence[Thing]) -> tuple[list[Pair]
 
 
 def _names(things: Iterable[Thing], name: Callable[[Thing], str]) -> dict[str, list[Thing]]:
-    """Return items by name; active ones before retired ones."""
+    """Return the items by name, active ones before retired ones."""
     names: dict[str, list[Thing]] = {}
     for thing in sorted(things, key=lambda thing: not thing.active):
         names.setdefault(name(thing), []).append(thing)
@@ -110,15 +109,15 @@ def _names(things: Iterable[Thing], name: Callable[[Thing], str]) -> dict[str, l
 def _by_name(
     pairs: list[Pair], free: dict[str, Thing], open_: list[Thing], name: Callable[[Thing], str]
 ) -> list[Thing]:
-    names, still = _names(free.values(), name), []
+    names, unmatched = _names(free.values(), name), []
     for thing in open_:
         known = names.get(name(thing))
         if known:
             pairs.append(Pair(known.pop(0), thing, "name"))
             del free[pairs[-1].before.key]
         else:
-            still.append(thing)
-    return still
+            unmatched.append(thing)
+    return unmatched
 
 
 def _by_former_name(
@@ -129,16 +128,16 @@ def _by_former_name(
     names: dict[str, list[Thing]],
     former: Callable[[Thing], Iterable[str]],
 ) -> list[Thing]:
-    candidates = {thing.key: _held(former(thing), names, free) for thing in open_}
+    candidates = {thing.key: _unmatched(former(thing), names, free) for thing in open_}
     claims: dict[str, int] = {}
     for things in candidates.values():
         for candidate in things:
             claims[candidate.key] = claims.get(candidate.key, 0) + 1
-    still = []
+    unmatched = []
     for thing in open_:
         things = candidates[thing.key]
         if not things:
-            still.append(thing)
+            unmatched.append(thing)
         elif len(things) == 1 and claims[things[0].key] == 1:
             pairs.append(Pair(free.pop(things[0].key), thing, "former"))
         else:
@@ -146,10 +145,10 @@ def _by_former_name(
     for _, things in matching.ambiguous:
         for candidate in things:
             free.pop(candidate.key, None)
-    return still
+    return unmatched
 
 
-def _set_duplicates_aside(
+def _move_duplicates(
     matching: Matching,
     pairs: list[Pair],
     free: dict[str, Thing],
@@ -157,18 +156,20 @@ def _set_duplicates_aside(
     former: Callable[[Thing], Iterable[str]],
     name: Callable[[Thing], str],
 ) -> None:
-    """Set aside pairs of a requested rename whose new name already exists, created outside the product.
+    """Move pairs to ``matching.duplicate`` whose requested rename was half done outside the product.
 
-    A former name that was applied before is no pending rename.
+    The new name exists, and so does the former one. A former name that was applied before requests no rename.
     """
     if not free:
         return
     for pair in list(pairs):
-        unsaid = pair.by == "former" or not pair.after.former_names
-        if unsaid or name(pair.before) != name(pair.after):
+        no_former_name = pair.by == "former" or not pair.after.former_names
+        if no_former_name or name(pair.before) != name(pair.after):
             continue
         known = set(former(pair.before))
-        things = _held([former_name for former_name in former(pair.after) if former_name not in known], names, free)
+        things = _unmatched(
+            [former_name for former_name in former(pair.after) if former_name not in known], names, free
+        )
         if things:
             pairs.remove(pair)
             matching.duplicate.append((pair, things))
@@ -176,24 +177,24 @@ def _set_duplicates_aside(
                 del free[candidate.key]
 
 
-def _claimed(
+def _pairs_with_claimed_names(
     pairs: list[Pair], former: Callable[[Thing], Iterable[str]], name: Callable[[Thing], str]
 ) -> Iterable[tuple[Pair, list[Thing]]]:
-    staying = {name(pair.before): pair.before for pair in pairs if name(pair.before) == name(pair.after)}
+    unchanged = {name(pair.before): pair.before for pair in pairs if name(pair.before) == name(pair.after)}
     for pair in pairs:
         if not pair.after.former_names or name(pair.before) != name(pair.after):
             continue
         known = {*former(pair.before), name(pair.after)}
-        things = [staying[label] for label in former(pair.after) if label not in known and label in staying]
+        things = [unchanged[label] for label in former(pair.after) if label not in known and label in unchanged]
         if things:
             yield pair, things
 
 
-def _held(former: Iterable[str], names: dict[str, list[Thing]], free: dict[str, Thing]) -> list[Thing]:
+def _unmatched(former: Iterable[str], names: dict[str, list[Thing]], free: dict[str, Thing]) -> list[Thing]:
     """Return the unmatched existing items with these names."""
     result: dict[str, Thing] = {}
-    for one in former:
-        for thing in names.get(one, ()):
+    for name in former:
+        for thing in names.get(name, ()):
             if thing.key in free:
                 result.setdefault(thing.key, thing)
     return list(result.values())
@@ -204,10 +205,10 @@ KEY_CHANGED = "KEY_CHANGED_NAME_KEPT"
 
 @dataclass(frozen=True)
 class Known:
-    """Desired ``states`` under the environment's keys.
+    """Desired ``states`` with the environment's keys.
 
-    ``moved`` maps the environment's key of each dataset to its different key in metadata. ``warnings`` come with
-    the environment's key of their dataset.
+    ``moved`` maps the environment's key of a dataset to its key in the metadata, if that differs. Each of the
+    ``warnings`` has the environment's key of its dataset.
     """
 
     states: tuple[DatasetState, ...] = ()
@@ -216,32 +217,32 @@ class Known:
 
 
 def as_known(desired: Iterable[DatasetState], applied: Iterable[DatasetState]) -> Known:
-    """Return ``desired`` with its keys replaced by those of the matching ``applied`` datasets and columns.
+    """Return ``desired`` with the keys of the matching ``applied`` datasets and columns.
 
-    Matching is that of planning: by stable key, by name, by former names.
+    They are matched as in planning: by stable key, name and former names.
     """
     desired = tuple(desired)
-    same = {pair.after.key: _Same(pair) for pair in _pairs(desired, tuple(applied))}
+    same = {pair.after.key: _DatasetPair(pair) for pair in _pairs(desired, tuple(applied))}
     if not any(pair.has_moved for pair in same.values()):
         return Known(desired)
     translation = _Translation(desired, same)
     return Known(
         states=tuple(map(translation.state, desired)),
-        moved={one.key: key for key, one in same.items() if one.key != key},
-        warnings=tuple((one.key, warning) for one in same.values() for warning in one.warnings()),
+        moved={pair.key: key for key, pair in same.items() if pair.key != key},
+        warnings=tuple((pair.key, warning) for pair in same.values() for warning in pair.warnings()),
     )
 
 
 def key_changed(dataset: str, column: str, before: str, after: str) -> Warning:
-    """Return the warning for a dataset, or a column of it, that was matched by its name alone."""
+    """Return the warning for a dataset or column that was matched only by its name."""
     message = f"its stable key moved from {before} to {after}; it is taken for the same by its name"
     return Warning(KEY_CHANGED, dataset, column, message)
 
 
 def _pairs(desired: tuple[DatasetState, ...], applied: tuple[DatasetState, ...]) -> list[Pair[DatasetState]]:
-    there, wanted = {dataset.key: dataset for dataset in applied}, {dataset.key for dataset in desired}
-    if wanted <= there.keys() or there.keys() <= wanted:  # Without a name, nothing can be matched.
-        return [Pair(there[dataset.key], dataset, "key") for dataset in desired if dataset.key in there]
+    by_key, desired_keys = {dataset.key: dataset for dataset in applied}, {dataset.key for dataset in desired}
+    if desired_keys <= by_key.keys() or by_key.keys() <= desired_keys:  # one side has nothing left to match by name
+        return [Pair(by_key[dataset.key], dataset, "key") for dataset in desired if dataset.key in by_key]
     matching = match(
         sorted(applied, key=lambda dataset: dataset.key),
         sorted(desired, key=lambda dataset: dataset.key),
@@ -252,13 +253,13 @@ def _pairs(desired: tuple[DatasetState, ...], applied: tuple[DatasetState, ...])
 
 
 def former_names(dataset: DatasetState) -> Iterable[str]:
-    """Yield former names in lower case; one without a schema belongs to the current schema."""
+    """Yield the former names in lower case. A name without a schema is in the current schema."""
     return ((name if "." in name else f"{dataset.schema}.{name}").lower() for name in dataset.former_names)
 
 
 @dataclass(frozen=True)
-class _Same:
-    """A dataset that is desired and was applied."""
+class _DatasetPair:
+    """Pair of an applied and a desired dataset, with the keys that differ."""
 
     pair: Pair[DatasetState]
 
@@ -268,16 +269,16 @@ class _Same:
 
     @property
     def history_key(self) -> str | None:
-        """Return the key of the existing history; a new one gets the key in metadata."""
-        wanted = self.pair.after.history_key
-        return wanted and (self.pair.before.history_key or wanted)
+        """Return the key of the existing history; a new history has the key in the metadata."""
+        key = self.pair.after.history_key
+        return key and (self.pair.before.history_key or key)
 
     @cached_property
     def columns(self) -> list[Pair[ColumnState]]:
-        """Return the columns whose key differs, foreign keys included."""
+        """Return the columns whose keys differ, including foreign keys."""
         before, after = flat(self.pair.before).columns, flat(self.pair.after).columns
-        there, wanted = {column.key for column in before}, {column.key for column in after}
-        if wanted <= there or there <= wanted:
+        keys_before, keys_after = {column.key for column in before}, {column.key for column in after}
+        if keys_after <= keys_before or keys_before <= keys_after:
             return []
         matching = match(
             before,
@@ -297,7 +298,7 @@ class _Same:
         return (self.key, self.history_key) != (after.key, after.history_key) or bool(self.columns)
 
     def warnings(self) -> Iterable[Warning]:
-        """Return warnings for items that kept their name; renamed ones have an operation that mentions it."""
+        """Yield the warnings for items that kept their names; renamed items have an operation."""
         before, after = self.pair.before, self.pair.after
         if self.pair.by == "name":
             yield key_changed(before.qualified_name, "", before.key, after.key)
@@ -307,12 +308,12 @@ class _Same:
 
 
 class _Translation:
-    """Translation of all keys of one desired state into the environment's keys."""
+    """Translation of the keys in desired states into the environment's keys."""
 
-    def __init__(self, desired: Iterable[DatasetState], same: Mapping[str, _Same]) -> None:
+    def __init__(self, desired: Iterable[DatasetState], same: Mapping[str, _DatasetPair]) -> None:
         self.same = same
-        self.datasets = {key: one.key for key, one in same.items()}
-        # A dataset may read another one's history, and then means that one's columns.
+        self.datasets = {key: pair.key for key, pair in same.items()}
+        # An input may be a history, whose columns are those of its base.
         self.base: dict[str, str] = {}
         for dataset in desired:
             if dataset.history_key is not None:
@@ -322,12 +323,12 @@ class _Translation:
 
     def state(self, dataset: DatasetState) -> DatasetState:
         known, own = self.same.get(dataset.key), self._columns_of(dataset.key)
-        read = {key: to for upstream in dataset.inputs for key, to in self._columns_of(upstream).items()}
+        inputs = {key: to for upstream in dataset.inputs for key, to in self._columns_of(upstream).items()}
         columns = tuple(
             replace(
                 column,
                 key=own.get(column.key, column.key),
-                inputs=tuple(read.get(key, key) for key in column.inputs),
+                inputs=tuple(inputs.get(key, key) for key in column.inputs),
             )
             for column in dataset.columns
         )

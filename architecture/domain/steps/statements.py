@@ -1,8 +1,7 @@
 """SQL statements of steps, and casts between types.
 
-A table is addressed by its location, ``delta.`<warehouse>/<key>```, so the catalog does not decide which table
-changes. Values that only the table has are written as ``<physical name of `x`>``: Delta chooses a column's physical
-name on creation.
+A table is addressed by its location, ``delta.`<warehouse>/<key>```, so that the catalog cannot point a statement to
+another table. A physical column name is shown as ``<physical name of `x`>``, because Delta chooses it on creation.
 """
 
 from collections.abc import Iterable
@@ -51,14 +50,14 @@ from metadata.domain.types import (
     stored_type,
 )
 
-# SQL that casts a column to another type, and that finds values which do not survive. A value survives if it keeps
-# all digits of a number, all characters of a text, and the time of day of a timestamp. For a type stored as text it
-# must have the form that loads require, without the blanks that they trim. NULL always survives.
+# SQL that casts a column to another type, and that finds values which the cast would change. A value survives the cast
+# if it keeps all digits of a number, all characters of a text, and the time of day of a timestamp. For a type stored
+# as text, the value must have the form that loads require, without the blanks that they trim. NULL always survives.
 
 
 _EXACT = (INTEGER, BIGINT, DECIMAL)
 _NUMBERS = (*_EXACT, FLOAT)
-# Spark casts directly between these types; all others go through text, which rarely is valid in the other type.
+# Spark casts directly between these types. Other casts go through text, which is rarely valid in the other type.
 _DIRECT = {
     *((a, b) for a in _NUMBERS for b in _NUMBERS),
     *((a, STRING) for a in (*_NUMBERS, BOOLEAN, DATE, TIMESTAMP, BINARY, STRING)),
@@ -70,11 +69,11 @@ _DIRECT = {
     (TIMESTAMP, TIMESTAMP),
     (BINARY, BINARY),
 }
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 def cast_to(value: str, from_type: str, to_type: str) -> str:
-    """Return SQL for ``value`` as the other type; NULL where the cast fails. A text keeps its whole length."""
+    """Return SQL for ``value`` as the other type; NULL if the cast fails. A text is not cut to the type's length."""
     before, after = stored_type(parse(from_type)), stored_type(parse(to_type))
     target = "STRING" if after.name == STRING else spark_type(after)
     if (before.name, after.name) not in _DIRECT:
@@ -85,20 +84,20 @@ def cast_to(value: str, from_type: str, to_type: str) -> str:
 
 
 def equal_as_text(value: str, before: DataType) -> str:
-    """Return SQL for ``value`` in which equal values have one text: -0.0 equals 0.0."""
+    """Return SQL for ``value`` such that equal values have the same text: -0.0 becomes 0.0."""
     return f"IF({value} = 0, 0.0D, {value})" if before.name == FLOAT else value
 
 
 def does_not_survive(value: str, from_type: str, to_type: str) -> str:
-    """Return SQL that is true for a value that the other type cannot hold, and false otherwise."""
+    """Return SQL that is true for a value that the cast would change, and false otherwise."""
     before, after = stored_type(parse(from_type)), stored_type(parse(to_type))
     cast = cast_to(value, from_type, to_type)
-    broken = [f"{cast} IS NULL", *_lost(value, cast, before, after), *_misshapen(cast, parse(to_type).name)]
-    return f"({value} IS NOT NULL AND coalesce({' OR '.join(broken)}, true))"
+    conditions = [f"{cast} IS NULL", *_lost(value, cast, before, after), *_wrong_form(cast, parse(to_type).name)]
+    return f"({value} IS NOT NULL AND coalesce({' OR '.join(conditions)}, true))"
 
 
-def _misshapen(text: str, type_name: str) -> list[str]:
-    """Return conditions under which a text does not fit a type that is stored as text."""
+def _wrong_form(text: str, type_name: str) -> list[str]:
+    """Return the conditions for a text that does not have the form of a type stored as text."""
     if type_name in PATTERNS:
         return [f"NOT {text} RLIKE {quote_text(PATTERNS[type_name])}"]
     if type_name != JSON:
@@ -110,25 +109,26 @@ def _misshapen(text: str, type_name: str) -> list[str]:
 
 
 def _lost(value: str, cast: str, before: DataType, after: DataType) -> list[str]:
-    """Return further conditions under which the cast value is not the same."""
+    """Return the conditions for a value that the cast changes without failing."""
     if after.name == STRING:
-        lost = [f"char_length({cast}) > {after.length}"] if after.length is not None else []
-        return [*lost, f"NOT is_valid_utf8({cast})"] if before.name == BINARY else lost
+        too_long = [f"char_length({cast}) > {after.length}"] if after.length is not None else []
+        return [*too_long, f"NOT is_valid_utf8({cast})"] if before.name == BINARY else too_long
     if before.name == STRING:
-        return _misread(value, cast, after)
+        return _cast_differently(value, cast, after)
     if (before.name, after.name) in _DIRECT and before.name != after.name or before.name == DECIMAL:
         back = spark_type(before)
         return [f"try_cast({cast} AS {back}) IS NULL", f"try_cast({cast} AS {back}) <> {value}"]
     return []
 
 
-def _misread(value: str, cast: str, after: DataType) -> list[str]:
-    """Return conditions for texts that Spark misreads: more digits than the type has, a time of day in a date.
+def _cast_differently(value: str, cast: str, after: DataType) -> list[str]:
+    """Return the conditions for texts that Spark casts to another value.
 
-    A time without a date would become a timestamp of the current day.
+    These are numbers with more digits than the type has, dates with a time of day, and times without a date, which
+    would become timestamps of the current day.
     """
     if after.name == DECIMAL:
-        whole = f"DECIMAL({_MOST_DIGITS},{_MOST_DIGITS - (after.precision - after.scale)})"
+        whole = f"DECIMAL({_MAX_DIGITS},{_MAX_DIGITS - (after.precision - after.scale)})"
         return [f"try_cast({value} AS {whole}) IS NULL", f"try_cast({value} AS {whole}) <> {cast}"]
     if after.name == DATE:
         return [f"coalesce(try_cast({value} AS TIMESTAMP) <> {cast}, false)"]
@@ -141,11 +141,11 @@ KEY = "elevata.key"
 NAME = "elevata.name"
 COLUMN = "elevata.column."
 DROPPED = "elevata.dropped"
-# Below the warehouse: dropped tables in whose place there is a new one.
+# Folder in the warehouse with dropped tables that were replaced by new ones.
 DROPPED_FOLDER = ".dropped"
 
-# Parts of a step: a table feature that the change needs (one commit), the change itself (one commit), tying keys (one
-# commit), names in the catalog.
+# Parts of a step: a table feature that the change needs, the change itself, setting of stable keys (one commit each),
+# names in the catalog.
 FEATURES, CHANGE, KEYS, CATALOG, CHECK = "features", "change", "keys", "catalog", "check"
 
 
@@ -224,7 +224,10 @@ def unset_properties(sql_name: str, names: Iterable[str]) -> str:
 
 
 def tie_statement(sql_name: str, ties: tuple[tuple[str, str], ...], physical: dict[str, str] | None = None) -> str:
-    """Tie (stable key, column name) to physical names; where those are not known, text in their place."""
+    """Return the statement that stores the physical names of columns under their stable keys.
+
+    ``ties`` are (stable key, column name); without ``physical``, texts stand for the physical names.
+    """
     pairs = ", ".join(
         f"{quote_text(COLUMN + key)} = "
         + (quote_text(physical[name]) if physical else f"<physical name of {quote_identifier(name)}>")
@@ -234,18 +237,18 @@ def tie_statement(sql_name: str, ties: tuple[tuple[str, str], ...], physical: di
 
 
 def lost_values(step: Step) -> list[str]:
-    """Return, for each column that changes its type, SQL that is true for a value that does not survive."""
+    """Return for each retyped column the SQL that is true for a value that the cast would change."""
     return [does_not_survive(quote_identifier(item.name), item.from_type, item.to_type) for item in step.retyped]
 
 
 def rebuilt_columns(step: Step) -> list[str]:
-    """Return the select list of a rebuild: every column that stays, cast or renamed where the step says so."""
+    """Return the select list of a rebuild: the remaining columns, cast or renamed as the step requires."""
     assert step.assumes is not None
-    wanted = {change.name: change for change in step.retyped}
+    changes = {change.name: change for change in step.retyped}
     dropped = step.column.name if step.op == DROP_COLUMN and step.column is not None else None
     selected = []
     for column in step.assumes.columns:
-        name, change = quote_identifier(column.name), wanted.get(column.name)
+        name, change = quote_identifier(column.name), changes.get(column.name)
         if column.name == dropped:
             continue
         if step.op == RENAME_COLUMN and column.name == step.from_name:
@@ -276,8 +279,8 @@ def _change(step: Step, sql_name: str) -> str:
             return f"ALTER TABLE {sql_name} DROP COLUMN {column}"
         case "widen_column":
             (change,) = step.retyped
-            wanted = spark_type(parse(change.to_type))
-            return f"ALTER TABLE {sql_name} ALTER COLUMN {quote_identifier(change.name)} TYPE {wanted}"
+            new_type = spark_type(parse(change.to_type))
+            return f"ALTER TABLE {sql_name} ALTER COLUMN {quote_identifier(change.name)} TYPE {new_type}"
         case "restore_table":
             return f"RESTORE TABLE {sql_name} TO VERSION AS OF {step.version}"
     raise StepProblem("UNKNOWN_STEP", f"{step.describe()} has no statement", where=step.dataset)
@@ -291,18 +294,18 @@ def _rebuild(step: Step, sql_name: str) -> str:
     return (
         f"-- one atomic overwrite with the columns {schema}"
         + (f", partitioned by {parts}" if parts else "")
-        + "".join(f"\n-- {line}" for line in map(_said_of_hash, step.rehashed))
+        + "".join(f"\n-- {line}" for line in map(_hash_comment, step.rehashed))
         + f"\nINSERT OVERWRITE TABLE {sql_name}\nSELECT {', '.join(rebuilt_columns(step))}\nFROM {sql_name}"
     )
 
 
-def _said_of_hash(rehashed: Rehashed) -> str:
+def _hash_comment(rehashed: Rehashed) -> str:
     names = ", ".join(quote_identifier(name) for _, name in rehashed.parts)
     return f"{quote_identifier(rehashed.name)} is hashed anew: sha256({names})"
 
 
 def ties_of(step: Step) -> tuple[tuple[str, str], ...]:
-    """Return (stable key, column name) of the columns that a step creates and ties to their keys."""
+    """Return (stable key, column name) of the columns whose keys a step sets."""
     return step.stamps if step.op == STAMP_KEYS else _ties(step)
 
 
@@ -322,7 +325,7 @@ def _ties(step: Step) -> tuple[tuple[str, str], ...]:
 
 
 def _identity(step: Step, sql_name: str) -> list[str]:
-    """Return statements that tie keys; a key is untied before it is tied to another column."""
+    """Return the statements that set stable keys. A key is removed before another column gets it."""
     texts = []
     if step.untied:
         texts.append(unset_properties(sql_name, [COLUMN + key for key in step.untied]))
@@ -335,7 +338,7 @@ def _catalog(step: Step, warehouse: str, prefix: str) -> tuple[Statement, ...]:
     if step.op == PUBLISH_VIEW:
         return (Statement(CATALOG, step.view),)
     if step.op == DROP_VIEWS:
-        return tuple(Statement(CATALOG, text) for text in _dropped_views(step.from_name, prefix))
+        return tuple(Statement(CATALOG, text) for text in _drop_views(step.from_name, prefix))
     texts = []
     if step.op in (RENAME_TABLE, DROP_TABLE):
         old = step.from_name or step.table.qualified_name
@@ -351,8 +354,8 @@ def _catalog(step: Step, warehouse: str, prefix: str) -> tuple[Statement, ...]:
     return tuple(Statement(CATALOG, text) for text in texts)
 
 
-def _dropped_views(history: str, prefix: str) -> list[str]:
-    """Return all names that may be published over a history, under its former name."""
+def _drop_views(history: str, prefix: str) -> list[str]:
+    """Return the statements that drop all objects that may be published over a history."""
     base = history.removesuffix(naming.HISTORY_SUFFIX)
     return [
         f"DROP {'FUNCTION' if view == AS_OF else 'VIEW'} IF EXISTS {catalog_name(naming.view_name(base, view), prefix)}"
