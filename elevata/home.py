@@ -88,9 +88,9 @@ class Shell:
         items = []
         for label, name, icon, also in _PAGES:
             url = reverse(name)
-            here = self._path == url
+            is_current = self._path == url
             below = self._path.startswith((url, *also)) if url != "/" else False
-            items.append(NavItem(label, url, icon, here or below, here))
+            items.append(NavItem(label, url, icon, is_current or below, is_current))
         return items
 
     @cached_property

@@ -355,8 +355,8 @@ class LeasesHeld:
 
 def leases_in_force(environment: Environment) -> LeasesHeld:
     quiet = Q(heartbeat_at__lt=timezone.now() - states.LOST_AFTER)
-    held = leases_held(environment=environment).order_by()
-    return LeasesHeld(**held.aggregate(count=Count("pk"), quiet=Count("pk", filter=quiet)))
+    leases = leases_held(environment=environment).order_by()
+    return LeasesHeld(**leases.aggregate(count=Count("pk"), quiet=Count("pk", filter=quiet)))
 
 
 def executions_of(run: LoadRun) -> list[Execution]:

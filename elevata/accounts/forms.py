@@ -76,10 +76,10 @@ class NewUserForm(RolesForm):
         self.order_fields(["name", "password", "owner"])
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        if given.get("owner") and given.get("password"):
+        values = super().clean() or self.cleaned_data
+        if values.get("owner") and values.get("password"):
             self.add_error("password", "A service account has no password.")
-        return given
+        return values
 
 
 class GrantForm(MetadataForm):

@@ -154,27 +154,27 @@ class Lock:
 
 
 def locks(name: str = "") -> list[Lock]:
-    """Return the present locks: all, or those of one name."""
+    """Return the current locks, by default of all names."""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
-    counted = AccessAttempt.objects.filter(attempt_time__gte=since).exclude(username=None)
+    attempts = AccessAttempt.objects.filter(attempt_time__gte=since).exclude(username=None)
     if name:
-        counted = counted.filter(username=name)
-    of_one = counted.filter(username=OuterRef("username")).order_by().values("username")
-    rows = counted.values("username", "ip_address").annotate(
+        attempts = attempts.filter(username=name)
+    of_same_name = attempts.filter(username=OuterRef("username")).order_by().values("username")
+    rows = attempts.values("username", "ip_address").annotate(
         times=Sum("failures_since_start"),
         last=Max("attempt_time"),
-        in_all=Subquery(of_one.annotate(times=Sum("failures_since_start")).values("times")),
+        in_all=Subquery(of_same_name.annotate(times=Sum("failures_since_start")).values("times")),
     )
     most, most_in_all = settings.AXES_FAILURE_LIMIT, settings.SIGN_IN_FAILURES_OF_NAME
-    over = list(rows.filter(Q(times__gte=most) | Q(in_all__gte=most_in_all)).order_by("username", "ip_address"))
+    locked_rows = list(rows.filter(Q(times__gte=most) | Q(in_all__gte=most_in_all)).order_by("username", "ip_address"))
     pairs = [
         Lock(row["username"], row["ip_address"] or "", row["last"] + settings.AXES_COOLOFF_TIME)
-        for row in over
+        for row in locked_rows
         if row["times"] >= most
     ]
-    names = dict.fromkeys(row["username"] for row in over if row["in_all"] >= most_in_all)
-    wide = [Lock(name, MANY, until) for name in names if (until := of_name(name)) is not None]
-    return [*wide, *pairs]
+    names = dict.fromkeys(row["username"] for row in locked_rows if row["in_all"] >= most_in_all)
+    name_locks = [Lock(name, MANY, until) for name in names if (until := of_name(name)) is not None]
+    return [*name_locks, *pairs]
 
 
 def unlock(*, name: str) -> int:

@@ -179,14 +179,14 @@ def users_who_may(permission: Permission, place: Place | None = None) -> list[An
     if place is None:
         return sorted(everywhere, key=lambda user: user.get_username())
     granted = users.filter(is_active=True, role_grants__isnull=False, **users_only).exclude(
-        pk__in=[one.pk for one in everywhere]
+        pk__in=[known.pk for known in everywhere]
     )
     at_place = [user for user in granted.distinct() if may(user, permission, place)]
     return sorted([*everywhere, *at_place], key=lambda user: user.get_username())
 
 
 def granted_to(user: Any) -> tuple[GrantedRole, ...]:
-    """Return a user's roles for single places; cached on the user object, as Django does with permissions."""
+    """Return a user's grants; cached on the user object, like Django's permissions."""
     if user is None or user.pk is None:
         return ()
     roles = getattr(user, _GRANTED, None) if getattr(user, _HAS_GRANTS, True) else ()

@@ -176,9 +176,9 @@ class ProviderBackend(_ProviderSettings, OIDCAuthenticationBackend):
             return None
         try:
             return super().authenticate(request, nonce=nonce, code_verifier=code_verifier)
-        except MetadataError as refused:
-            log.warning("single sign-on was refused: %s", refused.code)
-            request.sso_refused = refused.message
+        except MetadataError as refusal:
+            log.warning("single sign-on was refused: %s", refusal.code)
+            request.sso_refused = refusal.message
         except _ERRORS as error:
             log.warning("single sign-on failed: %s", type(error).__name__)
         return None

@@ -128,10 +128,10 @@ class DescribedSchema(AutoSchema):
             responses["200"].setdefault("headers", {}).update(tag)
             responses["304"] = {"description": "It is what `If-None-Match` says.", "headers": tag}
         if self.method == "POST" and isinstance(self.view, Idempotent):
-            said = {"schema": _TEXT, "description": "`true` for a repeated request."}
+            header = {"schema": _TEXT, "description": "`true` for a repeated request."}
             for code, response in responses.items():
                 if code.startswith("2"):
-                    response.setdefault("headers", {})[REPLAYED] = said
+                    response.setdefault("headers", {})[REPLAYED] = header
         problem = self._get_response_for_code(ProblemSerializer, "4XX", [PROBLEM_TYPE])
         scheme = {"WWW-Authenticate": {"schema": _TEXT, "description": "`Token`: send a personal token."}}
         unknown = "No valid token and no session."

@@ -205,13 +205,13 @@ def mark_lost(
     *, kinds: Iterable[str] | None = None, job_pk: int | None = None, older_than: timedelta = states.LOST_AFTER
 ) -> list[Job]:
     """Mark jobs as lost whose last heartbeat is too old, or whose worker process has ended; return them."""
-    held = Job.objects.filter(status__in=states.HELD, heartbeat_at__isnull=False).order_by("pk")
+    jobs = Job.objects.filter(status__in=states.HELD, heartbeat_at__isnull=False).order_by("pk")
     if kinds is not None:
-        held = held.filter(kind__in=tuple(kinds))
+        jobs = jobs.filter(kind__in=tuple(kinds))
     if job_pk is not None:
-        held = held.filter(pk=job_pk)
+        jobs = jobs.filter(pk=job_pk)
     latest = silent_before(older_than)
-    silent = (job for job in held if job.heartbeat_at < latest or is_gone(job.claimed_by))
+    silent = (job for job in jobs if job.heartbeat_at < latest or is_gone(job.claimed_by))
     return [job for job in silent if give_up(job=job, error=_worker_lost(job), heartbeat_at=job.heartbeat_at)]
 
 
@@ -230,8 +230,8 @@ def give_up(*, job: Job, error: dict[str, Any], **seen: Any) -> bool:
     Only if the fields ``seen`` are unchanged. Return False if they changed, or the job is not running.
     """
     handler = handler_of(job.kind)
-    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=states.HELD, **seen)
-    lost = held.update(status=handler.lost_as, error=error, finished_at=timezone.now(), phase="", exclusive=None)
+    attempts = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=states.HELD, **seen)
+    lost = attempts.update(status=handler.lost_as, error=error, finished_at=timezone.now(), phase="", exclusive=None)
     if lost:
         handler.lost(Job.objects.get(pk=job.pk), error)
     return bool(lost)

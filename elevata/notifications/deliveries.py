@@ -159,8 +159,8 @@ def _send_request(delivery: Delivery) -> Outcome:
     try:
         secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
         header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
-    except (NoSecret, MetadataError) as failure:
-        return Outcome(error=f"not sent, for it cannot be signed: {failure}")
+    except (NoSecret, MetadataError) as problem:
+        return Outcome(error=f"not sent, for it cannot be signed: {problem}")
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "elevata",
@@ -170,10 +170,10 @@ def _send_request(delivery: Delivery) -> Outcome:
     }
     try:
         response = post(webhook.url, body, headers, allowed=networks(settings.WEBHOOK_ALLOW))
-    except CannotCall as failure:
-        return Outcome(error=str(failure), is_final=failure.is_final)
-    except MetadataError as failure:
-        return Outcome(error=f"not sent, for ELEVATA_WEBHOOK_ALLOW cannot be read: {failure}")
+    except CannotCall as problem:
+        return Outcome(error=str(problem), is_final=problem.is_final)
+    except MetadataError as problem:
+        return Outcome(error=f"not sent, for ELEVATA_WEBHOOK_ALLOW cannot be read: {problem}")
     error = "" if 200 <= response.code < 300 else _status_error(response.code)
     return Outcome(response.code, response.milliseconds, response.text, error, is_final=response.code == _GONE)
 

@@ -148,15 +148,15 @@ def _read_manifest(path: Path, force: bool) -> Backup:
             manifest = json.loads(_manifest_path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             if not force:
-                message = f"has no note beside it ({_manifest_path(path).name}); --force restores it all the same"
+                message = f"has no manifest ({_manifest_path(path).name}); --force restores it nevertheless"
                 raise MetadataError("invalid", message, place=str(path)) from None
             return Backup(path, connection.vendor, "", digest, Head())
     except OSError as error:
         raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=str(path)) from None
     except ValueError:
-        raise MetadataError("invalid", "its note is no JSON document", place=str(path)) from None
+        raise MetadataError("invalid", "its manifest is no JSON document", place=str(path)) from None
     if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
-        raise MetadataError("invalid", f"its note is not {FORMAT}", place=str(path))
+        raise MetadataError("invalid", f"its manifest is not {FORMAT}", place=str(path))
     if manifest.get("sha256") != digest:
         raise MetadataError("backup_changed", "is not what was backed up: its SHA-256 differs", place=str(path))
     return Backup(path, str(manifest.get("vendor")), str(manifest.get("made_at")), digest, parse_head(manifest))

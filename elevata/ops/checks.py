@@ -99,8 +99,8 @@ def packages_were_fetched(**_: Any) -> list[CheckMessage]:
         return []
     try:
         missing = sorted(set(jars.packages(os.environ)) - set(coordinates.read_text().split()))
-    except Problem as problem:
-        return [Error(str(problem), id="elevata.E003")]
+    except Problem as error:
+        return [Error(str(error), id="elevata.E003")]
     message = f"Packages that Spark is to have were not fetched: {', '.join(missing)}."
     return [Warning(message, hint="Run make setup with the same variables.", id="elevata.W006")] if missing else []
 

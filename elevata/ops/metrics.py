@@ -159,8 +159,8 @@ def _rows_written(dataset_runs: QuerySet[DatasetRun]) -> GaugeMetricFamily:
 
 
 def _leases(now: datetime) -> Iterator[GaugeMetricFamily]:
-    held = Lease.objects.exclude(holder_kind="").order_by()
-    totals = held.aggregate(count=Count("pk"), oldest=Min("taken_at"), quietest=Min("heartbeat_at"))
+    leases = Lease.objects.exclude(holder_kind="").order_by()
+    totals = leases.aggregate(count=Count("pk"), oldest=Min("taken_at"), quietest=Min("heartbeat_at"))
     yield _gauge("elevata_leases_held", "Datasets that are being written to.", totals["count"])
     yield _gauge("elevata_lease_age_seconds", "Since when the oldest lease is held.", _since(totals["oldest"], now))
     silence = _since(totals["quietest"], now)

@@ -137,9 +137,9 @@ class LoadRunViewSet(ReadOnly):
     @extend_schema(request=NewLoadRunSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Request a load run. ``Location`` is the run, and ``events/`` below it is its log."""
-        given, reason = self.given(NewLoadRunSerializer)
-        scope = Scope(**given.pop("scope")) if "scope" in given else None
-        run = request_load_run(scope=scope, user=request.user, reason=reason, **given).run
+        fields, reason = self.given(NewLoadRunSerializer)
+        scope = Scope(**fields.pop("scope")) if "scope" in fields else None
+        run = request_load_run(scope=scope, user=request.user, reason=reason, **fields).run
         return self._accepted(run)
 
     @extend_schema(request=LoadRunAgainSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])

@@ -103,12 +103,12 @@ class RevertViewSet(_MaintenanceViewSet):
     @extend_schema(request=RevertSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Request a revert. ``Location`` is the run that performs it; refused where later runs depend on the run."""
-        asked, reason = self.given(RevertSerializer)
+        fields, reason = self.given(RevertSerializer)
         run = request_revert(
-            of_run=asked["of_run"],
-            dataset=str(asked["dataset"]),
+            of_run=fields["of_run"],
+            dataset=str(fields["dataset"]),
             reason=reason,
-            run_id=asked.get("run_id"),
+            run_id=fields.get("run_id"),
             user=request.user,
         )
         return self.accepted(run)
@@ -120,15 +120,15 @@ class PruneViewSet(_MaintenanceViewSet):
     @extend_schema(request=PruneSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Request a prune, by a date or a number of days. ``Location`` is the run that performs it."""
-        asked, reason = self.given(PruneSerializer)
-        name = str(asked["dataset"])
+        fields, reason = self.given(PruneSerializer)
+        name = str(fields["dataset"])
         run = request_prune(
             dataset=name,
             reason=reason,
-            ended_before=asked.get("ended_before"),
-            older_than_days=asked.get("older_than_days"),
-            archive=archive_place(name) if asked["archive"] else None,
-            run_id=asked.get("run_id"),
+            ended_before=fields.get("ended_before"),
+            older_than_days=fields.get("older_than_days"),
+            archive=archive_place(name) if fields["archive"] else None,
+            run_id=fields.get("run_id"),
             user=request.user,
         )
         return self.accepted(run)
@@ -140,13 +140,13 @@ class VacuumViewSet(_MaintenanceViewSet):
     @extend_schema(request=VacuumSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Request a vacuum or its dry run. ``Location`` is the run; its details list the files and the disk use."""
-        asked, reason = self.given(VacuumSerializer)
+        fields, reason = self.given(VacuumSerializer)
         run = request_vacuum(
-            dataset=str(asked["dataset"]),
+            dataset=str(fields["dataset"]),
             reason=reason,
-            retention_hours=asked["retention_hours"],
-            dry_run=asked["dry_run"],
-            run_id=asked.get("run_id"),
+            retention_hours=fields["retention_hours"],
+            dry_run=fields["dry_run"],
+            run_id=fields.get("run_id"),
             user=request.user,
         )
         return self.accepted(run)
@@ -158,9 +158,9 @@ class AcceptViewSet(_MaintenanceViewSet):
     @extend_schema(request=MaintenanceSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Accept a table in its present state; runs that it does not hold count as reverted then."""
-        asked, reason = self.given(MaintenanceSerializer)
+        fields, reason = self.given(MaintenanceSerializer)
         run = request_accept(
-            dataset=str(asked["dataset"]), reason=reason, run_id=asked.get("run_id"), user=request.user
+            dataset=str(fields["dataset"]), reason=reason, run_id=fields.get("run_id"), user=request.user
         )
         return self.accepted(run)
 
@@ -229,13 +229,13 @@ class CheckViewSet(AskedViewSet):
     @extend_schema(request=NewCheckSerializer, responses={202: CheckSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Request a check of every invariant of a history. ``Location`` is where its findings will be."""
-        asked, reason = self.given(NewCheckSerializer)
-        (dataset,) = historized([str(asked["dataset"])])
+        fields, reason = self.given(NewCheckSerializer)
+        (dataset,) = historized([str(fields["dataset"])])
         self.refuse_too_many()
         read = request_read(
             kind=CHECK,
             dataset=dataset,
-            arguments={"samples": asked["samples"]},
+            arguments={"samples": fields["samples"]},
             user=request.user,
             reason=reason,
         ).read
@@ -283,20 +283,20 @@ class BatchViewSet(Resource, GenericViewSet):
     @extend_schema(request=NewBatchSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Send a history batch. ``Location`` is the run that applies it; its files are removed once it succeeds."""
-        asked, kept = self._sent
+        fields, batch = self._sent
         try:
             run = request_history_batch(
-                dataset=str(asked["dataset"]),
-                files=kept.files,
-                format=kept.format,
-                compression=kept.compression,
-                run_id=asked["run_id"],
-                at=asked.get("load_timestamp"),
-                reason=asked["reason"],
+                dataset=str(fields["dataset"]),
+                files=batch.files,
+                format=batch.format,
+                compression=batch.compression,
+                run_id=fields["run_id"],
+                at=fields.get("load_timestamp"),
+                reason=fields["reason"],
                 user=request.user,
             ).run
         except BaseException:
-            kept.discard()
+            batch.discard()
             raise
         where = reverse("api-load-run-detail", args=[run.run_id], request=request)
         made = LoadRunSerializer(load_run_detail().get(pk=run.pk)).data
@@ -305,11 +305,11 @@ class BatchViewSet(Resource, GenericViewSet):
     @cached_property
     def _sent(self) -> tuple[dict[str, Any], KeptBatch]:
         """Return the fields of the request, and its files after they were stored for the worker."""
-        asked, reason = self.given(NewBatchSerializer)
-        run_id = asked.get("run_id") or new_run_id()
+        fields, reason = self.given(NewBatchSerializer)
+        run_id = fields.get("run_id") or new_run_id()
         # A batch that cannot be applied is refused before its files are stored.
-        plan_history_batch(str(asked["dataset"]))
-        return asked | {"run_id": run_id, "reason": reason}, keep_batch(run_id=run_id, sent=_sent(asked))
+        plan_history_batch(str(fields["dataset"]))
+        return fields | {"run_id": run_id, "reason": reason}, keep_batch(run_id=run_id, sent=_sent(fields))
 
     def prepare(self) -> None:
         self._sent  # noqa: B018  stores and unpacks the files before the transaction
@@ -335,7 +335,7 @@ def _digest(value: Any) -> str:
     return digest.hexdigest()
 
 
-def _sent(asked: dict[str, Any]) -> Iterator[SentFile]:
+def _sent(fields: dict[str, Any]) -> Iterator[SentFile]:
     for kind in FILES:
-        for file in asked.get(kind, ()):
+        for file in fields.get(kind, ()):
             yield SentFile(kind, file.name, file.chunks())

@@ -101,10 +101,10 @@ class QueryViewSet(AskedViewSet):
     @extend_schema(request=NewQuerySerializer, responses={202: QuerySerializer}, parameters=[_LOCATION])
     def create(self, request: Request) -> Response:
         """Run a query. ``Location`` is where its answer will be; ``rows/`` below it has the rows as CSV."""
-        asked, reason = self.given(NewQuerySerializer)
-        must_run(asked["text"], request.user)
+        fields, reason = self.given(NewQuerySerializer)
+        must_run(fields["text"], request.user)
         self.refuse_too_many()
-        read = request_query(asked["text"], asked["limit"], user=request.user, reason=reason).read
+        read = request_query(fields["text"], fields["limit"], user=request.user, reason=reason).read
         return self.accepted(read)
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:

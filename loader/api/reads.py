@@ -105,18 +105,18 @@ class QuestionSerializer(ChangeSerializer):
         return attrs
 
 
-def arguments_of(asked: dict[str, Any]) -> dict[str, Any]:
+def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for ``loader.spark.reads``. Raise Refusal if the dataset has no table for the read."""
-    table = read_table(asked["dataset"], asked["kind"])
+    table = read_table(fields["dataset"], fields["kind"])
     for name in ("business_key", "after"):
-        if name in asked:
-            _check_key(name, asked[name], table)
-    arguments = {name: asked[name] for name in TAKES[asked["kind"]] if asked.get(name) not in (None, "", {}, False)}
+        if name in fields:
+            _check_key(name, fields[name], table)
+    arguments = {name: fields[name] for name in TAKES[fields["kind"]] if fields.get(name) not in (None, "", {}, False)}
     if "at" in arguments:
         arguments["at"] = _instant(arguments["at"], table)
     if "known_at" in arguments:
         arguments["known_at"] = arguments["known_at"].astimezone(UTC).isoformat()
-    return arguments | {"limit": asked["limit"]}
+    return arguments | {"limit": fields["limit"]}
 
 
 def _check_key(name: str, values: dict[str, str], table: TableSpec) -> None:
@@ -295,15 +295,15 @@ class ReadViewSet(AskedViewSet):
     @extend_schema(request=QuestionSerializer, responses={202: ReadSerializer}, parameters=[_LOCATION])
     def create(self, request: Request) -> Response:
         """Request a read. ``Location`` is where its answer will be; ``rows/`` below it has the rows."""
-        asked, reason = self.given(QuestionSerializer)
-        must_read(request.user, asked["dataset"])
-        arguments = arguments_of(asked)
-        must_be_askable(request.user, asked["dataset"], asked["kind"], arguments)
-        if asked["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
+        fields, reason = self.given(QuestionSerializer)
+        must_read(request.user, fields["dataset"])
+        arguments = arguments_of(fields)
+        must_be_askable(request.user, fields["dataset"], fields["kind"], arguments)
+        if fields["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
             arguments |= {"only": arguments["op"], "op": INSERTED}
         self.refuse_too_many()
         read = request_read(
-            kind=asked["kind"], dataset=asked["dataset"], arguments=arguments, user=request.user, reason=reason
+            kind=fields["kind"], dataset=fields["dataset"], arguments=arguments, user=request.user, reason=reason
         ).read
         return self.accepted(read)
 

@@ -79,7 +79,7 @@ _NO_CRON = "Enter a schedule, for example 30 6 * * 1-5 (06:30 from Monday to Fri
 
 
 class ScheduleFields(LoadFields):
-    """Fields of a schedule: its times, its scope, and whether it is active."""
+    """Fields of a schedule: name, times, kind, scope and active state."""
 
     name = forms.CharField(
         max_length=100,

@@ -68,8 +68,8 @@ class PruneForm(MaintenanceForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
-        given = [bool(cleaned.get("ended_before")), cleaned.get("older_than_days") is not None]
-        if not self.errors and given.count(True) != 1:
+        chosen = [bool(cleaned.get("ended_before")), cleaned.get("older_than_days") is not None]
+        if not self.errors and chosen.count(True) != 1:
             self.add_error("ended_before", "Enter either a date or a number of days.")
         return cleaned
 

@@ -237,16 +237,16 @@ def _thin() -> None:
         return
     lines = [line for line in path().read_bytes().split(b"\n") if not _is_torn(line)]
     months: dict[str, int] = {}
-    kept = set(range(len(lines) - _KEPT, len(lines)))
+    numbers = set(range(len(lines) - _KEPT, len(lines)))
     for number, line in enumerate(lines):
         document = json.loads(line)["document"]
         if "before" in document:
-            kept.add(number)
+            numbers.add(number)
         months[document["at"][:7]] = number
-    kept.update(months.values())
+    numbers.update(months.values())
     pending = path().with_name(".heads.pending")
     with os.fdopen(os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(b"".join(lines[number] + b"\n" for number in sorted(kept) if number >= 0))
+        file.write(b"".join(lines[number] + b"\n" for number in sorted(numbers) if number >= 0))
         file.flush()
         os.fsync(file.fileno())
     pending.replace(path())

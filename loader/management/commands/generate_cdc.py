@@ -142,6 +142,6 @@ def _plan(options: dict[str, Any]) -> SyntheticPlan:
         values["incremental_rows"] = values["initial_rows"]
     try:
         return SyntheticPlan.of(**values)
-    except PlanProblem as problem:
-        invalid = ", ".join(f"--{parameter.replace('_', '-')}" for parameter in problem.parameters)
-        raise CommandExit(INVALID, f"{invalid}: {problem.message}", problem.code) from problem
+    except PlanProblem as error:
+        invalid = ", ".join(f"--{parameter.replace('_', '-')}" for parameter in error.parameters)
+        raise CommandExit(INVALID, f"{invalid}: {error.message}", error.code) from error

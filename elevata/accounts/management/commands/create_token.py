@@ -17,11 +17,14 @@ class Command(ProductCommand):
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="whose token it is")
+        parser.add_argument("name", metavar="NAME", help="user of the token")
         parser.add_argument("--label", default="", help="purpose of the token")
         parser.add_argument("--days", type=int, metavar="N", help="days until it expires (default: 90)")
         parser.add_argument(
-            "--scope", choices=PersonalToken.Scope.values, default="write", help="read: it changes nothing"
+            "--scope",
+            choices=PersonalToken.Scope.values,
+            default="write",
+            help="read: the token cannot change anything",
         )
 
     def run(self, *, name: str, label: str, days: int | None, scope: str, **options: Any) -> None:

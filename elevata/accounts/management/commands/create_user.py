@@ -20,7 +20,7 @@ class Command(ProductCommand):
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the name to sign in with")
+        parser.add_argument("name", metavar="NAME", help="sign-in name")
         parser.add_argument(
             "--role",
             action="append",
@@ -29,9 +29,9 @@ class Command(ProductCommand):
             help="role of the user; repeatable",
         )
         password = parser.add_mutually_exclusive_group()
-        password.add_argument("--password", help="seen by others on this machine: for tests and demos")
+        password.add_argument("--password", help="visible to others on this machine: for tests and demos")
         password.add_argument("--ask-password", action="store_true", help="ask for it, or read it from standard input")
-        parser.add_argument("--token", action="store_true", help="make a personal token and print it")
+        parser.add_argument("--token", action="store_true", help="create a personal token and print it")
         parser.add_argument(
             "--service-account-of", default="", metavar="OWNER", help="create a service account of this user"
         )

@@ -14,13 +14,13 @@ class Command(ProductCommand):
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="who gets it")
-        parser.add_argument("role", metavar="ROLE", choices=[role.value for role in Role], help="which role")
+        parser.add_argument("name", metavar="NAME", help="user")
+        parser.add_argument("role", metavar="ROLE", choices=[role.value for role in Role], help="role to grant")
         place = parser.add_mutually_exclusive_group(required=True)
         place.add_argument("--environment", default="", help="for this environment")
         place.add_argument("--layer", default="", choices=list(LAYERS), help="for this layer")
         place.add_argument("--schema", default="", help="for this schema")
-        parser.add_argument("--revoke", action="store_true", help="take it back")
+        parser.add_argument("--revoke", action="store_true", help="revoke the role")
 
     def run(
         self, *, name: str, role: str, environment: str, layer: str, schema: str, revoke: bool, **options: Any

@@ -14,8 +14,8 @@ class Command(ProductCommand):
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="who they are here")
-        parser.add_argument("subject", metavar="SUBJECT", help="who they are there: the claim sub of their ID token")
+        parser.add_argument("name", metavar="NAME", help="user name in the product")
+        parser.add_argument("subject", metavar="SUBJECT", help="claim sub of the user's ID token")
         parser.add_argument("--issuer", default="", help="the provider (default: ELEVATA_OIDC_ISSUER)")
 
     def run(self, *, name: str, subject: str, issuer: str, **options: Any) -> None:

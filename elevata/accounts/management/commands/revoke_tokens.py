@@ -13,7 +13,7 @@ class Command(ProductCommand):
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="whose tokens")
+        parser.add_argument("name", metavar="NAME", help="user of the tokens")
         parser.add_argument("--label", help="only tokens with this label")
 
     def run(self, *, name: str, label: str | None, **options: Any) -> None:

@@ -11,15 +11,15 @@ from elevata.core.errors import MetadataError
 
 class Command(ProductCommand):
     help = (
-        "Unlock a name that gave too many wrong passwords, wherever they came from, or an address where too many "
-        "names were tried. Stands in the change log."
+        "Unlock a user name after too many wrong passwords from any address, or an address after too many attempts. "
+        "Recorded in the change log."
     )
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument("name", metavar="NAME", nargs="?", default="", help="the name that was tried")
-        which.add_argument("--address", default="", metavar="ADDRESS", help="the address it was tried from")
+        which.add_argument("name", metavar="NAME", nargs="?", default="", help="locked user name")
+        which.add_argument("--address", default="", metavar="ADDRESS", help="locked address")
 
     def run(self, *, name: str, address: str, **options: Any) -> None:
         if address:

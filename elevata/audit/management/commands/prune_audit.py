@@ -10,15 +10,15 @@ from elevata.audit.services.exports import prune
 
 class Command(ProductCommand):
     help = (
-        "Remove the entries of a segment that export_audit --segment wrote, and record in the chain that they went "
-        "and where to. For admins, by their token in ELEVATA_TOKEN. The file is all that is left of the entries: "
-        "keep it, and look at it with verify_audit --exports. Ends with 0 if they are gone, 2 if it was refused."
+        "Remove the entries of a segment that export_audit --segment wrote, and record the removal and the file in the "
+        "chain. For admins, by their token in ELEVATA_TOKEN. Only the file has the entries then: keep it, and verify "
+        "it with verify_audit --exports. Ends with 0 if they are removed, 2 if the command is refused."
     )
     refused_exit = REFUSED
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE")
-        parser.add_argument("--reason", required=True, metavar="TEXT", help="why they may go; it stays in the chain")
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="reason, stored in the chain")
 
     def run(self, *, file: Path, reason: str, **_: Any) -> None:
         segment = prune(file, reason=reason)

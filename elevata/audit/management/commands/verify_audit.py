@@ -13,10 +13,10 @@ from elevata.audit.services.export_files import head_in, wrong_exports, wrong_fi
 
 class Command(ProductCommand):
     help = (
-        "Walk the hash chain over change log, approvals and execution records: every link, its signature, and the "
-        "row it stands for; notes that wait to be sealed; triggers; and heads recorded outside the database. Heads "
-        "and files of removed segments in the audit folder are compared, too; --exports asks that every one is there. "
-        "Ends with 0 if it is intact, 1 if it is broken, naming the first bad row, 4 on invalid input."
+        "Verify the hash chain of change log, approvals and execution records: every link with its signature and row, "
+        "pending records, triggers, and heads recorded outside the database. Files of removed segments in the audit "
+        "folder are verified, too; --exports requires all of them. Ends with 0 if the chain is intact, 1 if it is "
+        "broken, with the first problem, 4 on invalid input."
     )
     refused_exit = INVALID
 
@@ -25,38 +25,40 @@ class Command(ProductCommand):
             "--against",
             metavar="ARTIFACT",
             type=Path,
-            help="an exported file that carries the chain's head: it must be one of the links",
+            help="an exported file with a head of the chain, which must be one of the links",
         )
         parser.add_argument(
             "--since",
             metavar="ARTIFACT",
             type=Path,
-            help="walk only what came after the head that this file carries; what is before is taken as proven",
+            help="verify only the links after the head in this file; earlier links count as verified",
         )
         parser.add_argument(
             "--exports",
             metavar="FOLDER",
             type=Path,
-            help="where the files of removed segments are: each must be there, as it was",
+            help="folder with the files of all removed segments, unchanged",
         )
 
     def run(self, *, against: Path | None, since: Path | None, exports: Path | None, **options: Any) -> None:
         if exports is not None and not exports.is_dir():
             raise CommandExit(INVALID, f"{exports}: is no folder", "unreadable")
-        found = verify(against=head_in(against) if against else None, since=head_in(since) if since else Head())
-        if found.intact:
-            problem = wrong_exports(exports) if exports is not None else wrong_files(found.restores)
-            found = replace(found, problem=problem)
-        self.print_json(found.as_json())
-        waiting = f", {found.unsealed} rows not sealed yet" if found.unsealed else ""
-        if found.problem is not None:
-            message = f"broken after {found.links} links: {found.problem.message}{waiting}"
-            raise CommandExit(FAILED, message, found.problem.code)
+        verification = verify(against=head_in(against) if against else None, since=head_in(since) if since else Head())
+        if verification.intact:
+            problem = wrong_exports(exports) if exports is not None else wrong_files(verification.restores)
+            verification = replace(verification, problem=problem)
+        self.print_json(verification.as_json())
+        waiting = f", {verification.unsealed} rows not sealed yet" if verification.unsealed else ""
+        if verification.problem is not None:
+            message = f"broken after {verification.links} links: {verification.problem.message}{waiting}"
+            raise CommandExit(FAILED, message, verification.problem.code)
         files = "" if exports else ", whose files need not be there (--exports)"
-        removed = f", {found.segments} removed segments{files}" if found.segments else ""
-        behind = f", {found.unrecorded} links not recorded outside the database" if found.unrecorded else ""
-        self.say(f"intact: {found.links} links, head {found.head.hash}{waiting}{behind}{removed}")
-        for restore in found.restores:
+        removed = f", {verification.segments} removed segments{files}" if verification.segments else ""
+        not_recorded = (
+            f", {verification.unrecorded} links not recorded outside the database" if verification.unrecorded else ""
+        )
+        self.say(f"intact: {verification.links} links, head {verification.head.hash}{waiting}{not_recorded}{removed}")
+        for restore in verification.restores:
             self.say(
                 f"restored at {restore.at}: from link {restore.before.sequence} to {restore.after.sequence}, "
                 f"{restore.reason}"

@@ -11,9 +11,9 @@ from elevata.audit.services.export_files import read_export
 
 class Command(ProductCommand):
     help = (
-        "Recompute every hash in an export of the change log from the file alone. Ends with 0 if all hold, 1 if one "
-        "does not, naming the first bad row, 4 if the file is no export. Whether the chain it names is this "
-        "installation's is for verify_audit --against to say."
+        "Verify all hashes of an export of the change log, from the file alone. Ends with 0 if all are right, 1 with "
+        "the first problem if not, 4 if the file is no export. To compare it with this installation's chain, use "
+        "verify_audit --against."
     )
     refused_exit = INVALID
     takes_user = False
@@ -24,11 +24,13 @@ class Command(ProductCommand):
 
     def run(self, *, file: Path, **_: Any) -> None:
         try:
-            found = read_export(file)
+            exported = read_export(file)
         except Broken as broken:
             self.print_json({"verified": False, "problem": broken.problem.as_json()})
             raise CommandExit(FAILED, f"{file}: {broken.problem.message}", broken.problem.code) from None
-        self.print_json({"verified": True, **found.as_json()})
-        rows = sum(found.rows.values())
-        waiting = f", {found.unlinked} of them not linked when it was made" if found.unlinked else ""
-        self.say(f"{file}: {found.content} of {rows + found.unlinked} rows holds{waiting}; chain {found.chain.hash}")
+        self.print_json({"verified": True, **exported.as_json()})
+        rows = sum(exported.rows.values())
+        waiting = f", {exported.unlinked} of them not linked when it was made" if exported.unlinked else ""
+        self.say(
+            f"{file}: {exported.content} of {rows + exported.unlinked} rows holds{waiting}; chain {exported.chain.hash}"
+        )

@@ -10,21 +10,21 @@ from elevata.ops.backups import state_restore
 
 class Command(ProductCommand):
     help = (
-        "Record that the audit chain as it is now is the right one: after a restore by PostgreSQL's own programs, or "
-        "when the file of recorded heads was lost. The statement is signed, stands beside the recorded heads and in "
-        "the change log, and verify_audit shows it. Ends with 0 if it is recorded, 1 if the chain is broken otherwise."
+        "Record that the audit chain in its current state is the right one: after a restore by PostgreSQL's own "
+        "programs, or if the file of recorded heads was lost. The signed statement is stored with the recorded heads "
+        "and in the change log, and verify_audit shows it. Ends with 0 if it is recorded, 1 if the chain is broken."
     )
     refused_exit = FAILED
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--reason", required=True, metavar="TEXT", help="why; it stays with the statement")
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="reason, stored with the statement")
 
     def run(self, *, reason: str, **_: Any) -> None:
         if not reason.strip():
             raise CommandExit(FAILED, "say why the chain is the right one (--reason)", "invalid")
-        found = verify(recorded=False)
-        if found.problem is not None:
-            raise CommandExit(FAILED, f"the chain is broken: {found.problem.message}", found.problem.code)
+        verification = verify(recorded=False)
+        if verification.problem is not None:
+            raise CommandExit(FAILED, f"the chain is broken: {verification.problem.message}", verification.problem.code)
         restore = state_restore(reason=reason.strip())
         self.print_json(restore.as_json())
         before, after = restore.before.sequence, restore.after.sequence

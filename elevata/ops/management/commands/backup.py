@@ -10,14 +10,14 @@ from elevata.ops.backups import back_up
 
 class Command(ProductCommand):
     help = (
-        "Copy the control database to a new file while it is in use, with a note beside it (PATH.json) that says "
-        "when, its SHA-256, and where the audit chain ended: verify_audit --against takes the note. Metadata, change "
-        "log, approvals and records are all in it; the warehouse's tables and the exports of removed segments are not."
+        "Copy the control database to a new file while it is in use, with a manifest (PATH.json) that has the time, "
+        "the SHA-256 and the head of the audit chain; verify_audit --against accepts the manifest. The copy has "
+        "metadata, change log, approvals and records, but not the warehouse's tables and exports of removed segments."
     )
     refused_exit = FAILED
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", type=Path, metavar="PATH", help="the file to write; it must not be there yet")
+        parser.add_argument("path", type=Path, metavar="PATH", help="the file to write; it must not exist")
 
     def run(self, *, path: Path, **_: Any) -> None:
         backup = back_up(path.absolute())
