@@ -31,7 +31,7 @@ class ReportFilter(filters.FilterSet):
         fields = ()
 
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """In the scope's name, the datasets of the operations, and by the beginning of the fingerprint."""
+        """Filter by the scope's name, the datasets of the operations, or the beginning of the fingerprint."""
         return queryset.filter(
             Q(scope__name__icontains=value)
             | Q(fingerprint__startswith=value.strip().lower())

@@ -98,7 +98,7 @@ class SchemaFilter(filters.FilterSet):
 
 
 class DatasetFilter(filters.FilterSet):
-    """``kind`` tells histories from the tables they belong to."""
+    """Filter of datasets. ``kind`` distinguishes histories from base tables."""
 
     KINDS = (("table", "Table"), ("view", "View"), ("history", "History"))
 
@@ -118,9 +118,9 @@ class DatasetFilter(filters.FilterSet):
         fields = ()
 
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """In names and former names of datasets and columns, and in descriptions.
+        """Filter by names and former names of datasets and columns, and by descriptions.
 
-        ``schema.dataset`` and ``schema.dataset.column`` work, too, with names of now or before.
+        The text may also be ``schema.dataset`` or ``schema.dataset.column``, with current or former names.
         """
         schema, dot, rest = value.partition(".")
         if dot and queryset.filter(schema__name__iexact=schema).exists():
@@ -138,12 +138,12 @@ class DatasetFilter(filters.FilterSet):
 
 
 def called(text: str) -> Q:
-    """Return rows whose name or a former name contains the text."""
+    """Return the condition that a name or former name contains the text."""
     return Q(name__icontains=text) | _formerly(text)
 
 
 def _formerly(text: str) -> Q:
-    """Return a list in JSON as text. SQLite stores letters outside ASCII escaped."""
+    """Return the condition on former names, a list in JSON. SQLite stores letters outside of ASCII escaped."""
     quote = '"' if text.startswith('"') else ""
     escaped = quote + json.dumps(text.removeprefix('"'))[1:-1]
     found = Q(former_names__icontains=text)
@@ -175,7 +175,7 @@ class ColumnFilter(filters.FilterSet):
         fields = ()
 
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """In names, former names and descriptions."""
+        """Filter by names, former names and descriptions."""
         return queryset.filter(called(value) | Q(description__icontains=value))
 
 
@@ -214,7 +214,7 @@ class ChangeFilter(filters.FilterSet):
         fields = ()
 
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """In names, reasons, and values before and after: so a former name is found, too."""
+        """Filter by names, reasons, and values before and after, which include former names."""
         return queryset.filter(
             Q(subject_name__icontains=value) | Q(changes__icontains=value) | Q(reason__icontains=value)
         )

@@ -194,7 +194,7 @@ EXECUTES = permitted_to(Permission.EXECUTE_REPORTS)
 
 
 class DifferenceSerializer(serializers.Serializer):
-    """Difference of a table or a column; names or types, empty where there is none."""
+    """Difference of a table or column. `applied` and `observed` are names or types, empty if there is none."""
 
     table = serializers.CharField()
     what = serializers.CharField(
@@ -215,7 +215,7 @@ class DatasetDriftSerializer(serializers.Serializer):
 
 @extend_schema_serializer(many=False)
 class DriftSerializer(serializers.Serializer):
-    """The drift of the environment that is worked in, dataset by dataset."""
+    """Drift of this installation's environment, by dataset."""
 
     environment = serializers.CharField()
     observed_at = serializers.DateTimeField(allow_null=True, help_text="Time of the last refresh; null without one.")
@@ -231,7 +231,7 @@ class AdoptSerializer(ChangeSerializer):
 
 
 class DriftViewSet(Resource, GenericViewSet):
-    """Drift as it was seen last."""
+    """Drift by the last observations."""
 
     serializer_class = DriftSerializer
     filter_backends = ()

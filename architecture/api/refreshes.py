@@ -35,7 +35,7 @@ from elevata.audit.services.change_log import writing
 
 
 class RefreshRequestSerializer(ChangeSerializer, ReportScopeSerializer):
-    """A refresh for the report of a scope (all, if none is given), or for the preview of a report."""
+    """Request of a refresh for the report of a scope (default: all), or for the preview of a report."""
 
     kind = serializers.ChoiceField(choices=ReportScopeSerializer().fields["kind"].choices, required=False, default=ALL)
     report = serializers.UUIDField(required=False, allow_null=True, default=None)

@@ -1,4 +1,4 @@
-"""Reports, approvals, previews, executions and records as the API answers them."""
+"""Serializers of reports, approvals, previews, executions and records."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -78,7 +78,7 @@ class ReportListSerializer(serializers.ModelSerializer):
 
 
 class ReportSerializer(ReportListSerializer):
-    """A report with its document, ``change-report/v1``, and its approvals."""
+    """Report with its document, ``change-report/v1``, and its approvals."""
 
     report = serializers.SerializerMethodField()
     approvals = ApprovalSerializer(many=True, read_only=True)
@@ -261,7 +261,7 @@ class WayBackSerializer(serializers.Serializer):
 
 
 class RecordSerializer(RecordListSerializer):
-    """A record with the artifact that ``manage.py verify_artifact`` takes, and the undo of each operation."""
+    """Record with its artifact for ``manage.py verify_artifact``, and the undo options of its operations."""
 
     artifact = serializers.SerializerMethodField()
     ways_back = serializers.SerializerMethodField()
@@ -275,7 +275,7 @@ class RecordSerializer(RecordListSerializer):
 
     @extend_schema_field(WayBackSerializer(many=True))
     def get_ways_back(self, record: ExecutionRecord) -> list[dict[str, Any]]:
-        return [one.as_json() for one in offered(record)]
+        return [option.as_json() for option in offered(record)]
 
     @extend_schema_field(serializers.ListField(child=serializers.UUIDField()))
     def get_undo_reports(self, record: ExecutionRecord) -> list[str]:

@@ -96,7 +96,7 @@ class DryRunListSerializer(serializers.ModelSerializer):
 
 
 class DryRunSerializer(DryRunListSerializer):
-    """A dry run with its steps, tables before and after with samples, and broken queries."""
+    """Dry run with its steps, tables before and after with samples, and broken queries."""
 
     result = serializers.SerializerMethodField()
 
@@ -109,9 +109,9 @@ class DryRunSerializer(DryRunListSerializer):
 
 
 class ReportViewSet(ReadOnly):
-    """Change reports, found by their id. A report is created from the last observations.
+    """Change reports by id. A report is created from the last observations.
 
-    A decision counts for one fingerprint, so a report's ETag begins with it, and who decides names it.
+    A decision is about one fingerprint. A report's ETag begins with it, and a decision must name the ETag.
     """
 
     queryset = ChangeReport.objects.none()
@@ -312,7 +312,7 @@ class ExecutionViewSet(ReadOnly):
 
 
 class RecordViewSet(ReadOnly):
-    """Sealed execution records, found by their id."""
+    """Sealed execution records by id."""
 
     queryset = ExecutionRecord.objects.none()
     serializer_class = RecordSerializer
@@ -328,9 +328,9 @@ class RecordViewSet(ReadOnly):
     @extend_schema(request=UndoSerializer, responses={201: ReportSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def undo(self, request: Request, record_id: UUID) -> Response:
-        """Create the report that undoes the record's operations, or those that are named.
+        """Create the report that undoes the record's operations, or the given ones.
 
-        It goes through the same gate. The metadata still say what they said: bring them back, too.
+        It needs the same approvals as any report. The metadata is not changed: change it back, too.
         """
         given, reason = self.given(UndoSerializer)
         with writing(reason):
@@ -339,7 +339,7 @@ class RecordViewSet(ReadOnly):
 
 
 class DryRunViewSet(ReadOnly):
-    """Dry runs of previews on clones, the newest first."""
+    """Dry runs of previews on clones, newest first."""
 
     queryset = DryRun.objects.none()
     serializer_class = DryRunSerializer

@@ -13,13 +13,13 @@ from elevata.jobs.models import Job, status_choices
 
 
 class Execution(Job):
-    """Execution of a report's steps in one environment, or of the safe ones that a load run needs.
+    """Execution of a report's steps in one environment, or of the safe steps that a load run needs.
 
-    ``attempt`` counts the claims by workers: the fencing number of its writes. Without a report it belongs to a load
-    run, which ``reason`` names; ``planned`` then has scope, report and operations, as a report's row does otherwise.
-    ``requester`` is the requester's name, ``command`` the channel (page, REST, manage.py execute), ``versions`` the
-    runner's software. ``queued_at`` is when it was last queued. ``signature`` is by the audit key over the request,
-    its requester and the plan.
+    ``attempt`` counts the claims by workers and is the fencing number of their writes. Without a report, the execution
+    belongs to the load run in ``reason``, and ``planned`` contains scope, report and operations. ``requester`` is the
+    requester's name, ``command`` the channel (page, REST, manage.py execute), ``versions`` the runner's software,
+    ``queued_at`` the time when it was last queued. ``signature`` is by the audit key over the request, the requester
+    and the plan.
     """
 
     KIND = "execution"
@@ -59,10 +59,10 @@ class Execution(Job):
 
 
 class ExecutionOperation(models.Model):
-    """One step of an execution: operation → statement → observed → recorded.
+    """Step of an execution, with its operation, statement and result.
 
-    ``operation`` is the place of the report's operation that the step belongs to. A step that
-    changes no table (logic, retirement) has no statement and is done with its row.
+    ``operation`` is the ordinal of the step's operation in the report. A step that changes no table (logic,
+    retirement) has no statement.
     """
 
     class Status(models.TextChoices):
@@ -102,9 +102,9 @@ class ExecutionOperation(models.Model):
 
 
 class ExecutionEvent(AppendOnly):
-    """A line of an execution's log, stored as it happens. Append-only.
+    """Line of an execution's log. Append-only.
 
-    ``step`` is the ordinal of the step it is about; ``attempt`` is 0 before a worker has taken it up.
+    ``step`` is the ordinal of the line's step; ``attempt`` is 0 before a worker claims the execution.
     """
 
     execution = models.ForeignKey(Execution, on_delete=models.PROTECT, related_name="events")
@@ -124,7 +124,7 @@ class ExecutionEvent(AppendOnly):
 class ExecutionRecord(AppendOnly):
     """Record of an execution, sealed when it succeeded or was abandoned. Append-only.
 
-    ``document`` has actor, operations, environment, approvals and result; ``digest`` is over its canonical JSON.
+    ``document`` contains actor, operations, environment, approvals and result; ``digest`` is over its canonical JSON.
     """
 
     CHAIN = ChainKind("record")
@@ -150,7 +150,7 @@ class ExecutionRecord(AppendOnly):
         return f"record {self.record_id}"
 
     def content(self) -> dict[str, Any]:
-        """Return the input of the chain's digest: every column, the document by a digest computed now."""
+        """Return the input of the chain's digest: all columns, with a newly computed digest of the document."""
         return {
             "id": self.pk,
             "record": str(self.record_id),

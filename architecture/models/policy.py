@@ -12,11 +12,11 @@ from elevata.audit.models import AppendOnly
 
 
 class PolicyProposal(models.Model):
-    """Policy that is looser than the current one and waits for a second user.
+    """Proposal of a looser change policy that waits for a second user.
 
     ``policies`` are the environment's choices that differ from the defaults, based on ``base_version``; ``before``
-    and ``after`` are the whole policies at that time. ``looser`` lists every looser choice as
-    ``architecture.domain.change_policy.Loosening``.
+    and ``after`` are the whole policy sets at that time. ``looser`` are the looser choices
+    (``architecture.domain.change_policy.Loosening``).
     """
 
     class Status(models.TextChoices):
@@ -67,10 +67,10 @@ class PolicyProposal(models.Model):
 
 
 class PolicyRecord(AppendOnly):
-    """Step of an environment's policy: set, proposed, accepted, rejected, withdrawn or outdated.
+    """Record of an action on an environment's change policy: set, proposed, accepted, rejected, withdrawn or outdated.
 
-    ``version`` is the environment's after the step, ``policies`` the choices of the step, ``policy`` the resulting
-    whole policy with the defaults of that time.
+    ``version`` is the environment's version after the action, ``policies`` are the choices, ``policy`` is the resulting
+    policy set with the defaults at that time.
     """
 
     CHAIN = ChainKind("policy", related=("environment", "proposal"))
@@ -101,7 +101,7 @@ class PolicyRecord(AppendOnly):
         return f"policy of {self.environment} {self.action} by {self.person_name}"
 
     def content(self) -> dict[str, Any]:
-        """Return the input of the chain's digest: every deciding column, ids of users included."""
+        """Return the input of the chain's digest: all columns of the decision, including ids of users."""
         return {
             "id": self.pk,
             "environment": self.environment.name,

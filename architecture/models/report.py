@@ -21,12 +21,12 @@ def _fingerprint_is_whole(name: str) -> models.CheckConstraint:
 
 
 class ChangeReport(models.Model):
-    """Scope, diff, operations and decisions, frozen under a fingerprint.
+    """Change report: scope, differences, operations and decisions, identified by a fingerprint.
 
     ``document`` is the published form (``change-report/v1``), ``content`` the input of its fingerprint. ``authors``
-    are names of users who edited what it changes, at creation. ``through`` is the last link of the audit chain
-    sealed before the metadata was read. ``undo_of`` is the record whose operations it undoes; such a report's
-    desired state is in its ``content``, not in the metadata.
+    are the names of the authors of its changes, at creation. ``through`` is the last link of the audit chain sealed
+    before the metadata was read. ``undo_of`` is the record whose operations the report undoes; its desired state is
+    then stored in ``document``, not in the metadata.
     """
 
     class Status(models.TextChoices):
@@ -65,7 +65,7 @@ class ChangeReport(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        # The inbox asks for a newer report of the same scope of each waiting report.
+        # For each waiting report, the inbox queries a newer report of the same scope.
         indexes = [models.Index(fields=["environment", "scope", "id"], name="change_report_of_scope")]
         constraints = [
             _fingerprint_is_whole("change_report_fingerprint_is_whole"),
@@ -84,10 +84,10 @@ class ChangeReport(models.Model):
 
 
 class Approval(AppendOnly):
-    """Recorded decision of one user on one fingerprint. Append-only.
+    """Recorded decision of a user on a fingerprint. Append-only.
 
-    ``person_name`` is the user name at that time, ``roles`` those the user had then: the roles it counts for.
-    ``readers_lost``: tables may lose readers that the environment asks for, instead of being rewritten.
+    ``person_name`` and ``roles`` are the user's name and roles at that time; the decision counts for these roles.
+    ``readers_lost``: tables may lose readers that the environment supports, instead of being rewritten.
     """
 
     CHAIN = ChainKind("approval", related=("report",))
@@ -120,7 +120,7 @@ class Approval(AppendOnly):
         return f"{self.person_name}: {self.decision} {self.report}"
 
     def content(self) -> dict[str, Any]:
-        """Return the input of the chain's digest: every column, and the report's UUID."""
+        """Return the input of the chain's digest: all columns, and the report's UUID."""
         return {
             "id": self.pk,
             "report": str(self.report.report_id),
@@ -131,17 +131,17 @@ class Approval(AppendOnly):
             "roles": list(self.roles),
             "decision": str(self.decision),
             "note": self.note,
-            # Rows from before the column keep their digest.
+            # Rows from before this column was added keep their digest.
             **({"readers_lost": True} if self.readers_lost else {}),
             "at": self.at.isoformat(timespec="microseconds"),
         }
 
 
 class Preview(models.Model):
-    """The exact statements for a report, in order, against the tables it assumes.
+    """Exact statements of a report, in order.
 
-    ``document`` has the steps with their statements and the assumed structure, which its fingerprint
-    is over; ``sizes`` (rows, bytes, files by table) and ``estimate`` are shown, not hashed.
+    ``document`` contains the steps with their statements and the assumed structure of tables; the fingerprint is over
+    it. ``sizes`` (rows, bytes, files by table) and ``estimate`` are not part of the fingerprint.
     """
 
     report = models.ForeignKey(ChangeReport, on_delete=models.PROTECT, related_name="previews")
@@ -153,7 +153,7 @@ class Preview(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(auto_now=True)
-    # By the audit key, over report and fingerprint (architecture.services.proof).
+    # Signature by the audit key over report and fingerprint (architecture.services.proof).
     signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:
@@ -168,10 +168,10 @@ class Preview(models.Model):
 
 
 class DryRun(Job):
-    """A preview's steps run on shallow clones, which are dropped afterwards.
+    """Dry run: the steps of a preview on shallow clones, which are dropped afterwards.
 
-    ``result`` shows before and after: schema, row counts, samples, which downstream queries break. ``exclusive`` keeps
-    it to one at a time of each preview.
+    ``result`` contains schema, row counts and samples before and after, and broken downstream queries. ``exclusive``
+    allows one active dry run per preview.
     """
 
     KIND = "dry_run"
@@ -191,10 +191,11 @@ class DryRun(Job):
 
 
 class Refresh(Job):
-    """Observation of tables by a worker, and its purpose: a report, or the preview of one.
+    """Observation of tables by a worker, for example for a report or preview.
 
-    ``tables`` are stable keys; ``found`` of them exist. ``sizes``: sizes are measured, too. ``scope`` is that of
-    the report to create. ``report`` is the created one, or the one to preview; ``preview`` the created one.
+    ``tables`` are stable keys, ``found`` is the number of existing tables. ``sizes``: sizes are measured, too.
+    ``scope`` is the scope of the report to create, ``report`` the created report or the one to preview, ``preview`` the
+    created preview.
     """
 
     class Purpose(models.TextChoices):

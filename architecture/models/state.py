@@ -4,10 +4,10 @@ from django.db import models
 
 
 class Environment(models.Model):
-    """Warehouse with its own applied state and policy, such as dev, test or prod.
+    """Warehouse with its own applied state and change policy, such as dev, test or prod.
 
-    ``policies`` are its choices that differ from the installation's policy set, as JSON
-    (``architecture.domain.change_policy``). ``policies_version`` grows with every edit (optimistic lock).
+    ``policies`` are the choices that differ from the installation's policy set, as JSON
+    (``architecture.domain.change_policy``). ``policies_version`` is incremented by each edit (optimistic lock).
     """
 
     name = models.CharField(max_length=50, unique=True)
@@ -24,13 +24,13 @@ class Environment(models.Model):
 
 
 class AppliedDataset(models.Model):
-    """Dataset as the last finished operation on it left it, per environment.
+    """Applied state of a dataset in an environment, after the last finished operation on it.
 
-    ``state`` is the dataset as in ``architecture.domain.state_files``, ``table_versions`` the observed Delta
-    version of each of its tables (by stable key). ``through`` is a mark: every edit up to this link of the audit
-    chain was executed (0: none), and users who edited later are authors of the next report. Written in the
-    transaction that records the operation, so it never claims more than was observed. ``signature`` is by the audit
-    key over every deciding column, the state by its ``digest``.
+    ``state`` is in the form of ``architecture.domain.state_files``, ``table_versions`` are the observed Delta versions
+    of the tables by stable key. ``through`` is a mark: all edits up to this link of the audit chain were executed (0:
+    none), and users who edited later are authors of the next report. The row is written in the transaction that
+    records the operation, so it never contains a change that was not observed. ``signature`` is by the audit key over
+    the columns on which decisions depend, with the ``digest`` of the state.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="applied_datasets")
@@ -53,9 +53,10 @@ class AppliedDataset(models.Model):
 
 
 class KeptHistory(models.Model):
-    """History that is retained but no longer loaded, with the dataset's state at the last load (flat, as JSON).
+    """Retained history that is no longer loaded, with the dataset's last state while it was (flat, as JSON).
 
-    Resuming the history compares with this state, and then deletes it. ``signature`` is by the audit key.
+    When the history is resumed, the desired state is compared with this one, and the row is deleted. ``signature`` is
+    by the audit key.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="kept_histories")
@@ -95,10 +96,9 @@ class Observation(models.Model):
 class Lease(models.Model):
     """Exclusive right to write to one dataset in one environment.
 
-    The row stays after release, because ``fence`` only grows: it tells a page that shows an earlier holder from the
-    present one. The holder and its attempt decide who may renew or release. A lease whose ``heartbeat_at`` is too old
-    may be taken over; so may one of an older attempt (``holder_attempt``) of the same
-    holder.
+    The row stays after release, so that ``fence`` only grows: a page that shows an earlier holder can detect that.
+    Only the holder's attempt can renew or release a lease. A lease with a ``heartbeat_at`` that is too old can be
+    taken over, and so can one of an older attempt (``holder_attempt``) of the same holder.
     """
 
     class Holder(models.TextChoices):

@@ -13,7 +13,7 @@ from metadata.models.base import Classified
 
 @dataclass(frozen=True)
 class Option:
-    """A choice with its checkbox or radio button, and its help text."""
+    """Choice with its checkbox or radio button, and its help text."""
 
     tag: SafeString
     id: str
@@ -23,7 +23,7 @@ class Option:
 
 @dataclass(frozen=True)
 class ShownField:
-    """A field of a page. ``options`` are its described choices; ``unused`` is the reason why it does not apply.
+    """Field on a page. ``options`` are its choices with help texts; ``unused`` is the reason why it does not apply.
 
     ``before`` is the hidden initial value, which is sent even if the field is not.
     """

@@ -37,7 +37,7 @@ class CellField(forms.CharField):
 
 
 class ColumnFields(DescribedFields):
-    """Fields of a column; ``dataset`` decides which columns it may read and how many places its key has."""
+    """Fields of a column. Its dataset determines the columns it may read and the positions in the business key."""
 
     type = CellField(
         "type",
@@ -85,7 +85,7 @@ class ColumnFields(DescribedFields):
         ]
 
     def values_given(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a column for values of the form: a role includes its place, inputs are rows."""
+        """Return a column's values from the form's: a role includes the position in the key, inputs are rows."""
         values = {name: value for name, value in given.items() if name not in ("role", "inputs")}
         if "role" in given:
             values |= read_cell("role", given["role"])
@@ -96,7 +96,7 @@ class ColumnFields(DescribedFields):
 
 
 class ColumnForm(ColumnFields, EditForm):
-    """Form of a column, except its name and its place."""
+    """Form of a column, except its name and position."""
 
     seen = ROWS
     elsewhere = {"key_ordinal": "role"}
@@ -114,7 +114,7 @@ class ColumnForm(ColumnFields, EditForm):
 
     @classmethod
     def values_before(cls, row: TargetColumn, seen: int) -> dict[str, Any]:
-        """Return the values that fields had at the column's version ``seen``, where they differ from now."""
+        """Return the values of fields in the column's version ``seen``, if they differ from the current ones."""
         logged = values_before(row, seen)
         empty = {"tags": [], "nullable": False, "pii": False}
         before = {name: value if value is not None else empty.get(name, "") for name, value in logged.items()}

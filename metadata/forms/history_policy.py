@@ -29,13 +29,13 @@ _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 
 
 def _choice(name: str, **options: Any) -> forms.ChoiceField:
-    """Return one of a field's choices, the first if none is sent."""
+    """Return the form field for the choices of a policy field; the first is the default."""
     choices = [(one.value, one.label) for one in CHOICES[name]]
     return forms.ChoiceField(choices=choices, required=False, widget=forms.RadioSelect, **options)
 
 
 def _text(**options: Any) -> forms.CharField:
-    """Return a text without changes to its blanks."""
+    """Return a text field that keeps blanks unchanged."""
     return forms.CharField(required=False, strip=False, max_length=200, widget=forms.TextInput(attrs=_MONO), **options)
 
 
@@ -44,9 +44,9 @@ def _label(word: str, when: str) -> forms.CharField:
 
 
 class PolicyForm(EditForm):
-    """Choice of a history policy, or of none. ``policy`` is the choice, once the form is valid.
+    """Form of a history policy, or of no history. ``policy`` is the policy, once the form is valid.
 
-    What has no say beside the other choices is not sent by a browser, and left out.
+    Fields without effect for the other choices are not sent by a browser, and are left out of the policy.
     """
 
     seen = ("historize", *_PLAIN, *_STORED, *(_LABEL + word for word in STATES))
@@ -164,12 +164,12 @@ class PolicyForm(EditForm):
         return cleaned
 
     def check(self, policy: HistoryPolicy) -> None:
-        """MetadataError where the policy does not go with the dataset's columns."""
+        """Raise MetadataError if the policy does not fit the dataset's columns."""
         delivered = input_column_names(self._dataset) if policy.op else ()
         policy.check_described(self.types, self.business_key, delivered)
 
     def add_problem(self, problem: MetadataError) -> None:
-        """Show ``history_policy.late`` at late, ``history_policy.state_labels.new`` at the label of new."""
+        """Show an error at its field: ``history_policy.late`` at late, ``….state_labels.new`` at the label of new."""
         _, _, place = problem.field.partition("history_policy.")
         if place.startswith("state_labels"):
             place = _LABEL + (place.partition(".")[2] or STATES[0])
@@ -187,7 +187,7 @@ class PolicyForm(EditForm):
         return found
 
     def _offer_columns(self, stored: HistoryPolicy) -> None:
-        """Return the columns to choose from; a current choice is always among them."""
+        """Set the columns to choose from, including the current choices."""
         dates = [c for c in self.columns if c.type.name in TIME_TYPES and c.name not in self.business_key]
         texts = [c for c in self.columns if c.type.name == STRING and c.name not in self.business_key]
         kept = [c for c in self.columns if c.role == TargetColumn.Role.ATTRIBUTE]
@@ -199,7 +199,7 @@ class PolicyForm(EditForm):
         self.fields["track"].choices = _with(_offered(kept), stored.track or ())
 
     def _delivered(self) -> list[tuple[str, str]]:
-        """Text columns of the dataset's inputs that it does not keep itself."""
+        """Return the text columns of the dataset's inputs that the dataset does not have."""
         known, found = {name.lower() for name in self.types}, {}
         for item in self._dataset.inputs.select_related("source", "upstream"):
             for column in (item.source or item.upstream).columns.filter(active=True, data_type=STRING):

@@ -6,7 +6,7 @@ from elevata.audit.models import Versioned
 
 
 class DatasetInput(Versioned):
-    """A target dataset reads a source dataset or another target dataset, never both, never neither."""
+    """Input of a target dataset: either a source dataset or another target dataset."""
 
     dataset = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, related_name="inputs")
     source = models.ForeignKey(
@@ -48,7 +48,7 @@ class DatasetInput(Versioned):
 
 
 class ColumnInput(Versioned):
-    """A target column reads a column of one of its dataset's inputs."""
+    """Input of a target column: a column of one of its dataset's inputs."""
 
     column = models.ForeignKey("metadata.TargetColumn", on_delete=models.CASCADE, related_name="inputs")
     dataset_input = models.ForeignKey(DatasetInput, on_delete=models.CASCADE, related_name="column_inputs")
@@ -119,7 +119,7 @@ class Reference(Versioned):
 
 
 class ReferencePair(Versioned):
-    """One column of the child holding one business-key column of the parent."""
+    """Column of the child with the value of a business-key column of the parent."""
 
     reference = models.ForeignKey(Reference, on_delete=models.CASCADE, related_name="pairs")
     child_column = models.ForeignKey("metadata.TargetColumn", on_delete=models.PROTECT, related_name="+")

@@ -17,7 +17,7 @@ from metadata.models.base import (
 
 
 class TargetSchema(Versioned, Described):
-    """A schema of the warehouse, standing in one layer."""
+    """Schema of the warehouse, in one layer."""
 
     LOG_KIND: ClassVar[str] = "schema"
     LOG_KEY: ClassVar[str] = "name"
@@ -41,11 +41,11 @@ class TargetSchema(Versioned, Described):
 
 
 class TargetDataset(Versioned, Described, Classified, Retirable):
-    """A table or view that should exist.
+    """Desired table or view.
 
-    ``key`` never changes, names do: ``former_names`` keeps the old ones, newest last. A history
-    dataset has a row (for descriptions and lineage) but no columns of its own: they are computed
-    from ``history_of``. ``history_policy`` is read by ``metadata.domain.history_policy``.
+    ``key`` never changes; after a rename, ``former_names`` has the old name, newest last. A history dataset has a row
+    for descriptions and lineage, but no columns of its own: they are derived from ``history_of``. ``history_policy``
+    is read by ``metadata.domain.history_policy``.
     """
 
     LOG_KIND: ClassVar[str] = "dataset"
@@ -98,10 +98,10 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
 
 
 class TargetColumn(Versioned, Described, Classified, TypedColumn, Retirable):
-    """Described column. Technical columns that follow from rules are not stored here.
+    """Column of a target dataset. Technical columns are derived and have no row.
 
-    ``expression`` is SQL over the dataset's inputs; empty means the one column input unchanged. ``key_ordinal`` is
-    the position in the business key (role ``business_key`` only).
+    ``expression`` is SQL over the dataset's inputs; if it is empty, the column's only input is used unchanged.
+    ``key_ordinal`` is the position in the business key (role ``business_key`` only).
     """
 
     LOG_KIND: ClassVar[str] = "column"
