@@ -1,7 +1,7 @@
-"""Verification of exported proofs from the file alone: no database, no network, no clock.
+"""Verification of exported proofs by the file alone: without database, network or clock.
 
 Three formats: ``approval-artifact/v2`` (a report and its approvals), ``execution-record/v2`` (a sealed execution)
-and ``maintenance-record/v2`` (an attempt of a maintenance run). Each carries the link of every row in the hash
+and ``maintenance-record/v2`` (an attempt of a maintenance run). Each contains the link of every row in the audit
 chain, and the chain's head at the time of export (``elevata.audit.domain``).
 """
 
@@ -18,7 +18,7 @@ APPROVALS, RECORD, MAINTENANCE = "approval-artifact/v2", "execution-record/v2", 
 
 @dataclass(frozen=True)
 class Finding:
-    """Invalid part of an artifact. ``where`` names the place in the file."""
+    """Verification error of an artifact. ``where`` is the position in the file."""
 
     code: str
     where: str
@@ -29,7 +29,7 @@ class Finding:
 
 
 def verify(artifact: object) -> tuple[Finding, ...]:
-    """Return all verification errors of an artifact; an empty list if it is intact.
+    """Return all verification errors of an artifact; none if it is intact.
 
     Raises MetadataError ``invalid`` for a document that is no artifact.
     """
@@ -89,7 +89,7 @@ def _same_fingerprint(approval: Mapping[str, Any], report: Mapping[str, Any], wh
 
 
 def _sealed_row(sealed: Mapping[str, Any], head: Mapping[str, Any], where: str) -> Iterator[Finding]:
-    """Return errors unless the link's digest matches the row and the chain leads from the link to its head."""
+    """Yield errors unless the link's digest matches the row and the chain leads from the link to its head."""
     link = sealed["link"]
     if sha256_hex(sealed["row"]) != link["digest"]:
         yield Finding("DIGEST", where, "the row's content is not what was sealed")

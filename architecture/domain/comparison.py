@@ -1,7 +1,7 @@
-"""Comparison of each dataset of a report before and after, limited to the differences.
+"""Comparison of a report's datasets before and after, limited to the differences.
 
-It is computed from the report's own ``content``, which is what was approved. *Before* is the observed structure and
-the applied logic, *after* the desired dataset.
+It is computed from the report's ``content``, which approvals refer to. *Before* is the observed structure with the
+applied logic, *after* the desired dataset.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,13 +14,13 @@ from architecture.domain.state_files import FOREIGN_KEY
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL
 
 _ROLES = {BUSINESS_KEY: "business key", ATTRIBUTE: "attribute", TECHNICAL: "technical", FOREIGN_KEY: "foreign key"}
-# A pair of a foreign key's columns is written as one input: child=parent.
+# A column pair of a foreign key is written as one input: child=parent.
 _PAIR = "="
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column on one side. ``inputs`` are stable keys; a foreign key's are pairs of them."""
+    """Column before or after. ``inputs`` are stable keys; those of a foreign key are pairs of keys."""
 
     key: str
     name: str
@@ -35,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Dataset on one side. ``name`` is ``schema.name``; ``missing`` are sides that were applied but not observed."""
+    """Dataset before or after. ``name`` is ``schema.name``; ``missing``: sides that were applied but not observed."""
 
     key: str
     name: str
@@ -54,7 +54,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class ColumnPair:
-    """A column before and after, None where it is not there; ``operations`` are numbers in the report, from 1."""
+    """Column before and after, None if it does not exist; ``operations`` are numbers in the report, from 1."""
 
     before: Column | None
     after: Column | None
@@ -62,7 +62,7 @@ class ColumnPair:
 
     @cached_property
     def differing(self) -> frozenset[str]:
-        """Return the names of the fields that differ; empty where one side is missing."""
+        """Return the names of the fields that differ; empty if the column does not exist before or after."""
         if self.before is None or self.after is None:
             return frozenset()
         compared = ("name", "type", "nullable", "role", "active", "expression", "inputs")
@@ -81,9 +81,9 @@ class ColumnPair:
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """A dataset before and after. ``columns`` are all of them, keys first, then by name.
+    """Dataset before and after. ``columns`` are all its columns, keys first, then by name.
 
-    ``operations`` are the numbers of those that are about no single column in ``columns``.
+    ``operations`` are the numbers of the operations that belong to none of the columns.
     """
 
     before: Dataset | None
@@ -111,7 +111,7 @@ class DatasetPair:
 
     @property
     def input_keys(self) -> frozenset[str]:
-        """Return every stable key whose name is needed to render the pair."""
+        """Return the stable keys whose names are needed to render the pair."""
         datasets = (side for side in (self.before, self.after) if side)
         columns = (side for pair in self.columns for side in (pair.before, pair.after) if side)
         keys = (key for reader in (*datasets, *columns) for item in reader.inputs for key in item.split(_PAIR))
@@ -125,18 +125,18 @@ class DatasetPair:
                 yield Fact(label, before.get(label, ""), after.get(label, ""))
 
     def told(self, names: Mapping[str, str]) -> "Told":
-        """Return the comparison as a page shows it; ``names`` by stable key."""
+        """Return the rendered comparison. ``names`` are the names of datasets and columns by stable key."""
         rows = tuple(_column_row(pair, names) for pair in self.columns if not pair.is_same)
         same = tuple(f"{pair.either.name} {pair.either.type}" for pair in self.columns if pair.is_same)
         return Told(self, tuple(self.facts(names)), rows, same)
 
 
-# --- as a page shows it ----------------------------------------------------------------------
+# --- rendered comparison ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Rendered property of a dataset; empty where it has none."""
+    """Rendered property of a dataset before and after; empty if it has none."""
 
     label: str
     before: str
@@ -145,7 +145,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Said:
-    """Rendered property of a column on one side."""
+    """Rendered property of a column, before or after."""
 
     what: str
     text: str
@@ -187,7 +187,7 @@ def _told(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _flat(label: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Return a policy field by field, so that only differing fields are rendered."""
+    """Yield the fields of a policy, so that only differing fields are rendered."""
     if isinstance(value, dict):
         for name in sorted(value):
             yield from _flat(f"{label}: {name.replace('_', ' ')}", value[name])
@@ -203,7 +203,7 @@ def _column_row(pair: ColumnPair, names: Mapping[str, str]) -> ColumnRow:
 
 
 def _said(column: Column, differing: frozenset[str], names: Mapping[str, str]) -> Iterator[Said]:
-    """Yield the facts of a column; defaults are included only where they differ."""
+    """Yield the rendered properties of a column; defaults only if they differ."""
     yield Said("name", column.name, "name" in differing)
     yield Said("type", column.type, "type" in differing)
     if not column.nullable or "nullable" in differing:
@@ -230,7 +230,7 @@ def _named(key: str, names: Mapping[str, str]) -> str:
 
 @dataclass
 class _Operations:
-    """Operations by dataset and column, as their numbers."""
+    """Numbers of operations by dataset and column."""
 
     by_column: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     by_dataset: dict[str, list[int]] = field(default_factory=dict)
@@ -241,10 +241,9 @@ class _Operations:
 
 
 def compare(content: Mapping[str, Any]) -> tuple[DatasetPair, ...]:
-    """Return the datasets of a report that differ or have an operation, by name."""
+    """Return the datasets of a report that differ or have an operation, ordered by name."""
     operations = _operations(content["operations"])
-    # Both sides of a key are matched independently of all other keys, so unchanged datasets can be left out
-    # early.
+    # A dataset is compared only with the one of its key, so unchanged datasets can be left out early.
     desired = {row[0]: row for row in content["desired"]}
     stays = {row[0][0] for row in content["current"] if _stays(row, desired.get(row[0][0]), operations)}
     before = [_found(row, operations) for row in content["current"] if row[0][0] not in stays]
@@ -269,7 +268,7 @@ def _stays(row: list[Any], desired: list[Any] | None, operations: _Operations) -
 
 
 def _same(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Return the counterpart that planning matched; None where there is none."""
+    """Yield the pairs that planning matched, with None for a missing counterpart."""
     matching: Matching = match(
         before, after, name=_folded, former=lambda item: (name.lower() for name in item.former_names)
     )
@@ -331,7 +330,7 @@ def _column(row: list[Any]) -> Column:
 
 
 def _found(row: list[Any], operations: _Operations) -> Dataset:
-    """Return a dataset as it was applied, with the observed names and types."""
+    """Return the applied dataset with the observed names and types."""
     state, tables, missing = row
     dataset = replace(_dataset(state), missing=tuple(missing))
     base = tables[0] if tables else None
@@ -344,8 +343,7 @@ def _found(row: list[Any], operations: _Operations) -> Dataset:
         for column in dataset.columns
         if column.key in shown or not column.active
     ]
-    # Of columns that are not described, only those that the report changes; technical columns follow from the
-    # rest.
+    # Of columns that are not in the metadata, only changed ones are compared: technical columns are derived.
     for key in shown.keys() - described:
         if (dataset.key, key) in operations.by_column:
             columns.append(Column(key, *shown[key], role=TECHNICAL))

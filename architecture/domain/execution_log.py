@@ -1,7 +1,7 @@
 """Log lines of an execution: request, claim, steps and end.
 
-Pure: services pass the facts, this module writes the texts. ``step`` is the ordinal of the step that a line is about;
-pages count from 1.
+Services pass the values, the functions here return the texts. ``step`` is the ordinal of a line's step, from 0; pages
+count from 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ def verified(count: int, left: int) -> Line:
 
 
 def step_began(subject: Subject, statement: str = "", version: int | None = None) -> Line:
-    """Return the line of a step's start; ``statement`` is shortened, the table of steps has the full text."""
+    """Return the line of a step's start. ``statement`` is shortened; the table of steps has the full text."""
     at = f" (table at version {version})" if version is not None else ""
     return Line(f"{subject}{at}{f': {summary(statement)}' if statement else ''}", step=subject.ordinal)
 
@@ -94,7 +94,7 @@ def step_ended(
 ) -> Line:
     """Return the line of a finished step.
 
-    ``versions`` are the table's before and after, ``silent`` steps change no table.
+    ``versions`` are the table versions before and after; ``silent`` steps change no table.
     """
     after = f" after {seconds:.1f} s" if seconds is not None else ""
     if error:
@@ -132,7 +132,7 @@ def ended(status: str, seconds: float | None, error: Mapping[str, Any] | None, l
 
 
 def given_up(error: Mapping[str, Any], leases: int) -> Line:
-    """Return the line of a lost execution: its worker is dead, or a lease was broken."""
+    """Return the line of a lost execution, whose worker died or whose lease was broken."""
     back = f"; {counted(leases, 'lease')} free again" if leases else ""
     return Line(f"lost: {error_said(error)}{back}", ERROR)
 
@@ -142,7 +142,7 @@ def abandoned(who: str, reason: str) -> Line:
 
 
 def error_said(error: Mapping[str, Any]) -> str:
-    """Return code and text of an error in one line."""
+    """Return the code and message of an error in one line."""
     text = " ".join(str(error.get("message") or "").split()) or "no reason was given"
     return f"{error['code']}: {text}" if error.get("code") else text
 

@@ -1,7 +1,7 @@
 """Operations of a change report.
 
-They are logical: a swap of two names is two renames. ``architecture.domain.steps.report_steps`` derives statements
-and their order.
+They are logical: swapping two names takes two renames. ``architecture.domain.steps.report_steps`` plans the steps and
+their order.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ CHANGE_LOGIC = "change_logic"
 BASE, HISTORY = "base", "history"
 
 ALLOWED, NEEDS_APPROVAL, BLOCKED, METADATA_ONLY = "allowed", "needs_approval", "blocked", "metadata_only"
-# From the mildest to the worst.
+# From the least to the most severe.
 DECISIONS = (METADATA_ONLY, ALLOWED, NEEDS_APPROVAL, BLOCKED)
 
 
@@ -27,8 +27,8 @@ class Operation:
 
     ``dataset`` is ``schema.name`` and ``column`` the column's name, both before the report. ``from_`` and ``to``
     are names of a rename, or types of a type change; ``columns`` are (stable key, type before, type after) of the
-    columns a rebuild widens. ``key`` is the stable key of the base dataset on either side. ``code`` is the policy
-    rule behind the decision.
+    columns that a rebuild widens. ``dataset_key`` is the stable key of the base dataset, also for a history. ``code``
+    is the rule of the change policy that decided.
     """
 
     op: str
@@ -46,7 +46,7 @@ class Operation:
     destructive: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the operation as a report shows it, empty fields left out."""
+        """Return the operation as in a report, without empty fields."""
         renamed = self.op in (RENAME_TABLE, RENAME_COLUMN)
         optional = {
             "column": "" if renamed else self.column,
@@ -64,7 +64,7 @@ class Operation:
         }
 
     def as_row(self) -> dict[str, Any]:
-        """Return all fields, for storage; ``operation_of`` reads them."""
+        """Return all fields for storage, the inverse of ``operation_of``."""
         return {**asdict(self), "columns": [list(column) for column in self.columns]}
 
     def describe(self) -> str:
@@ -76,7 +76,7 @@ class Operation:
 
 
 def operation_of(row: dict[str, Any]) -> Operation:
-    """Return the operation that ``as_row`` wrote. Raise TypeError for unknown fields."""
+    """Return the operation of a dict by ``as_row``. Raise TypeError for unknown fields."""
     return Operation(**{**row, "columns": tuple(tuple(column) for column in row.get("columns", ()))})
 
 

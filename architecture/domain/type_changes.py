@@ -1,4 +1,4 @@
-"""Effect of a changed column type: one table that planning, tests and docs share.
+"""Effects of type changes of columns, in one table for planning, tests and docs.
 
 A change is *equivalent* (nothing to do), *wider in place* (ALTER, no row is read), *wider by rebuild* (every value
 survives, but Delta has no ALTER for it), *narrower* (values may not fit, or lose digits) or *incompatible* (values
@@ -48,11 +48,11 @@ EQUIVALENT, ALTER, REBUILD = TypeChange.EQUIVALENT, TypeChange.ALTER, TypeChange
 NARROWER, INCOMPATIBLE = TypeChange.NARROWER, TypeChange.INCOMPATIBLE
 
 
-# Digits before the point that hold every value.
+# Digits before the decimal point of the largest value.
 _DIGITS = {INTEGER: 10, BIGINT: 20}
 
 
-# Characters of the longest text that a value of the type is written as.
+# Characters of the longest text of a value.
 _TEXT_LENGTH = {INTEGER: 11, BIGINT: 20, FLOAT: 24, BOOLEAN: 5, DATE: 10, TIME: 15, TIMESTAMP: 26, UUID: 36}
 
 
@@ -60,7 +60,7 @@ _TEXT_LENGTH = {INTEGER: 11, BIGINT: 20, FLOAT: 24, BOOLEAN: 5, DATE: 10, TIME: 
 class Rule:
     """Cell of the table: effect of changing ``before`` to ``after``, and its condition.
 
-    ``measure`` is empty where the names alone decide; ``otherwise`` applies where it is not met.
+    ``measure`` is empty if the names of the types decide; ``otherwise`` applies if the condition is not met.
     """
 
     before: str
@@ -133,7 +133,7 @@ def classify_types(before: DataType, after: DataType) -> TypeChange:
 
 
 def _into_text(before: DataType, after: DataType, rule: Rule) -> TypeChange:
-    """Return the effect of a change to text of limited length: Delta checks no length where there was none."""
+    """Return the effect of a change to text, whose length may be limited."""
     if after.length is None:
         return rule.change
     longest = text_length(before)
@@ -153,7 +153,7 @@ def text_length(data_type: DataType) -> int | None:
 
 
 def _digits(data_type: DataType) -> int:
-    """Return the number of digits before the point that every value of an exact number fits into."""
+    """Return the number of digits before the decimal point of an exact number's largest value."""
     return data_type.precision - data_type.scale if data_type.name == DECIMAL else _DIGITS[data_type.name]
 
 
@@ -162,10 +162,10 @@ def _scale(data_type: DataType) -> int:
 
 
 def common_type(held: str, wanted: str) -> str | None:
-    """Return the type that holds every value of both, for tables that never narrow; None if there is none.
+    """Return the type that can store all values of both, for tables that never narrow; None if there is none.
 
-    Of two types the wider one; of two exact numbers of which neither is wider, a decimal with room for both. Text
-    that becomes a number or a date is incompatible, although the reverse is wider.
+    This is the wider type, or for two exact numbers of which neither is wider, a decimal with room for both. Text
+    that becomes a number or date is incompatible, although the reverse is wider.
     """
     before, after = parse(held), parse(wanted)
     if before == after or classify_types(before, after).widens:
@@ -185,7 +185,7 @@ _SIGNS = {EQUIVALENT: "=", ALTER: "alter", REBUILD: "rebuild", NARROWER: "narrow
 
 
 def table_markdown() -> str:
-    """Return the table as Markdown: rows are the type before, columns the type after; notes give conditions."""
+    """Return the table as Markdown: a row for each type before, a column for each type after, conditions as notes."""
     notes: dict[str, int] = {}
     rows = []
     for before in NAMES:

@@ -1,7 +1,7 @@
-"""Report states, reasons to refuse a step, and the next action of a user.
+"""Report states, refusals of workflow steps, and the next action of a user.
 
 Pages, REST and commands share these tables and codes. Services change a state by compare-and-set along the tables,
-so of two concurrent steps only one succeeds.
+so that only one of two concurrent steps succeeds.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -178,7 +178,7 @@ YES, NO = "approve", "reject"
 
 @dataclass(frozen=True)
 class Decided:
-    """Recorded decision of one user on one fingerprint; ``roles`` are those it counts for.
+    """Recorded decision of a user on a fingerprint. ``roles`` are the roles for which it counts.
 
     ``readers_lost``: the user accepts that tables lose readers.
     """
@@ -201,9 +201,9 @@ class Need:
 def approvers(
     decisions: Iterable[Decided], *, fingerprint: str, need: Need, authors: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the users whose approvals count.
+    """Return the users whose approvals count, each once, sorted.
 
-    Of this fingerprint, of the role (or an admin), no author, each once. Sorted.
+    An approval counts if it is of this fingerprint, by a user with the role (or an admin), and not by an author.
     """
     return tuple(
         sorted(
@@ -247,7 +247,7 @@ def accepts_lost_readers(decisions: Iterable[Decided], fingerprint: str) -> bool
 
 
 def refuse_closed(status: str) -> None:
-    """Raise Refused for reports in a final state."""
+    """Raise Refused for a report in a final state."""
     codes = {
         BLOCKED: "REPORT_BLOCKED",
         NO_CHANGES: "NO_CHANGES",
@@ -285,12 +285,12 @@ def refuse_execution(
         raise Refused("NOT_PERMITTED", f"{user} approved the report and may not execute it in this environment")
 
 
-# Next action that a report asks of a user, as listed in the inbox: at most one per report and user.
+# Next action that a report needs from a user, as listed in the inbox: at most one per report and user.
 
 
 RESUME, EXECUTE, DECIDE = "resume", "execute", "decide"
 REPAIR, RENEW, FOLLOW = "repair", "renew", "follow"
-# The report is the user's own, and others have to act.
+# The report is the user's own and waits for others.
 OTHERS = "others"
 # In display order: interrupted work comes first.
 ASKS = (RESUME, EXECUTE, DECIDE, REPAIR, RENEW, FOLLOW, OTHERS)
@@ -327,7 +327,7 @@ class Facts:
 
     @property
     def missing(self) -> int:
-        """Number of approvals still missing."""
+        """Return the number of missing approvals."""
         return approvals_missing(self.decided, fingerprint=self.fingerprint, need=self.need, authors=self.authors)
 
     @property
@@ -336,10 +336,9 @@ class Facts:
 
 
 def asked_of(facts: Facts, user: UserRights) -> str:
-    """Return one of ``ASKS``, or an empty text.
+    """Return the action that a report needs from the user: one of ``ASKS``, or an empty text.
 
-    Only the newest report of each scope is asked about, and superseded ones whose successor is still to be executed
-    (``architecture.selectors.environments.reports_in_play``).
+    Call it only for reports of ``architecture.selectors.environments.reports_in_play``.
     """
     own = user.name in facts.authors or facts.made_by == user.pk
     if facts.status == SUPERSEDED:
@@ -379,7 +378,7 @@ def _may_execute(facts: Facts, user: UserRights) -> bool:
 
 
 def _may_decide(facts: Facts, user: UserRights) -> bool:
-    """Return whether the user's approval would count; a user of another role may give one, but is not asked."""
+    """Return whether the user's approval would count. A user with another role may approve, too, but has no task."""
     role = facts.need.role
     if not user.may_approve or not facts.missing or (role and not {role, Role.ADMIN} & user.roles):
         return False

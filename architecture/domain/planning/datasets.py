@@ -21,13 +21,13 @@ from metadata.domain import naming
 from metadata.domain.state import DatasetState
 
 TABLES = "tables"
-# Operations that change the logic that loads compute or compare by, but no structure.
+# Operations that change how loads compute or compare rows, but not the structure.
 _LOGIC = frozenset({ops.CHANGE_LOGIC, ops.UNRETIRE_TABLE, ops.UNRETIRE_COLUMN})
 
 
 @dataclass
 class DatasetPlan:
-    """Plan of one dataset: drafts, warnings, and the names its columns occupy, by table."""
+    """Plan of one dataset: drafts, warnings, and the column names in use, by table."""
 
     drafts: list[Draft] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
@@ -45,7 +45,7 @@ def table_name(table: Table) -> str:
 
 
 def plan_new(after: Placed, *, is_read: bool = False) -> DatasetPlan:
-    """Return operations of a new dataset; none if it is retired. ``is_read``: applied datasets already read it."""
+    """Return the plan of a new dataset; empty if it is retired. ``is_read``: applied datasets already read it."""
     plan = DatasetPlan()
     if after.state.active:
         for side, table in ((BASE, after.base), (HISTORY, after.history)):
@@ -55,7 +55,7 @@ def plan_new(after: Placed, *, is_read: bool = False) -> DatasetPlan:
 
 
 def plan_gone(before: Placed) -> DatasetPlan:
-    """Return operations of a dataset that is no longer described: its table is dropped, its history retained."""
+    """Return the plan of a dataset that was removed from the metadata: its table is dropped, its history retained."""
     plan = DatasetPlan()
     if before.keeps_history:
         _keep_history(plan, before, "the dataset is gone")
@@ -66,7 +66,7 @@ def plan_gone(before: Placed) -> DatasetPlan:
 
 
 def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:
-    """Return operations of a dataset that exists and is described."""
+    """Return the plan of an existing dataset that is also desired."""
     plan = DatasetPlan()
     if not after.state.active and before.state.active:
         _retire(plan, before)
@@ -90,7 +90,7 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
 
 
 def plan_set_aside(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:
-    """Return operations of a dataset whose former name is present, too: its tables stay, loads use its logic."""
+    """Return the plan of a dataset whose former name also exists: its tables stay, and loads use its desired logic."""
     plan = plan_pair(before, after, set_, renames)
     drafts = [
         draft
@@ -101,7 +101,7 @@ def plan_set_aside(before: Placed, after: Placed, set_: PolicySet, renames: Rena
 
 
 def _is_read_as_view(before: Placed, after: Placed) -> bool:
-    """Return whether the dataset is and stays a view: loads of its readers run its logic, retired or not."""
+    """Return whether the dataset is and stays a view: loads of its readers run its logic, even if it is retired."""
     return before.base is not None and before.base.view and after.base is not None and after.base.view
 
 
@@ -153,7 +153,7 @@ def _rename(plan: DatasetPlan, before: Placed, side: str, table: Table, wanted: 
         plan.drafts.append(Draft(operation, takes=table_name(wanted), frees=table_name(table), space=TABLES))
 
 
-# --- retired and taken up again --------------------------------------------------------------
+# --- retiring and reactivating ---------------------------------------------------------------
 
 
 def _retire(plan: DatasetPlan, before: Placed) -> None:
@@ -182,11 +182,11 @@ def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
     plan.warnings.append(Warning("HISTORY_KEPT", name, message=said))
 
 
-# --- tables made, or made into views ---------------------------------------------------------
+# --- missing tables, materialization ---------------------------------------------------------
 
 
 def _make_missing(plan: DatasetPlan, before: Placed, after: Placed, renames: Renames) -> None:
-    """Return operations that create a missing table again with today's logic, compared with its history's."""
+    """Add the operations that create a missing table again, with desired logic compared with its history's."""
     if BASE in before.missing:
         plan.warnings.append(_missing(before.state.qualified_name))
     created = _created(before, BASE, after.base)
@@ -209,7 +209,7 @@ def _missing(name: str) -> Warning:
 
 
 def _materialize(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> None:
-    """Return the operation that replaces a table by a view, or a view by an empty table; nothing is altered."""
+    """Add the operations that replace a table by a view, or a view by an empty table; no table is altered."""
     name = before.base.qualified_name
     if before.base.view:
         message = "a table takes the view's place"
@@ -312,7 +312,7 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
 
 
 def _logic_operation(before: Placed, after: Placed, moved: Moved) -> Operation:
-    """Return the logic operation; a resumed history also has versions of the form it was left in."""
+    """Return the logic operation, with the code HISTORY_FORM or HISTORY_DIFFERS if a history is affected."""
     what, code = moved.what, ""
     if moved.form and before.history is not None and after.keeps_history:
         what, code = (*what, f"it differs in {' and '.join(moved.form)}"), change_policy.HISTORY_FORM

@@ -1,8 +1,8 @@
-"""Histories downstream of a change whose compared values would change.
+"""Histories downstream of a change, whose compared values may change.
 
-A column's change reaches the columns computed from it, a change of a dataset's rows reaches all its readers.
+A change of a column affects the columns computed from it; a change of a dataset's rows affects all its readers.
 Retired readers count, because they can be reactivated without approval. Applied and desired inputs both count,
-because a change of inputs may be undone before.
+because a change of inputs may be undone first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ Sides = tuple[DatasetState | None, DatasetState | None]
 
 @dataclass
 class Downstream:
-    """Graph of datasets and their readers. ``sides`` are all datasets; keys are those of the desired state."""
+    """Graph of datasets and their readers. ``sides`` are all datasets, with the keys of the desired state."""
 
     sides: Iterable[Sides]
     _states: dict[str, list[DatasetState]] = field(default_factory=dict, init=False)
@@ -50,7 +50,7 @@ class Downstream:
         self._find_fed()
 
     def _find_fed(self) -> None:
-        """Return the datasets whose rows reach a history, each with the first such history by name."""
+        """Find the datasets whose rows reach a history, each with the first such history by name."""
         inputs: dict[str, list[str]] = {}
         for read, readers in self._readers.items():
             for reader in readers:
@@ -78,7 +78,7 @@ class Downstream:
         return self._reached[place]
 
     def of_name(self, dataset: str, name: str) -> str:
-        """Return the name of a history that a column reaches by taking a name that readers' texts have already."""
+        """Return the name of a history that a column reaches by taking a name that readers' texts already contain."""
         if dataset not in self._fed:
             return ""
         names = frozenset((name,))
@@ -148,7 +148,7 @@ def _names(column: ColumnState, names: frozenset[str]) -> bool:
 
 
 def _mentions(text: str | None, names: frozenset[str]) -> bool:
-    """Return whether a text names one of these; a text that is not SQL of ours counts by its words."""
+    """Return whether a text contains one of these names. Of a text that is not accepted SQL, all words count."""
     if not text or names.isdisjoint(names_in(text)):
         return False
     try:
@@ -160,15 +160,15 @@ def _mentions(text: str | None, names: frozenset[str]) -> bool:
 def carried_downstream(drafts: list[Draft], same: Mapping[str, str], downstream: Downstream) -> list[Draft]:
     """Return the drafts, with those that reach a history marked as changing its comparison.
 
-    ``same`` maps the keys that operations carry to keys in the desired state.
+    ``same`` maps the dataset keys in operations to those in the desired state.
     """
     return [_carried(_named(draft, same, downstream), same, downstream) for draft in drafts]
 
 
 def _named(draft: Draft, same: Mapping[str, str], downstream: Downstream) -> Draft:
-    """Mark a column that takes a name which an unchanged text of a reader already uses.
+    """Return the draft, marked if the column takes a name that an unchanged text of a reader already contains.
 
-    After the rename the text means this column, although nothing about the reader differs.
+    After the rename the text refers to this column, although the reader is unchanged.
     """
     operation = draft.operation
     if operation.op not in NAMING or operation.side != BASE or operation.code not in ("", VIEW_COLUMN):
