@@ -18,10 +18,10 @@ from metadata.permissions import place_of
 
 
 def must_be_permitted(user: Any, permission: Permission, on: Where = None) -> None:
-    """Raise Refused unless an active user with the permission there is given.
+    """Raise Refused unless the user is active and has the permission in this place.
 
-    NO_PERSON without a user, SERVICE_ACCOUNT for a program where a user is required, NOT_PERMITTED otherwise.
-    Raises MetadataError ``token_scope`` for a read-only token.
+    The code is NO_PERSON without a user, SERVICE_ACCOUNT for a service account if a user is required, NOT_PERMITTED
+    otherwise. Raises MetadataError ``token_scope`` for a read-only token.
     """
     if user is None or not getattr(user, "is_authenticated", False) or not user.is_active:
         raise Refused("NO_PERSON")
@@ -33,7 +33,7 @@ def must_be_permitted(user: Any, permission: Permission, on: Where = None) -> No
 
 
 def role_names(user: Any, on: Where = None) -> list[str]:
-    """Return the names of the user's roles, those for this place included, sorted."""
+    """Return the names of the user's roles, including those for this place, sorted."""
     return sorted(role.value for role in roles_of(user, on))
 
 
@@ -45,7 +45,7 @@ def who_answers(user: Any) -> str:
 
 @contextmanager
 def on_behalf_of(user: Any) -> Iterator[None]:
-    """Attribute change-log entries inside the block to this user; a known token or request stays."""
+    """Attribute change-log entries in the block to this user, unless the actor is already known."""
     if current_actor().user == user:
         yield
     else:
@@ -57,12 +57,12 @@ def on_behalf_of(user: Any) -> Iterator[None]:
 
 
 def here() -> Place:
-    """Return the environment of this installation: loads, refreshes and schedules belong to it."""
+    """Return the environment of this installation, to which loads, refreshes and schedules belong."""
     return Place(environment=settings.ENVIRONMENT)
 
 
 def place_of_data(row: TargetDataset | SourceDataset | System) -> Place:
-    """Return where data is read: the environment of this installation, and the schema of a target dataset."""
+    """Return the place of a dataset's data: the installation's environment, and the schema of a target dataset."""
     return replace(place_of(row), environment=settings.ENVIRONMENT)
 
 
@@ -76,7 +76,7 @@ def place_of_report(report: ChangeReport) -> Callable[[], Place]:
     def found() -> Place:
         names = {operation_of(row).dataset.rpartition(".")[0] for row in report.document["rows"]}
         layers = dict(TargetSchema.objects.filter(name__in=names).values_list("name", "layer"))
-        # A schema without description is in no layer: only a grant by its name covers it.
+        # A schema that is not in the metadata has no layer: only a grant by its name covers it.
         schemas = frozenset((name, layers.get(name, "")) for name in names)
         return Place(environment=report.environment.name, schemas=schemas)
 
@@ -84,7 +84,7 @@ def place_of_report(report: ChangeReport) -> Callable[[], Place]:
 
 
 def place_of_execution(execution: Execution) -> Callable[[], Place]:
-    """Return the place of its report, or its environment if a load run started it."""
+    """Return the place of an execution: its report's, or its environment if a load run started it."""
     if execution.report is not None:
         return place_of_report(execution.report)
     return lambda: place_of_environment(execution.environment)

@@ -23,7 +23,7 @@ def report_argument(parser: ArgumentParser) -> None:
 
 
 def raise_unverified(findings: list[Finding]) -> None:
-    """Raise CommandExit if records do not verify; ``findings`` has the first one of each such record."""
+    """Raise CommandExit if records do not verify; ``findings`` are the first errors of these records."""
     if findings:
         first, count = findings[0], counted(len(findings), "record does", "records do")
         raise CommandExit(FAILED, f"{count} not verify: {first.where}: {first.message}", first.code)
@@ -38,7 +38,7 @@ def write_artifact(path: Path, artifact: dict[str, Any]) -> None:
 
 
 class DecidingCommand(ProductCommand):
-    """Base class of approve and reject, for the owner of ELEVATA_TOKEN. Ends with 0 done, 2 refused."""
+    """Base class of approve and reject, for the owner of ELEVATA_TOKEN. The exit code is 0, or 2 if refused."""
 
     refused_exit = REFUSED_EXIT
 
@@ -71,7 +71,7 @@ class DecidingCommand(ProductCommand):
         self.say(f"{decision.get_decision_display().lower()} by {decision.person_name}: report is {found.status}{more}")
 
 
-# Reading the state files that commands are given. Needs no database.
+# Reading of state files, without a database.
 
 
 def read_state(path: Path) -> ArchitectureState:

@@ -10,7 +10,7 @@ LINES = 300
 
 @dataclass(frozen=True)
 class LogPart:
-    """Lines of a log, oldest first. ``after`` is the id of the last line the page then has; ``more`` may follow."""
+    """Lines of a log, oldest first. ``after`` is the id of the last line; ``more``: further lines may follow."""
 
     lines: list[ExecutionEvent]
     after: int
@@ -19,14 +19,14 @@ class LogPart:
 
 
 def newest_lines(execution: Execution) -> LogPart:
-    """Return the lines a page begins with. ``execution`` must be read before the lines, so that none is missed."""
+    """Return the newest lines, for a new page. ``execution`` must be read before them, so that no line is missed."""
     newest = list(execution_events(execution=execution).order_by("-pk")[: LINES + 1])
     lines = newest[:LINES][::-1]
     return LogPart(lines, lines[-1].pk if lines else 0, not execution.is_finished, len(newest) > LINES)
 
 
 def lines_after(execution: Execution, after: int) -> LogPart:
-    """Return at most ``LINES`` lines after the one with the id ``after``."""
+    """Return at most ``LINES`` lines after the line with the id ``after``."""
     events = list(execution_events(execution=execution, after=after)[: LINES + 1])
     lines = events[:LINES]
     return LogPart(lines, lines[-1].pk if lines else after, not execution.is_finished or len(events) > LINES)

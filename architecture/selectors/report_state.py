@@ -1,4 +1,4 @@
-"""State of a report, and the change-log entries behind it."""
+"""State of a report, and the change-log entries of its changes."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ from elevata.core.errors import as_sentence
 from elevata.jobs import states
 from metadata.selectors.change_log import shown_entries
 
-# Reports in these states may still be executed, so it matters whether they are up to date.
+# Reports in these states can still be executed, so they are checked for being up to date.
 _ALIVE = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
 # In these states no further step of a report is possible.
 _CLOSED = (workflow.BLOCKED, workflow.REJECTED, workflow.SUPERSEDED, workflow.NO_CHANGES)
@@ -44,7 +44,7 @@ class ReportState:
 
     @property
     def alive(self) -> bool:
-        """Return True if it may still be executed, and no execution was requested."""
+        """Return True if the report can still be executed and no execution was requested."""
         return self.report.status in _ALIVE and self.execution is None
 
     @cached_property
@@ -63,7 +63,7 @@ class ReportState:
         return inbox.authors(self.report, self.signal) if self.alive else authors_of_report(self.report)
 
     def refusal(self, *, ask: bool) -> dict[str, Any]:
-        """Return why the report is outdated, in sentences; {} if it is up to date. ``ask``: rebuild it to find out."""
+        """Return the reason why the report is outdated, as sentences; {} if it is up to date. ``ask``: check now."""
         if not self.alive:
             return {}
         known = inbox.refusal_of(self.report, self.signal) if ask else self._known
@@ -93,17 +93,17 @@ class ReportState:
 
 @dataclass(frozen=True)
 class Behind:
-    """The newest of the entries behind a report, and how many there are in all."""
+    """Newest entries of a report's changes, and the number of all."""
 
     entries: list[ShownEntry]
     count: int
 
 
 def behind(report: ChangeReport, *, limit: int) -> Behind:
-    """Return the entries that a report brings to the warehouse, newest first.
+    """Return the entries of the edits that a report applies to the warehouse, newest first.
 
-    Of each dataset in it: the entries after the dataset's mark at the time of the report, and before the report.
-    So the result is the same before and after the report's own execution.
+    For each of its datasets, these are the entries between the dataset's mark at the time of the report and the
+    report. The result is the same before and after the report's execution.
     """
     since = report.document.get("since")
     if not since or report.undo_of_id is not None or not operations_of(report):

@@ -30,12 +30,12 @@ _Status, _Action = PolicyProposal.Status, PolicyRecord.Action
 
 
 def policy_of(environment: Environment) -> PolicySet:
-    """Return the policy set in force: the environment's own choices over the ``ELEVATA_ALLOW_…`` defaults."""
+    """Return the environment's policy set: its own choices over the ``ELEVATA_ALLOW_…`` defaults."""
     return PolicySet.from_json(environment.policies, default_policy())
 
 
 def policy_in_force(environment: Environment) -> PolicySet:
-    """Return the policy set in force: the one of the last record in the audit chain.
+    """Return the environment's policy set after comparing it with the last record in the audit chain.
 
     Raises Refused POLICY_UNPROVEN if the product did not write that record, or if the environment's row differs.
     """
@@ -54,10 +54,10 @@ def default_policy() -> PolicySet:
 
 
 def loosening_of(environment: Environment, policies: Mapping[str, Any]) -> tuple[Loosening, ...]:
-    """Return every choice that is looser than the policy in force. Raise PolicyProblem for an invalid policy.
+    """Return all choices that are looser than the policy in force. Raise PolicyProblem for an invalid policy.
 
-    Compared over the installation's defaults and over those without its variables, so that no user alone makes a
-    temporary setting permanent.
+    The policies are compared with the installation's defaults and with the defaults without its variables, so that a
+    single user cannot make a temporary setting permanent.
     """
     found: dict[str, Loosening] = {}
     for defaults in (default_policy(), PolicySet()):
@@ -102,8 +102,8 @@ def update_policies(
 def accept_policy(*, proposal: PolicyProposal, user: Any, note: str = "") -> PolicyProposal:
     """Put a looser policy in force, as a second user.
 
-    Raises Refused OWN_PROPOSAL for the proposer, ALREADY_DECIDED, PROPOSAL_UNPROVEN unless it is unchanged since it
-    was proposed, and POLICY_OUTDATED if its result would differ now, or if the proposer no longer manages policies.
+    Raises Refused: OWN_PROPOSAL for the proposer, ALREADY_DECIDED, PROPOSAL_UNPROVEN if the proposal was changed
+    outside the product, POLICY_OUTDATED if its result would differ now or the proposer no longer manages policies.
     """
     row = _locked(proposal)
     _must_be_second(row, user)
@@ -153,7 +153,7 @@ def _decided_records(environment: Environment) -> QuerySet[PolicyRecord]:
 def _last_recorded(environment: Environment) -> dict[str, Any]:
     """Return the policy of the newest proven record.
 
-    A change is compared with it, not with the row that SQL may have changed.
+    Changes are compared with it, because the environment's row may have been changed outside the product.
     """
     return next((row.policies for row in _decided_records(environment) if chain.proven(row)), {})
 
@@ -183,7 +183,7 @@ def _propose(
 
 
 def _put_in_force(environment: Environment, policies: dict[str, Any], user: Any) -> None:
-    """Write the policy over the version that was read; proposals for an older one become outdated."""
+    """Write the policy, if its version is the one that was read. Proposals for older versions become outdated."""
     before, after = policy_of(environment), PolicySet.from_json(policies, default_policy())
     changed = Environment.objects.filter(pk=environment.pk, policies_version=environment.policies_version).update(
         policies=policies, policies_version=F("policies_version") + 1
@@ -199,7 +199,7 @@ def _put_in_force(environment: Environment, policies: dict[str, Any], user: Any)
 
 
 def _locked(proposal: PolicyProposal) -> PolicyProposal:
-    """Return the current proposal, with its environment locked: policy changes are serialized."""
+    """Return the current proposal after locking its environment, because policy changes are serialized."""
     environment = Environment.objects.select_for_update().get(pk=proposal.environment_id)
     environment.policies = _last_recorded(environment)
     row = PolicyProposal.objects.select_for_update().get(pk=proposal.pk)
@@ -216,7 +216,7 @@ def _must_be_second(proposal: PolicyProposal, user: Any) -> None:
 
 
 def _refuse_unproven(proposal: PolicyProposal) -> None:
-    """Raise Refused PROPOSAL_UNPROVEN unless a proven record has the shown proposal, its author included."""
+    """Raise Refused PROPOSAL_UNPROVEN unless a proven record contains this proposal and its author."""
     record = proposal.records.filter(action=_Action.PROPOSED).select_related("environment", "proposal").first()
     fields = ("environment_id", "proposed_by_id", "policies", "after", "reason", "base_version")
     recorded = ("environment_id", "person_id", "policies", "policy", "note", "version")
@@ -225,7 +225,7 @@ def _refuse_unproven(proposal: PolicyProposal) -> None:
 
 
 def _refuse_outdated(proposal: PolicyProposal) -> None:
-    """Raise Refused POLICY_OUTDATED unless the proposal still has exactly the shown result."""
+    """Raise Refused POLICY_OUTDATED unless the result of the proposal is exactly the one shown."""
     environment = proposal.environment
     after = PolicySet.from_json(proposal.policies, default_policy())
     if (

@@ -1,7 +1,7 @@
 """Leases, fenced writes of an attempt, execution log.
 
-All leases of a run are taken at once or not at all, in the order of their keys, so that two runs
-which want the same ones cannot wait for each other.
+All leases of a run are taken together or not at all, in the order of their keys, so that two runs cannot wait for
+each other.
 """
 
 from collections.abc import Collection, Mapping
@@ -43,7 +43,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Held:
-    """The leases that one attempt holds."""
+    """Leases of one attempt."""
 
     environment: Environment
     holder: Holder
@@ -70,7 +70,7 @@ def take_leases(
     """Take the leases of these datasets, all or none.
 
     Raises Refused LEASE_HELD, naming the holder, unless each is free, expired, or of an older attempt of the same
-    holder. An environment that has the same warehouse has the same tables, so its leases count, too.
+    holder. Leases in other environments with the same warehouse count, too, because they have the same tables.
     """
     keys = sorted({str(key) for key in dataset_keys})
     now = timezone.now()
@@ -100,11 +100,11 @@ def take_leases(
 
 
 def _refuse_held_beside(environment: Environment, keys: Collection[str], silent: datetime) -> None:
-    """Raise Refused LEASE_HELD for a dataset that a holder writes from another environment with the same warehouse."""
+    """Raise Refused LEASE_HELD for a dataset with a lease in another environment with the same warehouse."""
     same = Environment.objects.filter(warehouse=environment.warehouse).exclude(warehouse="")
     if not same.exclude(pk=environment.pk).exists():
         return
-    # One after another: two environments could else take the same dataset at the same moment.
+    # The lock serializes environments, which could otherwise take the same dataset at the same time.
     list(same.select_for_update().order_by("pk").values_list("pk", flat=True))
     beside = Lease.objects.filter(environment__in=same, dataset_key__among=keys, heartbeat_at__gte=silent)
     held = beside.exclude(environment=environment).exclude(holder_kind="").select_related("environment").first()
@@ -162,18 +162,18 @@ def _name(lease: Lease) -> str:
     return dataset_names([key], environment=lease.environment)[key]
 
 
-# Log of an execution: lines are added in the transaction of the change they report, and never changed.
+# Log of an execution: a line is added in the transaction of the change that it reports.
 
 
 def note(execution_pk: int, attempt: int, line: Line) -> None:
-    """Add a line; ``attempt`` is the current one, or the last one."""
+    """Add a line to an execution's log; ``attempt`` is the current or last attempt."""
     ExecutionEvent.objects.create(
         execution_id=execution_pk, attempt=attempt, level=line.level, step=line.step, message=line.message
     )
 
 
 def note_on(execution: Execution, line: Line) -> None:
-    """Add a line to an execution as it is known here."""
+    """Add a line to an execution's log, with the attempt in ``execution``."""
     note(execution.pk, execution.attempt, line)
 
 
@@ -189,8 +189,8 @@ def names_of(keys: Collection[str], environment: Environment) -> list[str]:
     return list(dataset_names([str(key) for key in keys if key], environment=environment).values())
 
 
-# Writes of one attempt of an execution. Each checks that the attempt is current: a worker marked as lost may still be
-# running, but with an old attempt number its writes match no row.
+# Writes of one attempt of an execution. Each checks that the attempt is current: a worker marked as lost may still
+# run, but its writes with an old attempt number match no row.
 
 
 _PLANNED = ExecutionOperation.Status.PLANNED
@@ -200,7 +200,7 @@ _FAILED = ExecutionOperation.Status.FAILED
 
 @dataclass(frozen=True)
 class ExecutionAttempt(Attempt):
-    """One worker's hold on one execution, and on the leases it took."""
+    """Attempt of a worker to run an execution, with the leases that it holds."""
 
     leases: Held | None = None
 
@@ -209,14 +209,14 @@ class ExecutionAttempt(Attempt):
         return Holder("execution", str(self.job_pk), self.number)
 
     def heartbeat(self) -> str:
-        """Record a heartbeat, renew the leases and return the execution's status: it may be canceling. Raise Fenced."""
+        """Record a heartbeat, renew the leases and return the execution's status, maybe canceling. Raise Fenced."""
         status = super().heartbeat()
         if self.leases is not None and not self.leases.renew():
             raise Fenced
         return status
 
     def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
-        """Add a line to the execution's log, with the dataset if the runner names one."""
+        """Add a line to the execution's log, with the name of the dataset if a key is given."""
         self.tell(execution_log.Line(message, level))
 
     @transaction.atomic
@@ -235,7 +235,7 @@ class ExecutionAttempt(Attempt):
         if statement:
             fields["statement"] = statement
         rows = self._steps(ordinal).filter(status=_PLANNED)
-        # A step that ran before its worker died keeps the first recorded version.
+        # A repeated start keeps the version recorded first: the step may have run before its worker died.
         if version_before is not None and rows.filter(version_before__isnull=True).exists():
             fields["version_before"] = version_before
         if rows.update(**fields):
@@ -254,9 +254,9 @@ class ExecutionAttempt(Attempt):
         seconds: float | None = None,
         rows: int | None = None,
     ) -> None:
-        """Record the observation after a step, once. A success that completes an operation advances applied state.
+        """Record the result of a step, once. The last successful step of an operation advances applied state.
 
-        ``rows`` is the number of rows the step wrote, if any, for the log.
+        ``rows`` is the number of rows that the step wrote, for the log.
         """
         self.must_hold()
         changed = (
@@ -286,7 +286,7 @@ class ExecutionAttempt(Attempt):
         apply_finished(step)
 
     def silent_rows(self) -> list[int]:
-        """Return ordinals of remaining rows that change no table; none if other rows remain, too."""
+        """Return the ordinals of the remaining rows if none of them changes a table; otherwise none."""
         left = ExecutionOperation.objects.filter(execution_id=self.job_pk).exclude(status=_SUCCEEDED)
         if left.exclude(statement="").exists():
             return []

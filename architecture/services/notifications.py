@@ -1,4 +1,4 @@
-"""Notifications about reports, executions and drift. Called in the transaction of the work."""
+"""Notifications about reports, executions, drift and change policies, sent in the transaction of the change."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -45,7 +45,7 @@ def tell_decided(report: ChangeReport, approval: Approval) -> None:
 
 
 def tell_execution_ended(execution: Execution) -> None:
-    """Notify that a report's execution succeeded, failed or was lost. A load run's own is notified with the run."""
+    """Notify that a report's execution succeeded, failed or was lost. Those of load runs are notified with the run."""
     report = execution.report
     if report is None or execution.status not in (states.SUCCEEDED, states.FAILED, states.LOST):
         return
@@ -87,7 +87,7 @@ def tell_drift(environment: Environment, found: Collection[DatasetDrift]) -> Non
 
 
 def tell_policy_proposed(proposal: PolicyProposal) -> None:
-    """Notify all who manage the environment's policies, except the proposer, that a looser one waits."""
+    """Notify the users who manage the environment's policies, except the proposer, of a looser proposal."""
     message = f"{proposal.proposed_by} proposed a looser policy for {proposal.environment}"
     _tell_of_policy(Kind.POLICY_PROPOSED, proposal, f"{message}: a second user accepts or rejects it", ())
 

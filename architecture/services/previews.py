@@ -1,7 +1,7 @@
-"""Previews, dry runs and dry run results.
+"""Previews, dry runs and results of dry runs.
 
-The hash covers the report's fingerprint, the environment, the steps with their statements and assumed structure, and
-the statements of described views that are created or change. Sizes and Delta versions are shown, not hashed.
+The fingerprint of a preview is over the report's fingerprint, the environment, the steps with their statements and
+assumed structure, and the statements of datasets that are views. Sizes and Delta versions are not part of it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ _READING = frozenset({steps_of.CHECK_NOT_NULL})
 
 @dataclass(frozen=True)
 class Planned:
-    """A preview before it is stored."""
+    """Planned preview, before it is stored."""
 
     document: dict[str, Any]
     fingerprint: str
@@ -48,9 +48,9 @@ class Planned:
 
 @transaction.atomic
 def make_preview(*, report: ChangeReport, user: Any, seen: Seen | None = None) -> Preview:
-    """Create the preview of a report that may still be executed. The same statements are the same preview.
+    """Create the preview of a report that can still be executed, or return the existing one with the same statements.
 
-    Raises Refused if the report is closed, outdated or executing; StepProblem where no statement exists.
+    Raises Refused if the report is closed, outdated or executing; StepProblem if a step has no statement.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(report))
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
@@ -77,7 +77,7 @@ def make_preview(*, report: ChangeReport, user: Any, seen: Seen | None = None) -
 
 
 def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
-    """Return the plan for a report against the current state."""
+    """Return the preview of a report for the current state."""
     if report.undo_of_id is not None:
         steps = undo_steps(report, basis)
     else:
@@ -96,7 +96,7 @@ def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
 
 
 def _views(report: ChangeReport, basis: Basis) -> list[dict[str, Any]]:
-    """Return the described views that the report creates or changes, with their statements."""
+    """Return the datasets that are views and that the report creates or changes, with their statements."""
     keys = {operation.dataset_key for operation in operations_of(report)}
     before = {state.key: state for state in basis.applied}
     after = before | {state.key: state for state in basis.desired if state.key in keys}
@@ -148,7 +148,7 @@ def operation_row(execution: Execution, ordinal: int, step: Step, statement: str
 def rows_without_step(
     execution: Execution, operations: Iterable[Operation], rows: list[ExecutionOperation]
 ) -> list[ExecutionOperation]:
-    """Return rows of operations that change no table (logic, retirement), because they advance applied state."""
+    """Return the rows of operations that change no table (logic, retirement); they only advance applied state."""
     taken = {row.operation for row in rows}
     waiting = [(place, one) for place, one in enumerate(operations) if place not in taken]
     return [
@@ -167,7 +167,7 @@ def rows_without_step(
 
 
 def estimate(steps: Iterable[Step], sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """Return the tables that are rewritten or read whole, with their sizes where known."""
+    """Return the tables that are rewritten or read completely, with their sizes if known."""
     found: dict[str, Any] = {"rewritten": {}, "read": {}}
     for step in steps:
         side = "rewritten" if step.overwrites or step.narrows else "read" if step.op in _READING else ""
@@ -182,11 +182,11 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-# Dry runs: a preview's steps on shallow clones, before and after compared. The loader performs them.
+# Dry runs: a preview's steps on shallow clones, with a comparison before and after. The loader executes them.
 
 
 class RequestedDryRun(Submitted[DryRun]):
-    """A requested dry run; one that is active stays as it is."""
+    """Result of requesting a dry run: a queued one, or the one that is active already."""
 
     @property
     def dry_run(self) -> DryRun:
@@ -194,7 +194,7 @@ class RequestedDryRun(Submitted[DryRun]):
 
 
 def request_dry_run(*, preview: Preview, user: Any) -> RequestedDryRun:
-    """Request a dry run; one that is queued or running is returned as it is."""
+    """Request a dry run, or return the one that is queued or running."""
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(preview.report))
     workflow.refuse_closed(preview.report.status)
     exclusive = f"dry run of preview {preview.pk}"
@@ -214,7 +214,7 @@ def request_dry_run(*, preview: Preview, user: Any) -> RequestedDryRun:
 
 @transaction.atomic
 def end_dry_run(*, attempt: Attempt, result: dict | None = None, error: dict | None = None) -> bool:
-    """Store the result, or the error. Return False if the attempt of the dry run is not current."""
+    """Store the result or error of a dry run. Return False if the attempt is not the current one."""
     ended = attempt.end(wanted=states.FAILED if error else states.SUCCEEDED, error=error)
     if ended is not None:
         DryRun.objects.filter(pk=attempt.job_pk).update(result=result)
@@ -229,7 +229,7 @@ SAMPLES_SHOWN = 5
 
 @dataclass(frozen=True)
 class ColumnPair:
-    """One column before and after (``name type``); None where it was not, or is not any more."""
+    """Column before and after (``name type``); None if it does not exist."""
 
     before: str | None
     after: str | None
@@ -241,7 +241,7 @@ class ColumnPair:
 
 @dataclass(frozen=True)
 class Side:
-    """Table at one time: its name, its size, and some of its rows."""
+    """Table before or after: its name, size and a sample of rows."""
 
     name: str
     rows: int | None
@@ -252,7 +252,7 @@ class Side:
 
 @dataclass(frozen=True)
 class TablePair:
-    """A table before and after; a side is None where there is no table."""
+    """Table before and after; None if it does not exist."""
 
     key: str
     before: Side | None
@@ -274,7 +274,7 @@ class TablePair:
 
     @property
     def lost_rows(self) -> bool:
-        """Return True if rows were lost or added that no operation explains."""
+        """Return True if the number of rows differs, which no operation explains."""
         return self.before is not None and self.after is not None and self.before.rows != self.after.rows
 
 
@@ -291,9 +291,9 @@ class DryRunResult:
 
 
 def readable_result(dry_run: DryRun, user: Any) -> dict[str, Any] | None:
-    """Return the result of a dry run; without rows for a user who may not read the data.
+    """Return the result of a dry run, without rows if the user may not read the data.
 
-    Rows of a table with a column classified since then are left out for all users.
+    Rows of a table with a column that was classified since are left out for all users.
     """
     result = dry_run.result
     if result is None:
@@ -312,7 +312,7 @@ def readable_result(dry_run: DryRun, user: Any) -> dict[str, Any] | None:
 
 
 def _classified_since(tables: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the keys of tables in whose samples a column that is sensitive now has a value that is not masked."""
+    """Return the keys of tables whose samples contain unmasked values of columns that are sensitive now."""
     sides = [(key, side) for key, both in tables.items() for side in both.values() if side]
     keys = {side["name"]: key for key, side in sides}
     rows = TargetDataset.objects.filter(name__in={name.rpartition(".")[2] for name in keys}).select_related("schema")
@@ -327,7 +327,7 @@ def _unmasked(side: Mapping[str, Any]) -> set[str]:
 
 
 def dry_run_result(dry_run: DryRun | None, user: Any) -> DryRunResult | None:
-    """Return the result of a finished dry run, as a user may read it; None while there is none."""
+    """Return the part of a dry run's result that the user may read; None while there is none."""
     if dry_run is None or dry_run.status != states.SUCCEEDED or dry_run.result is None:
         return None
     result = readable_result(dry_run, user) or {}
@@ -356,7 +356,7 @@ def _side(side: Mapping[str, Any] | None) -> Side | None:
 
 
 def _columns(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[ColumnPair, ...]:
-    """Return columns matched by stable key, or by name where they have none; removed ones last."""
+    """Return the columns matched by stable key, or without one by name; removed columns last."""
     was, now = _by_identity(before), _by_identity(after)
     kept = [ColumnPair(was.get(identity), text) for identity, text in now.items()]
     return (*kept, *(ColumnPair(text, None) for identity, text in was.items() if identity not in now))

@@ -1,4 +1,4 @@
-"""Refreshes: jobs that observe tables, for a report, a preview, the drift, or a command that waits for them."""
+"""Refreshes: jobs that observe tables for a report, a preview, drift, or a waiting command."""
 
 from collections.abc import Collection
 from typing import Any
@@ -41,7 +41,7 @@ def request_refresh(
     reason: str = "",
     wake_worker: bool = True,
 ) -> Submitted[Refresh]:
-    """Submit a refresh of these tables; the worker then serves its purpose on behalf of the user.
+    """Submit a refresh of these tables. Then the worker creates the report or preview on behalf of the user.
 
     A report needs its ``scope``, a preview its ``report``.
     """
@@ -70,9 +70,9 @@ def refreshes_of(user: Any) -> QuerySet[Refresh]:
 def refresh_now(
     *, environment: Environment, keys: Collection[str], sizes: bool = False, local: bool | None = None
 ) -> Seen:
-    """Observe tables, wait, and return the observations. Raise CannotRefresh.
+    """Observe tables, wait, and return the observations. Raise CannotRefresh if that fails.
 
-    ``local``: in this process, not by a worker; None: by a worker if one answers.
+    ``local``: True observes in this process, False by a worker, None by a worker if one is running.
     """
     if keys:
         observe(keys=keys, sizes=sizes, local=local)
@@ -97,7 +97,7 @@ def observe(*, keys: Collection[str], sizes: bool, local: bool | None) -> None:
 
 
 def _no_worker(submitted: Submitted[Refresh]) -> str:
-    """Return why no worker will perform the job, or an empty string."""
+    """Return the reason why no worker will run the job; empty if one will."""
     if submitted.wakeup_sent is False:
         return f"the broker does not answer: {submitted.reason}"
     return "" if live_workers().exists() else NoWorker().one_line()

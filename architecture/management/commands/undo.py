@@ -1,4 +1,4 @@
-"""Command that creates the undo report of an execution, in whole or of some operations."""
+"""Command that creates the undo report of an execution, or of some of its operations."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -52,7 +52,7 @@ class Command(ProductCommand):
 
 
 def _tables_of(record: ExecutionRecord) -> frozenset[str]:
-    """Return stable keys of the tables of the record's datasets: before it, as described, and now."""
+    """Return the stable keys of all tables of the record's datasets: before it, after it, and now."""
     ground = ground_of(record)
     sides = (ground.applied, ground.before, ground.left)
     keys = ground.before.keys() | ground.left.keys()
