@@ -51,7 +51,7 @@ def may_change(user: Any, row: models.Model) -> bool:
 def must_be_changeable(rows: Iterable[models.Model]) -> None:
     """Raise MetadataError ``not_permitted`` unless the actor may change these rows, as stored and as changed.
 
-    The system and its workers may. Other apps guard rows that are no metadata.
+    The system and its workers are always allowed. Rows of other apps are not checked here.
     """
     user = current_actor().user
     if user is None or may(user, Permission.CHANGE_METADATA):
@@ -62,7 +62,7 @@ def must_be_changeable(rows: Iterable[models.Model]) -> None:
 
 
 def _then_and_now(row: models.Model) -> Iterable[models.Model]:
-    """Return both places of rows that move: a schema to another layer, a dataset to another schema."""
+    """Return the stored and the changed row: a schema may move to another layer, a dataset to another schema."""
     yield row
     stored = type(row)._base_manager.filter(pk=row.pk).first() if row.pk is not None else None
     if stored is not None:

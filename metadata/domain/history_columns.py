@@ -1,9 +1,8 @@
 """Columns, interval ends and form of histories, by profile.
 
-Code asks for a column by its purpose. The profile decides its name and whether it exists, so that a team can
-use the names that its queries already use. Every profile has the same operational columns: the run that
-opened a version, its time, and the run that closed it. Users do not describe these columns, so all their
-names are reserved.
+Code refers to a column by its purpose. The profile determines its name and whether it exists, so that a team can use
+the names in its existing queries. All profiles have the same operational columns: the run that opened a version, its
+time, and the run that closed it. These columns are not in the metadata, so all their names are reserved.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from metadata.domain.history_policy import (
 )
 from metadata.domain.types import BIGINT, BOOLEAN, STRING, TIMESTAMP
 
-# Value of an open end if the profile has no NULL there and the policy sets none.
+# Value of an open end, if the profile does not use NULL and the policy sets none.
 FILES_OPEN_END = "9999-12-31T23:59:59.999Z"
 SEGMENT = "version_segment"
 
@@ -144,11 +143,11 @@ def _names() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*profiles, *keys, SEGMENT, *(name for _, name, _ in _EVENT_LOG), *views]))
 
 
-# Every name that some profile, its memory or a view uses: another profile must not fail on a described column.
+# All names that a profile, an event log or a view uses: a change of the profile must not conflict with a column.
 NAMES = _names()
 
 
-# Form of a history: the parts of its policy that every stored version depends on.
+# Form of a history: the parts of its policy on which every stored version depends.
 #
 # They are the time that dates versions, the value of an open end, tombstones for deletes, the state labels and
 # the profile. Histories of two forms cannot share a table. All other parts of a policy may change while
@@ -171,8 +170,7 @@ WAY_OUT = "Set the history policy back, or give the data a dataset of its own, w
 def form_of(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]:
     """Return the form that the policy gives versions.
 
-    ``keys`` maps the names of columns to their identity; a column that is not in it is identified by its
-    name.
+    ``keys`` maps the names of columns to their identities; other columns are identified by name.
     """
     if policy.input == BATCH_FILES:
         dated_by = _BY_FILES

@@ -6,11 +6,11 @@ from typing import TypeVar
 from elevata.core.errors import MetadataError
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = "public", "internal", "confidential", "restricted"
-# From the most open to the most closed.
+# From the least to the most restrictive.
 LEVELS = (PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED)
 # Values of these levels are masked for readers without the permission to see them.
 SENSITIVE = (CONFIDENTIAL, RESTRICTED)
-# Text in place of a masked value, NULL included; and in place of one that differs from the one before.
+# Text for a masked value, including NULL, and for a masked value that differs from the previous one.
 MASK, MASK_CHANGED = "\u2022\u2022\u2022", "\u2022\u2022\u2022 (changed)"
 
 _Key = TypeVar("_Key")

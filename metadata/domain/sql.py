@@ -29,7 +29,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Deterministic scalar functions. No clock, no chance, no file, no Java, no aggregate, no subquery.
+# Deterministic scalar functions: none that read a clock, random numbers or files, call Java, or aggregate.
 FUNCTIONS = _words(
     """
     abs add_months ascii base64 bin bround cast ceil ceiling char char_length character_length chr
@@ -50,9 +50,9 @@ FUNCTIONS = _words(
 )
 # Functions that Spark takes without parentheses.
 _CLOCK = re.compile(r"(?i)current_\w+|localtime|localtimestamp|session_user")
-# Texts that Spark reads as the current time wherever a date or timestamp is expected, with or without a zone.
+# Texts that Spark interprets as the current time if a date or timestamp is expected, with or without a zone.
 _MOMENT = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*([A-Z]{1,3}|(UTC|GMT)?[+-]\d\S*|\w+/\S+)?\s*")
-# A timestamp without its date is one of the day of the statement.
+# A timestamp without a date is one of the current day.
 _TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:.*")
 # Words before a parenthesis that are no functions.
 _WORDS = _words("and or not in is like rlike ilike between when then else case as from for any all some")
@@ -118,9 +118,9 @@ def bind_placeholders(text: str, values: Mapping[str, str]) -> str:
 
 
 def check_expression(text: str, *, field: str = "expression") -> tuple[str, ...]:
-    """Return the names of the columns that ``text`` reads, in order; ExpressionProblem if it is not allowed.
+    """Return the names of the columns that ``text`` reads, in order. Raise ExpressionProblem if it is not allowed.
 
-    ``field`` is the field name in the error, because filters are checked here, too.
+    ``field`` is the field's name in the error: expression or filter.
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionProblem(f"is longer than {MAX_LENGTH} characters", field)
@@ -213,7 +213,7 @@ def _known_placeholders() -> str:
 
 
 def _check_tokens(tokens: list[Token], field: str) -> None:
-    """Check the tokens that the parsed tree loses: comments, semicolons and functions as written."""
+    """Check tokens that are not in the parsed tree: comments, semicolons and functions as written."""
     if not tokens:
         raise ExpressionProblem("is empty", field)
     for index, token in enumerate(tokens):

@@ -1,6 +1,6 @@
-"""Frozen descriptions of target datasets, which are compared, planned and executed.
+"""Immutable states of target datasets, which are compared, planned and executed.
 
-A state has everything that affects execution, and neither users nor times.
+A state contains everything that affects execution, but no users or times.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ TECHNICAL = "technical"
 
 @dataclass(frozen=True)
 class ColumnState:
-    """Column as metadata describes it; ``inputs`` are stable keys of upstream columns."""
+    """State of a column; ``inputs`` are stable keys of upstream columns."""
 
     key: str
     name: str
@@ -40,7 +40,7 @@ class ReferenceState:
 
 @dataclass(frozen=True)
 class DatasetState:
-    """Target dataset as metadata describes it; ``inputs`` are stable keys of source or target datasets.
+    """State of a target dataset; ``inputs`` are stable keys of source or target datasets.
 
     ``load_policy`` is set by state files only; in metadata, the inputs determine how the dataset is loaded.
     """

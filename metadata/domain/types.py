@@ -18,7 +18,7 @@ NAMES = (STRING, INTEGER, BIGINT, DECIMAL, FLOAT, BOOLEAN, DATE, TIME, TIMESTAMP
 MAX_LENGTH = 2_147_483_647
 MAX_PRECISION = 38
 
-# Spellings of other systems. Left out on purpose: int8 (8 bits to some, 8 bytes to others).
+# Spellings of other systems, without int8, which has 8 bits in some and 8 bytes in others.
 _ALIASES = {
     STRING: "str text clob varchar nvarchar char nchar character varchar2 character_varying",
     INTEGER: "int int2 int4 int16 int32 smallint tinyint short byte",
@@ -153,7 +153,7 @@ PATTERNS = {
 # A timestamp up to its sixth decimal.
 TO_MICROSECONDS = "^[ \t\r\n]*[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}"
 
-# Spark's parser stops after the first value of a text. Any text after it breaks one of these frames.
+# Spark's parser stops after the first value of a text. Inside of these frames, further text makes it fail.
 JSON_ARRAY = ("[", "]")
 JSON_OBJECT = ('{"":', "}")
 STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}

@@ -1,4 +1,4 @@
-"""Change log for pages: entries with their differences field by field, searchable by every name an object had."""
+"""Change log for pages: entries with their differences by field, and search by current and former names."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Sensitive columns: personal, confidential or restricted themselves, or reading one that is.
+"""Sensitive columns: columns that are personal, confidential or restricted, or read such a column.
 
 A column inherits from its inputs, over any number of datasets and through any expression: from its recorded inputs,
 from the columns in its expression, and, without either, from the column of its name. A history has the columns of
@@ -18,7 +18,7 @@ from metadata.domain.sql import check_expression
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 
 Values = Mapping[str, Any]
-# Rows as they were at another time, by primary key; None: not there then.
+# Before-images of rows by primary key; None for new rows.
 Before = Mapping[type[models.Model], Mapping[int, Values | None]]
 _Id = tuple[str, int]
 _SOURCE, _TARGET = "source", "target"
@@ -27,11 +27,11 @@ _FACTS = ("id", "dataset_id", "key", "name", "pii", "sensitivity")
 
 @dataclass(frozen=True)
 class Classification:
-    """Stable keys of a dataset's columns, retired ones included: the sensitive ones, and all.
+    """Stable keys of a dataset's columns, including retired ones: the sensitive columns, and all columns.
 
-    ``sensitive_present`` are the names of the sensitive ones in lower case, ``sensitive_names`` these and
-    their former names. ``sensitive_read`` has also those of the tables and sources that the dataset is read
-    from, over views: its filter may use them.
+    ``sensitive_present`` are the names of the sensitive columns in lower case, ``sensitive_names`` also their former
+    names. ``sensitive_read`` also has the sensitive columns of the tables and sources that the dataset reads, directly
+    or through views: its filter may use them.
     """
 
     sensitive: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Classification:
 
 @dataclass
 class _Column:
-    """Properties of a column that decide which columns it reads; ``names`` starts with the present one."""
+    """Properties of a column that determine the columns it reads; ``names`` starts with the current name."""
 
     dataset: _Id
     key: str
@@ -54,7 +54,7 @@ class _Column:
 
 
 def classification(dataset: TargetDataset) -> Classification:
-    """Return the classification of a dataset's columns; of a history those of its base."""
+    """Return the classification of a dataset's columns; for a history, of its base's columns."""
     pk = dataset.history_of_id or dataset.pk
     return classifications([pk])[pk]
 
@@ -66,9 +66,9 @@ def source_classification(source: SourceDataset) -> Classification:
 
 
 def classifications(datasets: Collection[int], before: Before | None = None) -> dict[int, Classification]:
-    """Return the classification of target datasets by primary key, in a constant number of queries a step upstream.
+    """Return the classification of target datasets by primary key, with a constant number of queries per step upstream.
 
-    ``before`` are before-images of rows, for the former classification.
+    With ``before``, before-images of rows, it is the classification before their changes.
     """
     reader = _Reader(before or {})
     inputs = reader.inputs_upstream(datasets)
@@ -109,7 +109,7 @@ class _Reader:
         self._views: set[_Id] = set()
 
     def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
-        """Return every dataset upstream of these, over any number of steps, with the inputs of each."""
+        """Return these datasets and all upstream of them, each with its inputs."""
         found: dict[_Id, list[_Id]] = {}
         pending = set(datasets)
         while pending:
@@ -127,7 +127,7 @@ class _Reader:
         return found
 
     def read_by(self, dataset: _Id, inputs: Mapping[_Id, Iterable[_Id]]) -> set[_Id]:
-        """Return a dataset and the tables it reads: its inputs, and of views their inputs."""
+        """Return a dataset with the tables and sources it reads: its inputs, and the inputs of views among them."""
         found, pending = {dataset}, [dataset]
         while pending:
             fresh = set(inputs.get(pending.pop(), ())) - found
@@ -136,7 +136,7 @@ class _Reader:
         return found
 
     def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
-        """Return the columns of all these datasets and of the sources that they read."""
+        """Return the columns of these datasets and of the sources that they read."""
         targets = [pk for _, pk in inputs]
         levels = {row["id"]: row["sensitivity"] for row in self._rows(TargetDataset, "id", targets, "sensitivity")}
         rows = self._rows(TargetColumn, "dataset_id", targets, *_FACTS, "expression", "former_names")
@@ -191,7 +191,7 @@ def _column(kind: str, row: Values, levels: Mapping[int, str]) -> _Column:
 
 @lru_cache(maxsize=4096)
 def _named_in(expression: str) -> tuple[str, ...] | None:
-    """Return the names in an expression in lower case; None, for every name, if it cannot be read."""
+    """Return the names in an expression in lower case; None if it cannot be parsed, which stands for all names."""
     try:
         return tuple(name.lower() for name in check_expression(expression))
     except MetadataError:

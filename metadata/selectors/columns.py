@@ -23,19 +23,19 @@ _HEAD = ("schema", "generated_from__system", "history__schema")
 
 
 def headed() -> QuerySet[TargetDataset]:
-    """Return datasets with the values in the head of their pages."""
+    """Return datasets with the values that the head of their pages shows."""
     return target_datasets().select_related(*_HEAD, "history_of__schema")
 
 
 def details() -> QuerySet[TargetDataset]:
-    """Return datasets with all values of their page; history datasets with those of their bases."""
-    # A base fetched with its row would not be prefetched.
+    """Return datasets with everything that their page shows; history datasets with their bases'."""
+    # The base is prefetched, because nothing could be prefetched for a base that is joined.
     whole = target_dataset_detail().select_related(None).select_related(*_HEAD)
     return whole.prefetch_related(Prefetch("history_of", target_dataset_detail()))
 
 
 def shown_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
-    """Return the columns of a dataset's table or view, technical ones included."""
+    """Return the columns of a dataset's table or view, including technical columns."""
     if dataset.history_of_id is not None:
         return history_columns(dataset)
     run_id, loaded_at = naming.LOAD_COLUMNS
@@ -56,7 +56,7 @@ def shown_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
 
 
 def retired_columns(dataset: TargetDataset) -> tuple[TargetColumn, ...]:
-    """Return retired columns, which the table still has."""
+    """Return the retired columns, which the table still has."""
     described = dataset.history_of or dataset
     return tuple(column for column in described.columns.all() if not column.active)
 
@@ -143,7 +143,7 @@ class GridCell:
 
 @dataclass(frozen=True)
 class GridRow:
-    """A line of the grid. Computed columns have no cells; ``first`` and ``last`` cannot move further."""
+    """Row of the grid. Computed columns have no cells; columns that are ``first`` or ``last`` cannot move further."""
 
     shown: ShownColumn
     cells: tuple[GridCell, ...] = ()
