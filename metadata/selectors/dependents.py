@@ -1,6 +1,6 @@
-"""Dependents of a dataset or a column, and the effect that a rename, a retirement or a deletion has on them.
+"""Dependents of a dataset or a column, and the effect of a rename, retirement or deletion on them.
 
-Read-only, for a user's decision. The services decide again on save.
+These are queries for a user's decision; the services check again on save.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from metadata.selectors.datasets import LineageNode, lineage
 from metadata.selectors.datasets import downstream as everything_after
 from metadata.services.checks import column_names_of, refuse_if_policy_names
 
-# Effects: changed along with it, unchanged, without input, blocking.
+# Effects on a dependent: it is changed, too; it stays unchanged; it loses its input; it prevents the action.
 FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
 
 
@@ -25,8 +25,7 @@ FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
 class Dependent:
     """Dependent object: ``what`` of ``dataset``, and the effect on it in words.
 
-    ``before`` and ``after`` are a name or a text that is rewritten; ``after`` is empty while the new name is not
-    known.
+    ``before`` and ``after`` are a name or text that is rewritten; ``after`` is empty if the new name is not known.
     """
 
     effect: str
@@ -117,7 +116,7 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
 
 
 def of_column_retirement(column: TargetColumn) -> list[Dependent]:
-    """Return the dependents of a column that its retirement leaves behind."""
+    """Return the dependents of a column that its retirement affects."""
     return [*_pairs(column, REFUSES), *_policy_refuses(column), *_readers_left(column)]
 
 
@@ -146,7 +145,7 @@ def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
 
 
 def of_dataset_retirement(dataset: TargetDataset) -> list[Dependent]:
-    """Return the dependents of a dataset that its retirement leaves behind."""
+    """Return the dependents of a dataset that its retirement affects."""
     return list(_dataset_retired(dataset))
 
 
@@ -279,12 +278,14 @@ def _feeds(dataset: TargetDataset) -> QuerySet[DatasetInput]:
 
 
 def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterable[Dependent]:
-    """Return references that pair the column with another; by default only active ones."""
-    found = Reference.objects.filter(pairs__child_column=column) | Reference.objects.filter(pairs__parent_column=column)
+    """Yield the references that pair the column with another; by default only active references."""
+    references = Reference.objects.filter(pairs__child_column=column) | Reference.objects.filter(
+        pairs__parent_column=column
+    )
     if active:
-        found = found.filter(active=True)
+        references = references.filter(active=True)
     message = "pairs it with a column of the other side, by key and not by name" if effect == STAYS else "needs it"
-    for reference in found.distinct().select_related("child__schema", "parent__schema"):
+    for reference in references.distinct().select_related("child__schema", "parent__schema"):
         yield Dependent(effect, reference.child, f"reference to {reference.parent}", message)
 
 

@@ -42,9 +42,9 @@ class Kind:
     def find(self, text: str, most: int) -> list[Found]:
         """Return the best ``most`` matches, the best first."""
         rows = self.rows().filter(self.fits(text)).annotate(rank=_rank(self.called, text))
-        return [self._told(row) for row in rows.order_by("rank", self.called, "pk")[:most]]
+        return [self._result(row) for row in rows.order_by("rank", self.called, "pk")[:most]]
 
-    def _told(self, row: Model) -> Found:
+    def _result(self, row: Model) -> Found:
         return Found(
             kind=self.name,
             key=self.key(row),

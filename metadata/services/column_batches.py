@@ -20,7 +20,7 @@ from metadata.services.targets import add_column, change_column, check_keys, sam
 
 @dataclass(frozen=True)
 class ColumnEdit:
-    """Wanted state of one column; ``column`` None: a new one called ``name``, with its type in ``changes``.
+    """Edit of a column. If ``column`` is None, a new column with this ``name``, whose type is in ``changes``.
 
     ``expected_version`` is the version the user edited; None for a new column.
     """
@@ -33,7 +33,7 @@ class ColumnEdit:
 
 @dataclass(frozen=True)
 class CellProblem:
-    """Reason for refusing one cell; ``field`` is empty if it is about the whole column."""
+    """Error of a cell. ``field`` is empty if it concerns the whole column."""
 
     column: str
     field: str
@@ -57,9 +57,9 @@ class BatchProblem(MetadataError):
 def edit_target_columns(
     *, dataset: TargetDataset, edits: Sequence[ColumnEdit], reason: str = "", check: bool = False
 ) -> list[TargetColumn]:
-    """Change and add columns and return them; BatchProblem with all problems.
+    """Change and add columns and return them. Raise BatchProblem with all problems.
 
-    With ``check``, the transaction is rolled back, to find problems without writing.
+    With ``check``, the transaction is rolled back: problems are found without writing.
     """
     with writing(reason):
         batch = _Batch(dataset)
@@ -184,7 +184,7 @@ class Paste:
 
     @property
     def refused(self) -> int:
-        """Number of cells, or whole lines, that are refused."""
+        """Return the number of refused cells or whole lines."""
         cells = sum(1 for line in self.lines for cell in line.cells if cell.problem)
         return cells + sum(1 for line in self.lines if line.problem)
 
@@ -235,7 +235,7 @@ def apply(paste: Paste, *, check: bool = False) -> bool:
 
 
 def _take(paste: Paste, line: PastedLine, row: TargetColumn | None, seen: Mapping[str, int] | None) -> None:
-    """Return a line: its cells parsed, differing ones collected, the rest counted."""
+    """Parse the cells of a line; collect those that differ from the column, and count the others."""
     values = {**_NEW, "type": "", "expression": "", "description": "", "owner": "", "tags": []}
     if row is not None:
         values = values_of(row)

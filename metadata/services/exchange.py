@@ -30,7 +30,7 @@ from metadata.services.import_rows import Report
 from metadata.services.metadata_import import Importer
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
 
-# All that is described of target datasets, as the export needs it: of every column at once.
+# Target datasets with everything that an export contains, in few queries.
 
 
 def described_targets() -> QuerySet[TargetDataset]:
@@ -48,7 +48,7 @@ def described_targets() -> QuerySet[TargetDataset]:
 
 @dataclass(frozen=True)
 class EndRead:
-    """A column that a column reads; ``dataset`` is its dataset's name, with its system or schema."""
+    """Input of a column. ``dataset`` is the name of the input's dataset, with its system or schema."""
 
     is_source: bool
     dataset: str
@@ -56,9 +56,9 @@ class EndRead:
 
 
 def ends_read() -> dict[int, list[EndRead]]:
-    """Return the inputs of every column of a target dataset, in order, by the column's row.
+    """Return the inputs of all target columns, in order, by the column's primary key.
 
-    One query, and no models.
+    One query reads values, without model instances.
     """
     source, upstream = "source_column__dataset", "upstream_column__dataset"
     found: dict[int, list[EndRead]] = defaultdict(list)
@@ -173,7 +173,7 @@ def _is_ours(path: Path) -> bool:
         return file.readline().strip() == f"format: {FORMAT}"
 
 
-# --- what stands in the files ----------------------------------------------------------------
+# --- content of the files --------------------------------------------------------------------
 
 
 def _files() -> Iterable[tuple[str, dict[str, Any]]]:

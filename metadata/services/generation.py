@@ -72,7 +72,7 @@ def generate_targets(*, source_dataset: SourceDataset) -> Summary:
             _columns(spec, dataset, made[spec.input], columns, summary)
             check_history(dataset)
         for key, dataset in existing.items():
-            if key not in made and not _kept_by_people(dataset, made):
+            if key not in made and not _historized_by_user(dataset, made):
                 _retire(dataset, summary)
     return summary
 
@@ -127,7 +127,7 @@ def ensure_history(base: TargetDataset, summary: Summary | None = None) -> Targe
 
 
 def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
-    """Return the datasets generated from the source before, by the key that generation derives for them.
+    """Return the datasets that were generated from the source, by the key that generation derives for them.
 
     A dataset with another key (from a file, for example) is matched by its layer.
     """
@@ -143,7 +143,7 @@ def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
     return known
 
 
-def _kept_by_people(dataset: TargetDataset, made: dict) -> bool:
+def _historized_by_user(dataset: TargetDataset, made: dict) -> bool:
     """Return True for the history of a dataset that a user historized although the source does not ask for it."""
     base = dataset.history_of
     return base is not None and base.historize and any(row == base for row in made.values())
@@ -317,7 +317,7 @@ def _column_input(dataset_input: DatasetInput, column: TargetColumn, reads: Sour
 
 
 def _generated_keys(dataset: TargetDataset) -> set[UUID]:
-    """Return the keys that generation derives for columns here; columns with other keys belong to users."""
+    """Return the keys that generation derives for the dataset's columns; columns with other keys belong to users."""
     source_columns = SourceColumn.objects.filter(dataset=dataset.generated_from)
     layer = dataset.schema.layer
     return {naming.generated_column_key(layer, key) for key in source_columns.values_list("key", flat=True)}

@@ -70,9 +70,9 @@ class GenerationPreview:
 
 
 def preview_generation(source: SourceDataset) -> GenerationPreview:
-    """Return the current effect of ``generate_accepted``; MetadataError if generation would fail.
+    """Return the current effect of ``generate_accepted``. Raise MetadataError if generation would fail.
 
-    The generation is run and rolled back, so that there is no second set of rules that could diverge.
+    The generation is run and rolled back, so that preview and generation cannot differ.
     """
     with transaction.atomic():
         try:
@@ -109,31 +109,31 @@ def _generated(source: SourceDataset) -> tuple[Summary, GenerationPreview]:
     summary = generate_targets(source_dataset=source)
     differences = {dataset.key: _differences(pairs) for dataset, pairs in _pairs(source)}
     rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history_of")
-    told = [_told(row, summary, differences.get(row.key, [])) for row in rows.prefetch_related("columns")]
+    previews = [_preview(row, summary, differences.get(row.key, [])) for row in rows.prefetch_related("columns")]
     layers = TargetSchema.Layer.values
-    told.sort(key=lambda one: (layers.index(one.layer), one.name))
-    return summary, GenerationPreview(tuple(told), sha256_hex([_as_json(one) for one in told]))
+    previews.sort(key=lambda preview: (layers.index(preview.layer), preview.name))
+    return summary, GenerationPreview(tuple(previews), sha256_hex([_as_json(preview) for preview in previews]))
 
 
-def _told(row: TargetDataset, summary: Summary, differences: list[Difference]) -> DatasetPreview:
+def _preview(row: TargetDataset, summary: Summary, differences: list[Difference]) -> DatasetPreview:
     name = str(row)
-    told = DatasetPreview(row.key, name, row.schema.layer, SAME, differences=differences)
+    preview = DatasetPreview(row.key, name, row.schema.layer, SAME, differences=differences)
     columns = {str(column): column for column in row.columns.all()}
-    named = {column: f"{one.name} {one.type}" for column, one in columns.items()}
-    told.retired = [columns[one].name for one in summary.retired if one in columns]
-    told.returned = [columns[one].name for one in summary.returned if one in columns]
+    labels = {full_name: f"{column.name} {column.type}" for full_name, column in columns.items()}
+    preview.retired = [columns[full_name].name for full_name in summary.retired if full_name in columns]
+    preview.returned = [columns[full_name].name for full_name in summary.returned if full_name in columns]
     if name in summary.created:
-        told.status = NEW
-        told.added = [named[column] for column, one in columns.items() if one.active]
+        preview.status = NEW
+        preview.added = [labels[full_name] for full_name, column in columns.items() if column.active]
     else:
-        told.added = [named[one] for one in summary.created if one in columns]
+        preview.added = [labels[full_name] for full_name in summary.created if full_name in columns]
         if name in summary.retired:
-            told.status = RETIRES
+            preview.status = RETIRES
         elif name in summary.returned:
-            told.status = RETURNS
-        elif told.added or told.retired or told.returned:
-            told.status = CHANGES
-    return told
+            preview.status = RETURNS
+        elif preview.added or preview.retired or preview.returned:
+            preview.status = CHANGES
+    return preview
 
 
 def _pairs(source: SourceDataset) -> Iterator[tuple[TargetDataset, list[tuple[TargetColumn, GeneratedColumn]]]]:
@@ -156,7 +156,7 @@ def _matched(row: TargetDataset, spec: GeneratedDataset) -> list[tuple[TargetCol
 
 
 def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Difference]:
-    """Return the fields of columns that differ from the source; names belong to users and are not compared."""
+    """Return the fields of columns that differ from the source, except names, which belong to users."""
     found = []
     for column, spec in pairs:
         for name, (stands, proposed) in _fields(column, spec).items():
@@ -191,7 +191,7 @@ def _take(dataset: TargetDataset, pairs: list[tuple[TargetColumn, GeneratedColum
     given = [(column, _changes(column, spec)) for column, spec in pairs]
     for column, changes in given:
         if "key_ordinal" in changes and column.key_ordinal is not None:
-            # Two columns that change places would hold the same one for a moment.
+            # Two columns that swap positions in the key would have the same position between the writes.
             put_aside(column, key_ordinal=None, role=TargetColumn.Role.ATTRIBUTE)
     for column, changes in given:
         if changes:

@@ -250,5 +250,5 @@ def _inputs_by_column(dataset: TargetDataset) -> dict[int, list[ColumnInput]]:
 
 
 def _ids(column: SourceColumn | TargetColumn) -> tuple[int | None, int | None]:
-    """Return the column as a column input has it: the id of a source column, and of a target column."""
+    """Return the ids of the source column and the target column of a column input; one of them is None."""
     return (column.pk, None) if isinstance(column, SourceColumn) else (None, column.pk)

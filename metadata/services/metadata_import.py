@@ -78,7 +78,7 @@ class Importer:
         return self.report
 
     def _refuse_doubles(self) -> None:
-        """Refuse an object described twice, because the result would depend on the order of files."""
+        """Refuse an object that occurs twice, because the result would depend on the order of files."""
         seen: dict[tuple, str] = {}
         described = (
             [(("system", item["short_name"]), item) for item in self.systems]
@@ -320,7 +320,7 @@ def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) 
 
 
 def _retirement(record: Record) -> dict[str, Any]:
-    """Return the fields of retirement; ``retired_at`` without ``retired_by`` means by a person."""
+    """Return the fields of retirement; ``retired_at`` without ``retired_by`` stands for a user."""
     if record["retired_at"] is None:
         if record["retired_by"]:
             raise MetadataError("missing_field", "is missing beside retired_by", "retired_at", place=record.where)

@@ -43,7 +43,7 @@ KINDS: dict[Model, str] = {
 
 @dataclass(frozen=True)
 class LinkKind:
-    """Kind of link rows: shown as ``field`` of the ``owner`` row that the column ``owned_by`` refers to."""
+    """Kind of link rows, logged as ``field`` of their ``owner``, to which the column ``owned_by`` refers."""
 
     owner: Model
     owned_by: str
@@ -206,7 +206,7 @@ def _columns(model: Model) -> tuple[str, ...]:
 
 @cache
 def _naming(model: Model) -> tuple[str, ...]:
-    """Return the columns of a model that a row's name, key and dataset are derived from."""
+    """Return the columns of a model from which a row's name, key and dataset are derived."""
     wanted = {"id", "key", "name", "short_name", "role_name", *(name for name, _ in _upstream(model))}
     return tuple(name for name in _columns(model) if name in wanted)
 

@@ -19,7 +19,7 @@ MAX_DEPTH = 30
 
 _TRUE = ("true", "yes", "on")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-# libyaml is many times as fast. PyYAML without it is slower, with the same results.
+# PyYAML gives the same results without libyaml, but is many times slower.
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -31,7 +31,7 @@ from metadata.views.columns import panel_context
 
 
 class DatasetDetail(DetailPage):
-    """A dataset's columns, references and descriptions."""
+    """Page of a dataset: columns, references and descriptions."""
 
     name, template_name = "dataset", "metadata/dataset_columns.html"
 
@@ -102,7 +102,7 @@ class DatasetEdit(Editing, DatasetPage, EditPage):
 
 
 class DatasetCreate(Editing, CreatePage):
-    """Describe a dataset by hand."""
+    """Create a dataset that is not generated."""
 
     form_class, service, page = NewDatasetForm, staticmethod(create_target_dataset), "dataset_page"
     template_name = "metadata/dataset_form.html"

@@ -49,7 +49,7 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
 
 
 class InputsDependents(Editing, DatasetPage, DetailPage):
-    """The dependents that typed inputs affect: a fragment of the form."""
+    """Fragment of the form: the dependents that the typed inputs affect."""
 
     template_name = "metadata/inputs_depend.html"
 
@@ -85,7 +85,7 @@ class ReferenceCreate(Editing, BaseDatasetPage, CreatePage):
 
 
 class ReferencePairs(Editing, DatasetPage, DetailPage):
-    """The fields for the business key of the typed parent: a fragment of the form."""
+    """Fragment of the form: the fields for the business key of the typed parent."""
 
     template_name = "metadata/reference_pairs.html"
 

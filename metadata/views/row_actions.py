@@ -138,7 +138,7 @@ class RowAction(Editing, EditPage):
 
 
 class DatasetAction(DatasetPage, RowAction):
-    """Rename, retire, bring back or delete a dataset."""
+    """Rename, retire, restore or delete a dataset."""
 
     verbs = DATASET_VERBS
 
@@ -147,13 +147,13 @@ class DatasetAction(DatasetPage, RowAction):
 
 
 class ColumnAction(ColumnPage, RowAction):
-    """Rename, retire, bring back or delete a column."""
+    """Rename, retire, restore or delete a column."""
 
     verbs = COLUMN_VERBS
 
 
 class ReferenceAction(ReferencePage, RowAction):
-    """Retire a reference, or bring it back."""
+    """Retire or restore a reference."""
 
     verbs = REFERENCE_VERBS
 
