@@ -87,7 +87,16 @@ OPTIONS = {
     # JSON is UTF-8.
     "jsonl": {"empty_is_null": _FLAG, "null_string": _TEXT, "timezone": _ZONE, "expected_files": _COUNT},
     "parquet": {"timezone": _ZONE, "expected_files": _COUNT},
-    "table": {},
+    # Of a database.
+    "table": {
+        "query": _TEXT,
+        "filter": _TEXT,
+        "partition_column": _TEXT,
+        "partitions": _COUNT,
+        "fetch_size": _COUNT,
+        "timeout": _COUNT,
+        "timezone": _ZONE,
+    },
 }
 
 

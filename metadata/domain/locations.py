@@ -261,7 +261,9 @@ def _check_segment(segment: str) -> None:
 
 
 POSTGRES = ("postgresql", "postgres")
-POSTGRES_PORT = 5432
+# Kinds of databases by the scheme of their location, and the port of each kind.
+PORTS = {"postgresql": 5432, "mariadb": 3306, "mysql": 3306, "sqlserver": 1433, "oracle": 1521}
+KINDS = {"postgres": "postgresql"} | {kind: kind for kind in PORTS}
 # Only variables made for this can be named: any other could carry the product's own secrets to a stranger's host.
 SECRET_PREFIX = "ELEVATA_SOURCE_"
 _SECRET = re.compile(rf"{SECRET_PREFIX}[A-Z0-9_]{{1,80}}", re.ASCII)
@@ -277,12 +279,13 @@ _SHAPE = "like postgresql://reader@db.example.org:5432/erp"
 
 @dataclass(frozen=True)
 class DatabasePlace:
-    """Address of a PostgreSQL database as given in a system's location; ``user`` may be empty."""
+    """Address of a database as given in a system's location, and its kind (``KINDS``); ``user`` may be empty."""
 
     host: str
     port: int
     name: str
     user: str = ""
+    kind: str = "postgresql"
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}/{self.name}"
@@ -291,24 +294,25 @@ class DatabasePlace:
 def parse_database(location: str) -> DatabasePlace:
     """Return the database at ``postgresql://user@host:port/name``, with or without the prefix ``jdbc:``.
 
-    Raises MetadataError ``password_in_location`` or ``bad_location``.
+    The scheme may be any of ``KINDS``. Raises MetadataError ``password_in_location`` or ``bad_location``.
     """
     text = location.strip().removeprefix("jdbc:")
     _refuse_password(text)
     try:
         parts = urlsplit(text)
-        port = parts.port or POSTGRES_PORT
+        kind = KINDS.get(parts.scheme)
+        port = parts.port or PORTS.get(kind or "", 0)
     except ValueError:
         raise _bad(f"{location!r} is no URL of a database; it is {_SHAPE}") from None
-    if parts.scheme not in POSTGRES:
-        raise _bad(f"only PostgreSQL can be asked from here; its location is {_SHAPE}")
+    if kind is None:
+        raise _bad(f"names none of the databases {', '.join(PORTS)}; it is {_SHAPE}")
     asked = dict(parse_qsl(parts.query))
     if set(asked) - {"user"} or parts.fragment:
         raise _bad(f"may say nothing behind the name of the database but ?user=; it is {_SHAPE}")
     name = unquote(parts.path.strip("/"))
     if not parts.hostname or not name or "/" in name:
         raise _bad(f"{location!r} names no host and database; it is {_SHAPE}")
-    return DatabasePlace(parts.hostname, port, name, unquote(parts.username or "") or asked.get("user", ""))
+    return DatabasePlace(parts.hostname, port, name, unquote(parts.username or "") or asked.get("user", ""), kind)
 
 
 def check_database_location(location: str) -> None:

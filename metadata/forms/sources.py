@@ -26,6 +26,17 @@ def _sign_field(said: str) -> forms.CharField:
     )
 
 
+def _count_field(said: str) -> forms.IntegerField:
+    """Return a field for an optional whole number from 1."""
+    return forms.IntegerField(
+        min_value=1,
+        required=False,
+        widget=forms.NumberInput(attrs={"min": 1}),
+        help_text=said,
+        error_messages={"invalid": "A number is 1, 2 …"},
+    )
+
+
 class SystemFields(DescribedFields):
     """Fields of a system."""
 
@@ -42,7 +53,7 @@ class SystemFields(DescribedFields):
     )
     kind = forms.ChoiceField(
         choices=System.Kind.choices,
-        help_text="Load runs read files only; a database can be browsed and imported.",
+        help_text="A folder of files, or a database whose tables are read through JDBC.",
     )
     location = forms.CharField(
         max_length=1000,
@@ -176,7 +187,9 @@ class SourceForm(SourceFields, EditForm):
     An option that is left empty is as usual, and is not stored.
     """
 
-    OPTIONS = tuple(contracts.OPTIONS["csv"])
+    FILE_OPTIONS = tuple(contracts.OPTIONS["csv"])
+    TABLE_OPTIONS = tuple(contracts.OPTIONS["table"])
+    OPTIONS = tuple(dict.fromkeys((*FILE_OPTIONS, *TABLE_OPTIONS)))
     FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
     seen = (*FACTS, *OPTIONS)
     field_order = (*FACTS, *OPTIONS, "version")
@@ -229,7 +242,7 @@ class SourceForm(SourceFields, EditForm):
         required=False,
         label="Time zone",
         widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTC"}),
-        help_text="Files: the zone of timestamps that name none, like Europe/Berlin or +02:00; UTC if empty.",
+        help_text="The zone of timestamps that name none, like Europe/Berlin or +02:00; UTC if empty.",
     )
 
     expected_files = forms.IntegerField(
@@ -241,9 +254,32 @@ class SourceForm(SourceFields, EditForm):
         error_messages={"invalid": "A number of files is 1, 2 …"},
     )
 
+    query = forms.CharField(
+        max_length=20_000,
+        required=False,
+        widget=forms.Textarea(attrs={**_MONO, "rows": 3}),
+        help_text="One SELECT in the database's SQL that is read instead of the table.",
+    )
+    filter = forms.CharField(
+        max_length=4_000,
+        required=False,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="One condition in the database's SQL; only these rows are read.",
+    )
+    partition_column = forms.CharField(
+        max_length=200,
+        required=False,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="Column by whose ranges several connections divide the rows: numbers, dates or timestamps.",
+    )
+    partitions = _count_field("Ranges of the partition column; as many as Spark has cores if empty.")
+    fetch_size = _count_field("Rows that a connection fetches at a time; 10000 if empty.")
+    timeout = _count_field("Seconds that a statement may take; 3600 if empty.")
+
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
         super().__init__(*args, **options)
         files, table = system.kind == System.Kind.FILES, SourceDataset.Format.TABLE
+        self.shown_options = self.FILE_OPTIONS if files else self.TABLE_OPTIONS
         self.fields["format"].choices = [one for one in SourceDataset.Format.choices if (one[0] != table) == files]
 
     @classmethod
@@ -267,10 +303,8 @@ def _sign(text: str) -> str:
 
 
 _OPTION_VALUES = {
-    "encoding": str,
-    "null_string": str,
-    "timezone": str,
-    "expected_files": int,
+    **dict.fromkeys(("encoding", "null_string", "timezone", "query", "filter", "partition_column"), str),
+    **dict.fromkeys(("expected_files", "partitions", "fetch_size", "timeout"), int),
     "header": _YES.__eq__,
     "empty_is_null": _YES.__eq__,
 }

@@ -2,8 +2,8 @@
 
 A location is a file, a folder (all files below it that are not hidden) or a pattern, given as a path or a URI
 of any file system that Hadoop supports; compression is recognised by the file's ending. Formats are ``csv``,
-``jsonl`` and ``parquet``. Options are described in ``loader.spark.sources.formats``, conversion of values in
-``loader.spark.expressions``.
+``jsonl`` and ``parquet``; a ``table`` is one of a database (``loader.spark.sources.databases``). Options are
+described in ``loader.spark.sources.formats``, conversion of values in ``loader.spark.expressions``.
 
 Refusals, in the order of the checks:
 
@@ -34,8 +34,7 @@ CHANGED_FILE           the file changed while it was checked (``Delivery.check_u
 =====================  =====================================================================
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
@@ -48,16 +47,13 @@ from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpe
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
+from loader.spark.sources.databases import OpenedTable, open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import Opened, missing_columns, open_delivery
 from loader.spark.sources.files import (
-    JAVA_ERRORS,
     DeliveredFile,
-    check_places,
-    check_unchanged,
     is_one_file,
     list_files,
-    unreadable,
 )
 from loader.spark.sources.formats import JSONL
 from loader.spark.tables.commits import open_files
@@ -146,9 +142,6 @@ def _json_types(opened: Opened) -> dict[str, T.DataType]:
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
 
-# Spark's exceptions for bytes that do not match a file's format.
-_READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
-
 
 @dataclass
 class Delivery:
@@ -174,57 +167,64 @@ class Delivery:
         Call it after ``frame`` is written and before the commit. Cached rows cannot differ.
         """
         if self._kept is None:
-            check_unchanged(self._opened.spark, self._opened.location, self._opened.roots, self._opened.files)
+            self._opened.check_unchanged()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Turn Spark's errors while ``frame`` is read into Refusal CHANGED_FILE or UNREADABLE_FILE."""
-        with _reading(self._opened, again=self._kept is None):
-            yield
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context in which Spark's errors while ``frame`` is read become refusals (``Opened.reading``)."""
+        return self._opened.reading(again=self._kept is None)
 
     def release(self) -> None:
-        """Release the cached rows; afterwards ``frame`` reads the files again."""
+        """Release the cached rows and the source; afterwards ``frame`` reads files again."""
         if self._kept is not None:
             self._kept.unpersist()
+        self._opened.release()
 
 
 def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
     """Read and check ``source`` or some of its files; the caller calls ``release`` after writing the frame.
 
-    Raise Refusal. Text is parsed once and its rows are cached while they are checked. Parquet is read again,
-    since the checks need few of its columns and caching all of them costs more.
+    Raise Refusal. Text is parsed once and its rows are cached while they are checked. Parquet, and a table with a
+    snapshot, is read again, since the checks need few of its columns and caching all of them costs more.
     """
-    wanted = tuple(column.name for column in source.columns)
-    opened = open_delivery(
-        spark,
-        source.name,
-        source.location,
-        source.format,
-        source.options,
-        wanted,
-        roots=source_roots(spark),
-        files=files,
-    )
-    _check_number(opened)
-    missing_columns(opened, wanted)
-    frame = opened.frame()
-    again = not opened.is_text
-    kept = None if again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    opened = _opened(spark, source, files)
+    kept = None
     try:
-        with _reading(opened, again=again):
+        _check_number(opened)
+        wanted = tuple(column.name for column in source.columns)
+        missing_columns(opened, wanted)
+        frame = opened.frame()
+        again = opened.is_read_again
+        kept = None if again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        with opened.reading(again=again):
             found = check_rows(opened, frame, source)
             distinct, duplicates = check_keys(opened, frame, source, found.rows)
-            unknown = inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
-        check_places(source.location, opened.roots, opened.files)
+            unknown = _unknown(opened, frame, wanted)
+        opened.check_places()
     except BaseException:
         if kept is not None:
             kept.unpersist()
+        opened.release()
         raise
     columns = [
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
     return Delivery(distinct.select(*columns), found.rows, duplicates, opened, kept, unknown, found.warnings)
+
+
+def _opened(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...]) -> Opened:
+    if source.database is not None:
+        return open_table(spark, source)
+    wanted = tuple(column.name for column in source.columns)
+    where = {"roots": source_roots(spark), "files": files}
+    return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, **where)
+
+
+def _unknown(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
+    """Return the delivered columns outside the contract with their types."""
+    if isinstance(opened, OpenedTable):
+        return opened.unknown()
+    return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
 
 
 def _check_number(opened: Opened) -> None:
@@ -250,7 +250,7 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     opened = open_delivery(spark, source.name, location, format_name, source.options, roots=source_roots(spark))
     kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        with _reading(opened, again=False):
+        with opened.reading(again=False):
             rows = check_rows(opened, kept, source).rows
         columns = inferred_columns(opened, kept, opened.names)
     finally:
@@ -260,19 +260,6 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
         "rows": rows,
         "files": len(opened.files),
     }
-
-
-@contextmanager
-def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
-    """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``."""
-    try:
-        yield
-    except JAVA_ERRORS as error:
-        if again:
-            check_unchanged(opened.spark, opened.location, opened.roots, opened.files)
-        if any(name in str(error) for name in _READ_FAILURES):
-            raise unreadable(opened.shown, error) from error
-        raise
 
 
 # Feed files: the selection of those a run reads, and their record in the commits of the raw table.

@@ -15,6 +15,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.csv_quotes import checked_quotes
+from loader.spark.sources.databases import OpenedTable
 from loader.spark.sources.delivery_reading import FILE, MALFORMED, ORDER, Opened
 from loader.spark.sources.files import from_uri, shown, whole_files
 from loader.spark.sources.formats import CSV, first_lines, text_lines, wrong_encoding
@@ -31,15 +32,19 @@ _SAMPLE_LENGTH = 80  # characters
 
 @dataclass(frozen=True)
 class Place:
-    """Place of one faulty row. ``record`` and ``line`` count from 1; ``text`` is the faulty value."""
+    """Place of one faulty row. ``record`` and ``line`` count from 1; ``text`` is the faulty value.
+
+    A row of a table has neither: its ``key`` is a value, so it is part of the sample only.
+    """
 
     file: str
-    record: int
+    record: int | None
     line: int | None
     text: str
+    key: str = ""
 
     @property
-    def number(self) -> int:
+    def number(self) -> int | None:
         return self.line or self.record
 
     @property
@@ -47,13 +52,21 @@ class Place:
         return f"line {self.line}" if self.line else f"record {self.record}"
 
     @property
+    def where(self) -> str:
+        return f"{self.file}, {self.name}" if self.number else self.file
+
+    @property
     def sample(self) -> str:
-        return f"{self.name}: {self.text}"
+        named = self.name if self.number else self.key
+        return f"{named}: {self.text}" if named else self.text
 
 
 def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
     """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
     described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
+    if isinstance(opened, OpenedTable):
+        rows = opened.first_samples(wrong, described, SAMPLES)
+        return [Place(opened.shown, None, None, sample, key) for key, sample in rows]
     with whole_files(opened.spark):
         numbered = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
@@ -249,7 +262,7 @@ def _malformed(opened: Opened, count: int) -> Refusal:
     wrong = f"another number of fields than the {len(opened.names)} expected" if csv else "not one JSON object"
     return Refusal(
         "RAGGED_ROW" if csv else "BAD_JSON",
-        f"{first.file}, {first.name}: {wrong}; {count} rows in all",
+        f"{first.where}: {wrong}; {count} rows in all",
         file=first.file,
         row=first.number,
         count=count,
@@ -269,7 +282,7 @@ def _does_not_fit(
     also = "".join(f"; {counts[other]} in {other.name} ({other.type})" for other in others)
     return Refusal(
         "VALUE_DOES_NOT_FIT",
-        f"{first.file}, {first.name}, column {column.name}: a value does not fit {column.type}; "
+        f"{first.where}, column {column.name}: a value does not fit {column.type}; "
         f"{counts[column]} values of this column in all{also}",
         file=first.file,
         row=first.number,
@@ -292,8 +305,7 @@ def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) 
     first = places[0]
     return Refusal(
         "NULL_KEY",
-        f"{first.file}, {first.name}: no value in the business key ({', '.join(key.name for key in keys)}); "
-        f"{count} rows in all",
+        f"{first.where}: no value in the business key ({', '.join(key.name for key in keys)}); {count} rows in all",
         file=first.file,
         row=first.number,
         column=keys[0].name,
@@ -308,7 +320,7 @@ def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, cou
     first = places[0]
     return Refusal(
         "NULL_VALUE",
-        f"{first.file}, {first.name}: no value in {column.name}, which may not be NULL; {count} rows in all",
+        f"{first.where}: no value in {column.name}, which may not be NULL; {count} rows in all",
         file=first.file,
         row=first.number,
         column=column.name,
@@ -337,7 +349,7 @@ def _conflicting(opened: Opened, source: SourceSpec, different: DataFrame, keys:
     return Refusal(
         "CONFLICTING_ROWS",
         f"{opened.shown}: {count} keys have rows that differ",
-        file=opened.files[0].shown,
+        file=opened.first_shown,
         column=names[0],
         count=count,
         samples=samples,

@@ -5,6 +5,8 @@ record with too few or too many fields or invalid JSON, else NULL. Text formats 
 types.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,7 +15,15 @@ from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
-from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, check_ended, list_files, unreadable
+from loader.spark.sources.files import (
+    JAVA_ERRORS,
+    DeliveredFile,
+    check_ended,
+    check_places,
+    check_unchanged,
+    list_files,
+    unreadable,
+)
 from loader.spark.sources.formats import (
     CSV,
     PARQUET,
@@ -33,6 +43,8 @@ _RECORD = "\ue000record"  # the same while reading, where a JSON key could have 
 _LONGEST_FIELD = 16_000_000  # characters
 # Replaces an empty field without quotes, to distinguish it from a quoted one; it occurs in no delivery.
 _ABSENT = "\ue000absent\ue000"
+# Spark's exceptions for bytes that do not match a file's format.
+_READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 
 
 @dataclass(frozen=True)
@@ -62,8 +74,18 @@ class Opened:
         return self.files[0].shown + more
 
     @property
+    def first_shown(self) -> str:
+        """Name in messages of the place where the delivery begins."""
+        return self.files[0].shown
+
+    @property
     def is_text(self) -> bool:
         return self.format != PARQUET
+
+    @property
+    def is_read_again(self) -> bool:
+        """Return True if the rows are not kept while they are checked, but read again for writing."""
+        return not self.is_text
 
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")
@@ -79,6 +101,29 @@ class Opened:
         """
         frames = [_group_frame(self, group, numbered) for group in self.groups]
         return united(frames)
+
+    @contextmanager
+    def reading(self, *, again: bool) -> Iterator[None]:
+        """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``."""
+        try:
+            yield
+        except JAVA_ERRORS as error:
+            if again:
+                self.check_unchanged()
+            if any(name in str(error) for name in _READ_FAILURES):
+                raise unreadable(self.shown, error) from error
+            raise
+
+    def check_unchanged(self) -> None:
+        """Raise Refusal CHANGED_FILE if a file changed since it was listed."""
+        check_unchanged(self.spark, self.location, self.roots, self.files)
+
+    def check_places(self) -> None:
+        """Raise Refusal OUTSIDE_ROOTS if a link now leads out of the source roots."""
+        check_places(self.location, self.roots, self.files)
+
+    def release(self) -> None:
+        """Release what was opened for reading; of files that is nothing."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +300,7 @@ def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:
     absent = [name for name in wanted if name not in opened.names or name in opened.missing]
     if not absent:
         return
-    where = next((opened.missing[name][0] for name in absent if name in opened.missing), opened.files[0].shown)
+    where = next((opened.missing[name][0] for name in absent if name in opened.missing), opened.first_shown)
     similar = [
         f"{there} is delivered instead of {name}"
         for name in absent
