@@ -2,9 +2,10 @@
 
 ``loader.domain.engines`` has what other databases do in another way.
 
-Pure: statements are text. Types that Spark or a driver would change are cast to text by the database and converted
-like the text of CSV (``loader.spark.expressions``), so that a value either fits exactly or is refused: dates before
-1582, infinity, numerics without limits, ``24:00``.
+Pure: statements are text. Types that Spark or a driver would change are read as numbers, with the text of values that
+have none (infinity), or cast to text by the database and converted like the text of CSV
+(``loader.spark.expressions``). So a value either fits exactly or is refused: dates before 1582, infinity, numerics
+without limits, ``24:00``.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,6 +37,28 @@ class DescribedColumn:
     type: str
     precision: int = 0
     scale: int = 0
+
+
+@dataclass(frozen=True)
+class Transport:
+    """SQL by which a column is read, and of the text of a value that cannot be read so (NULL for all others).
+
+    ``kind`` says what the number stands for: days (``date``) or microseconds (``timestamp``, ``timestamp_ntz``) since
+    1970 in UTC; empty for a value as it is.
+    """
+
+    sql: str
+    unfit: str = ""
+    kind: str = ""
+
+
+_DAYS = "{column} - DATE '1970-01-01'"
+# Exact in every version: PostgreSQL before 14 has the epoch of a time as a double.
+_MICROSECONDS = (
+    "CAST(extract(epoch FROM date_trunc('second', {column})) AS bigint) * 1000000 "
+    "+ CAST(extract(microseconds FROM {column}) AS bigint) % 1000000"
+)
+_YEARS = "BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
 
 
 @dataclass(frozen=True)
@@ -129,12 +152,28 @@ class Engine:
         left, right = self.quotes
         return left + name.replace(right, right * 2) + right
 
-    def table(self, location: str, place: DatabasePlace) -> str:
-        """Return the quoted name of a table; ``location`` is ``schema.table``, or a table of the default schema."""
+    def names(self, location: str, place: DatabasePlace) -> tuple[str, str]:
+        """Return schema and table; ``location`` is ``schema.table``, or a table of the default schema."""
         schema, dot, table = location.strip().partition(".")
-        if not dot:
-            schema, table = self.default_schema or place.name, schema
-        return f"{self.quoted(schema)}.{self.quoted(table)}"
+        return (schema, table) if dot else (self.default_schema or place.name, schema)
+
+    def table(self, location: str, place: DatabasePlace) -> str:
+        """Return the quoted name of a table."""
+        return ".".join(self.quoted(name) for name in self.names(location, place))
+
+    def primary_key(self, location: str, place: DatabasePlace) -> str:
+        """Return the query for the names in a table's primary key as JSON; empty if there is no such query.
+
+        The key of a table with children by inheritance does not cover their rows.
+        """
+        schema, table = (_literal(name) for name in self.names(location, place))
+        return (
+            "SELECT CAST(json_agg(a.attname) AS text) FROM pg_catalog.pg_index i "
+            "JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey) "
+            "WHERE i.indisprimary AND i.indisvalid AND NOT (c.relkind = 'r' AND c.relhassubclass) "
+            f"AND n.nspname = {schema} AND c.relname = {table}"
+        )
 
     def relation(self, location: str, place: DatabasePlace, options: TableOptions) -> str:
         """Return what stands behind FROM: the quoted table, or the query."""
@@ -144,25 +183,41 @@ class Engine:
         """Return a query without rows that has the relation's columns."""
         return f"SELECT * FROM {relation} t WHERE 1 = 0"
 
-    def expression(self, column: DescribedColumn) -> str:
-        """Return the SQL of a column as it is delivered."""
+    def transport(self, column: DescribedColumn) -> Transport:
+        """Return the SQL of a column as it is delivered.
+
+        Numbers and times that Spark holds are read as such, which is much faster than text.
+        """
         name = f"t.{self.quoted(column.name)}"
         if column.type.startswith("_"):
-            return f"CAST(array_to_json({name}) AS text)"
-        return self.as_delivered.get(column.type, _TEXT).format(column=name, text=self.text)
+            return Transport(f"CAST(array_to_json({name}) AS text)")
+        if column.type in _READ_AS:
+            number, kind = _READ_AS[column.type]
+            number = number.format(column=name)
+            unfit = f"CASE WHEN {name} NOT {_YEARS} THEN CAST({name} AS text) END"
+            return Transport(f"CASE WHEN {name} {_YEARS} THEN {number} END", unfit, kind)
+        if column.type == "numeric" and _has_limits(column):
+            return Transport(f"NULLIF({name}, 'NaN')", f"CASE WHEN {name} = 'NaN' THEN 'NaN' END")
+        return self.as_text(column)
+
+    def as_text(self, column: DescribedColumn) -> Transport:
+        """Return the SQL of a column as the driver has it, or as text."""
+        name = f"t.{self.quoted(column.name)}"
+        return Transport(self.as_delivered.get(column.type, _TEXT).format(column=name, text=self.text))
 
     def type_of(self, column: DescribedColumn) -> str:
         """Return our type for a column that the contract does not have."""
         if column.type.startswith("_"):
             return data_types.JSON
         if column.type in self.decimals:
-            fits = 0 < column.precision <= data_types.MAX_PRECISION and 0 <= column.scale <= column.precision
-            return f"decimal({column.precision},{column.scale})" if fits else "decimal(38,10)"
+            return f"decimal({column.precision},{column.scale})" if _has_limits(column) else "decimal(38,10)"
         return self.types.get(column.type, data_types.STRING)
 
     def statement(self, relation: str, columns: Sequence[DescribedColumn], options: TableOptions) -> str:
-        """Return the SELECT of the columns under the names ``d0`` …, and of the partition column as ``part``."""
-        chosen = [f"{self.expression(column)} AS {self.quoted(f'd{place}')}" for place, column in enumerate(columns)]
+        """Return the SELECT of the columns as ``d0`` …, of their unfit values as ``x0`` …, and of ``part``."""
+        transports = [self.transport(column) for column in columns]
+        chosen = [f"{read.sql} AS {self.quoted(f'd{place}')}" for place, read in enumerate(transports)]
+        chosen += [f"{read.unfit} AS {self.quoted(f'x{n}')}" for n, read in enumerate(transports) if read.unfit]
         if options.partition_column:
             chosen.append(f"t.{self.quoted(options.partition_column)} AS {self.quoted(PARTITION)}")
         condition = f" WHERE (\n{options.filter}\n)" if options.filter else ""
@@ -214,6 +269,17 @@ class Engine:
             f"the option partition_column cannot be {name}: {reason}",
             hint="Name a column of whole numbers, numerics, dates or timestamps.",
         )
+
+
+_READ_AS = {
+    "date": (_DAYS, "date"),
+    "timestamp": (_MICROSECONDS, "timestamp_ntz"),
+    "timestamptz": (_MICROSECONDS, "timestamp"),
+}
+
+
+def _has_limits(column: DescribedColumn) -> bool:
+    return 0 < column.precision <= data_types.MAX_PRECISION and 0 <= column.scale <= column.precision
 
 
 def check_host(place: DatabasePlace, hosts: Collection[str]) -> None:

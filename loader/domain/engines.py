@@ -7,7 +7,17 @@ Spark while they are checked; each connection sees the state at its own beginnin
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from loader.domain.databases import CONNECT_SECONDS, GRACE_SECONDS, NATIVE, Engine, TableOptions, escaped, host_of
+from loader.domain.databases import (
+    CONNECT_SECONDS,
+    GRACE_SECONDS,
+    NATIVE,
+    DescribedColumn,
+    Engine,
+    TableOptions,
+    Transport,
+    escaped,
+    host_of,
+)
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace
 
@@ -16,14 +26,25 @@ _MYSQL_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer")
 _BLOBS = ("tinyblob", "blob", "mediumblob", "longblob", "binary", "varbinary")
 
 
-class MySQL(Engine):
+class _Other(Engine):
+    """Database of which nothing but its statements is known: no snapshot, no query for the primary key."""
+
+    has_snapshots = False
+    default_schema = ""
+
+    def primary_key(self, location: str, place: DatabasePlace) -> str:
+        return ""
+
+    def transport(self, column: DescribedColumn) -> Transport:
+        return self.as_text(column)
+
+
+class MySQL(_Other):
     """MariaDB and MySQL, both by MariaDB's driver; Spark knows the quotes of ``jdbc:mysql`` only."""
 
     title, dialect, text = "MariaDB and MySQL", "mysql", "CHAR"
     driver, package = "org.mariadb.jdbc.Driver", "org.mariadb.jdbc:mariadb-java-client"
     quotes = ("`", "`")
-    has_snapshots = False
-    default_schema = ""
     as_delivered: Mapping[str, str] = {
         **dict.fromkeys((*_MYSQL_INTEGERS, "bigint", "float", "double", "real", *_BLOBS), NATIVE),
         **dict.fromkeys((f"{name} unsigned" for name in _MYSQL_INTEGERS), NATIVE),
@@ -66,11 +87,10 @@ _SQL_SERVER_INTEGERS = ("tinyint", "smallint", "int", "int identity", "smallint 
 _ISO = "CONVERT(nvarchar(40), {column}, 126)"
 
 
-class SQLServer(Engine):
+class SQLServer(_Other):
     title, dialect, text = "SQL Server", "tsql", "nvarchar(max)"
     driver, package = "com.microsoft.sqlserver.jdbc.SQLServerDriver", "com.microsoft.sqlserver:mssql-jdbc"
     quotes = ("[", "]")
-    has_snapshots = False
     default_schema = "dbo"
     as_delivered: Mapping[str, str] = {
         **dict.fromkeys((*_SQL_SERVER_INTEGERS, "bigint", "bigint identity", "real", "float", "bit"), NATIVE),
@@ -114,13 +134,11 @@ class SQLServer(Engine):
 _SECONDS, _FRACTIONS = "SYYYY-MM-DD HH24:MI:SS", "SYYYY-MM-DD HH24:MI:SS.FF6"
 
 
-class Oracle(Engine):
+class Oracle(_Other):
     """Oracle; DATE has a time of day there."""
 
     title, dialect, text = "Oracle", "oracle", "VARCHAR2(4000)"
     driver, package = "oracle.jdbc.OracleDriver", "com.oracle.database.jdbc:ojdbc11"
-    has_snapshots = False
-    default_schema = ""
     as_delivered: Mapping[str, str] = {
         **dict.fromkeys(("varchar2", "nvarchar2", "char", "nchar", "clob", "nclob"), NATIVE),
         **dict.fromkeys(("binary_float", "binary_double", "raw", "blob"), NATIVE),
@@ -155,10 +173,9 @@ class Oracle(Engine):
     def session(self, options: TableOptions, snapshot: str = "") -> str:
         return "SET TRANSACTION READ ONLY"
 
-    def table(self, location: str, place: DatabasePlace) -> str:
-        """Return the quoted name; a table without a schema is the user's own."""
-        own = location if "." in location else f"{place.user.upper()}.{location.strip()}"
-        return super().table(own, place)
+    def names(self, location: str, place: DatabasePlace) -> tuple[str, str]:
+        """Return schema and table; a table without a schema is the user's own."""
+        return super().names(location if "." in location else f"{place.user.upper()}.{location.strip()}", place)
 
     def moment(self, value: date) -> str:
         if isinstance(value, datetime):

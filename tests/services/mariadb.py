@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from elevata.bootstrap.places import DATABASE_DRIVERS as JARS
@@ -16,16 +17,20 @@ __all__ = ["JARS", "start_mariadb"]
 _USER = "mysql"
 
 
-def start_mariadb(folder: Path, statements: str) -> Server:
-    """Start a server in ``folder`` that runs ``statements`` once; it listens on the loopback address only."""
+def start_mariadb(folder: Path, statements: Iterable[str]) -> Server:
+    """Start a server in ``folder`` that runs ``statements`` as it starts; it listens on the loopback address only."""
     program, install = shutil.which("mariadbd") or "/usr/sbin/mariadbd", shutil.which("mariadb-install-db")
     if install is None or not Path(program).exists():
         raise ServerProblem("MariaDB is not installed")
     user = _user()
     folder.mkdir()
-    (folder / "begin.sql").write_text(statements)
+    # The server reads a statement a line.
+    lines = "".join(" ".join(statement.split()) + ";\n" for statement in statements)
+    begin = folder / "begin.sql"
+    begin.write_text(lines, encoding="utf-8")
     if user:
-        shutil.chown(folder, user, user)
+        for path in (folder, begin):
+            shutil.chown(path, user, user)
         for parent in list(folder.parents)[:3]:
             parent.chmod(0o711)
     data = ["--no-defaults", f"--datadir={folder}/data", f"--tmpdir={folder}"]
@@ -39,7 +44,7 @@ def start_mariadb(folder: Path, statements: str) -> Server:
                 "--bind-address=127.0.0.1",
                 f"--port={port}",
                 f"--socket={folder}/socket",
-                f"--init-file={folder}/begin.sql",
+                f"--init-file={begin}",
             ),
             *("--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M", "--default-time-zone=+05:00"),
         ],

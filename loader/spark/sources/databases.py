@@ -24,6 +24,7 @@ SOURCE_FAILED          any other error of the database
 =====================  =====================================================================
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -114,6 +115,9 @@ class OpenedTable(Opened):
 
     rows: DataFrame
     keys: tuple[str, ...]
+    key_is_unique: bool
+    # Places of the columns with values that cannot be read; ``x0`` … has their text.
+    partial: frozenset[int]
     reader: _Reader
     others: tuple[DescribedColumn, ...] = ()
 
@@ -136,6 +140,14 @@ class OpenedTable(Opened):
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; those of a table have no order, so they are never numbered."""
         return self.rows
+
+    def text_of(self, name: str) -> Column:
+        place, text = self.names.index(name), self.column(name).cast("string")
+        return F.coalesce(F.col(f"x{place}"), text) if place in self.partial else text
+
+    def unfit(self, name: str) -> Column:
+        place = self.names.index(name)
+        return F.col(f"x{place}").isNotNull() if place in self.partial else F.lit(False)
 
     def unknown(self) -> list[dict]:
         """Return the columns outside the contract as the database describes them; no rows are read."""
@@ -193,7 +205,10 @@ def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
     try:
         reader = _connected(spark, source, database, engine, options)
         try:
-            return _opened(reader, location)
+            opened = _opened(reader, location)
+            if not engine.has_snapshots:  # an open transaction would keep others from altering the table
+                reader.connection.rollback()
+            return opened
         except BaseException:
             _quietly(reader.connection.close)
             raise
@@ -245,9 +260,13 @@ def _opened(reader: _Reader, location: str) -> OpenedTable:
     wanted = {column.name for column in source.columns}
     chosen = [column for column in described if column.name in wanted]
     statement = reader.engine.statement(relation, chosen, options)
-    rows = reader.frame(statement, reader.predicates(relation, described))
-    names = [f"d{place}" for place, _ in enumerate(chosen)]
-    by_name = {read.name: read.dataType for read in rows.schema}
+    transports = [reader.engine.transport(column) for column in chosen]
+    partial = [place for place, read in enumerate(transports) if read.unfit]
+    rows = reader.frame(statement, reader.predicates(relation, described)).select(
+        *(_as_read(place, read.kind) for place, read in enumerate(transports)),
+        *(f"x{place}" for place in partial),
+        F.lit(None).cast("string").alias(MALFORMED),
+    )
     return OpenedTable(
         spark=reader.spark,
         name=source.name,
@@ -257,15 +276,46 @@ def _opened(reader: _Reader, location: str) -> OpenedTable:
         options=Options(timezone=options.timezone),
         files=(),
         names=tuple(column.name for column in chosen),
-        types=tuple(by_name[name] for name in names),
+        types=tuple(read.dataType for read in rows.schema[: len(chosen)]),
         missing={},
         header_lines={},
         groups=(),
-        rows=rows.select(*names, F.lit(None).cast("string").alias(MALFORMED)),
+        rows=rows,
         keys=tuple(column.name for column in source.columns if column.business_key),
+        key_is_unique=_key_is_unique(reader, chosen),
+        partial=frozenset(partial),
         reader=reader,
         others=tuple(column for column in described if column.name not in wanted),
     )
+
+
+def _as_read(place: int, kind: str) -> Column:
+    """Return a column with its dates or times made of numbers."""
+    value, name = F.col(f"d{place}"), f"d{place}"
+    match kind:
+        case "date":
+            return F.date_from_unix_date(value).alias(name)
+        case "timestamp":
+            return F.timestamp_micros(value).alias(name)
+        case "timestamp_ntz":
+            return F.timestamp_micros(value).cast(kind).alias(name)
+    return value.alias(name)
+
+
+def _key_is_unique(reader: _Reader, columns: list[DescribedColumn]) -> bool:
+    """Return True if the business key holds the table's primary key, in columns whose values are taken as they are."""
+    source = reader.source
+    query = reader.engine.primary_key(source.location, _database(source).place)
+    if not query or reader.options.query:
+        return False
+    primary = json.loads(reader.first(query)[0] or "[]")
+    keys = {(column.name, _without_length(column.type)) for column in source.columns if column.business_key}
+    same = {c.name for c in columns if (c.name, _without_length(reader.engine.type_of(c))) in keys}
+    return bool(primary) and same.issuperset(primary)
+
+
+def _without_length(type_text: str) -> str:
+    return type_text.partition("(")[0]
 
 
 def _database(source: SourceSpec) -> DatabaseSpec:

@@ -186,9 +186,9 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
     """Return the frame without repeated identical rows, and their number. Rows compare by typed values.
 
     Raise Refusal CONFLICTING_ROWS if rows of one key differ. Without a key in the contract, and in a feed,
-    where a key has many rows, all rows stay.
+    where a key has many rows, all rows stay. A database guarantees its primary key.
     """
-    if not source.one_row_per_key:
+    if not source.one_row_per_key or (isinstance(opened, OpenedTable) and opened.key_is_unique):
         return frame, 0
     keys = {
         f"k{place}": converted(opened, column, source.options)
@@ -230,7 +230,8 @@ def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
 
 
 def _misfit(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
-    return ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+    misfit = ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+    return opened.unfit(column.name) | misfit
 
 
 def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
@@ -277,7 +278,7 @@ def _does_not_fit(
     opened: Opened, misfits: dict[DeliveredColumn, Column], counts: dict[DeliveredColumn, int]
 ) -> Refusal:
     column, *others = counts
-    places = first_places(opened, misfits[column], opened.column(column.name))
+    places = first_places(opened, misfits[column], opened.text_of(column.name))
     first = places[0]
     also = "".join(f"; {counts[other]} in {other.name} ({other.type})" for other in others)
     return Refusal(

@@ -10,13 +10,25 @@ from metadata.domain.contracts import OPTIONS
 from metadata.domain.locations import PORTS, DatabasePlace
 
 PLACE = DatabasePlace("db", 5432, "my erp", "reader")
-COLUMNS = (DescribedColumn("id", "int4"), DescribedColumn('a "b', "numeric", 10, 2), DescribedColumn("tags", "_text"))
+COLUMNS = (
+    DescribedColumn("id", "int4"),
+    DescribedColumn('a "b', "numeric", 10, 2),
+    DescribedColumn("tags", "_text"),
+    DescribedColumn("free", "numeric"),
+    DescribedColumn("day", "date"),
+)
 
 
 def test_postgresql_statement():
     options = TableOptions(filter="id > 0", partition_column="id")
     assert Engine().statement('"shop"."orders"', COLUMNS, options) == (
-        'SELECT t."id" AS "d0", CAST(t."a ""b" AS text) AS "d1", CAST(array_to_json(t."tags") AS text) AS "d2", '
+        'SELECT t."id" AS "d0", NULLIF(t."a ""b", \'NaN\') AS "d1", CAST(array_to_json(t."tags") AS text) AS "d2", '
+        'CAST(t."free" AS text) AS "d3", '
+        """CASE WHEN t."day" BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999' """
+        """THEN t."day" - DATE '1970-01-01' END AS "d4", """
+        """CASE WHEN t."a ""b" = 'NaN' THEN 'NaN' END AS "x1", """
+        """CASE WHEN t."day" NOT BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999' """
+        """THEN CAST(t."day" AS text) END AS "x4", """
         't."id" AS "part" FROM "shop"."orders" t WHERE (\nid > 0\n)'
     )
     assert Engine().bounds('"shop"."orders"', options) == (

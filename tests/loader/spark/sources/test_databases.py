@@ -288,3 +288,33 @@ def test_a_password_is_in_no_plan_and_no_error(spark, orders):
     told = [plan.toString(), plan.logical().toJSON(), str(failure.value)]
     assert not any("hunter2" in text for text in told)
     delivery.release()
+
+
+def test_a_primary_key_makes_rows_unique_but_not_that_of_a_table_with_children(spark, orders):
+    contract = (KEY, column("amount", "decimal(10,2)"))
+    delivery = read_delivery(spark, source(*contract))
+    assert delivery._opened.key_is_unique
+    delivery.release()
+    orders.execute("CREATE TABLE jdbc.more () INHERITS (jdbc.orders)")
+    orders.execute("INSERT INTO jdbc.more (id, \"Customer Name\", amount) VALUES (1, 'again', 5)")
+    assert refused(spark, source(*contract)).code == "CONFLICTING_ROWS"
+
+
+def test_times_around_1970_and_at_the_ends_are_exact(spark, orders):
+    orders.execute("CREATE TABLE jdbc.times (id integer PRIMARY KEY, local timestamp, at timestamptz, day date)")
+    moments = (
+        "0001-01-01 00:00:00",
+        "1582-10-10 12:00:00.000001",
+        "1969-12-31 23:59:59.999999",
+        "9999-12-31 23:59:59.5",
+    )
+    for number, moment in enumerate(moments):
+        orders.execute(
+            "INSERT INTO jdbc.times VALUES (%s, %s, %s::timestamp AT TIME ZONE 'UTC', %s::date)",
+            [number, *[moment] * 3],
+        )
+    contract = (column("local", "timestamp"), column("at", "timestamp"), column("day", "date"))
+    delivery = read_delivery(spark, source(KEY, *contract, location="jdbc.times"))
+    texts = delivery.frame.selectExpr("id", "string(local)", "string(at)", "string(day)").collect()
+    delivery.release()
+    assert sorted(map(tuple, texts)) == [(n, moment, moment, moment[:10]) for n, moment in enumerate(moments)]
