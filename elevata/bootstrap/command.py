@@ -32,8 +32,12 @@ SERVER_STEPS: dict[str, Callable[[], str]] = {
     "servers": programs.test_servers,
     "classes": jars.class_archive,
 }
-# Only for the tests of object stores, because the S3 client is larger than all other downloads together.
-OBJECT_STORE_STEPS: dict[str, Callable[[], str]] = {"object store": jars.object_store}
+# Only for the tests of further servers: the S3 client is larger than all other downloads together.
+OBJECT_STORE_STEPS: dict[str, Callable[[], str]] = {
+    "object store": jars.object_store,
+    "MariaDB": programs.mariadb,
+    "database drivers": jars.database_drivers,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -71,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     setup = commands.add_parser("setup", help="environment, packages, jars, front-end files, database")
     setup.add_argument("--with-tests", action="store_true", help="also the tests' packages, axe and the linter")
     setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis and Chromium")
-    setup.add_argument("--with-object-store", action="store_true", help="also an S3 server and Hadoop's S3 client")
+    setup.add_argument("--with-object-store", action="store_true", help="also an S3 server, MariaDB and their jars")
     setup.add_argument(
         "--without", nargs="*", choices=list(STEPS), default=[], metavar="STEP", help="steps to leave out"
     )

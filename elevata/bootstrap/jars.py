@@ -1,8 +1,8 @@
 """Jars beside Spark's own, fetched once so that starting Spark needs no network, and the archive of classes.
 
-They are Delta Lake's, Spark's reader of Avro files, the packages that the installation names by coordinates, and
-Hadoop's S3 client where a location of the installation is on ``s3a://``. Spark's own resolver resolves the
-dependencies into a temporary cache; the jars are copied to the virtual environment, except those that Spark ships
+They are Delta Lake's, Spark's reader of Avro files, PostgreSQL's driver, the packages that the installation names by
+coordinates, and Hadoop's S3 client where a location of the installation is on ``s3a://``. Spark's own resolver resolves
+the dependencies into a temporary cache; the jars are copied to the virtual environment, except those that Spark ships
 itself: Spark's version wins when both exist, so the others would only slow every start down.
 
 The class data archive saves a third of every runner's start. It fits one JVM and one set of jars; any other JVM
@@ -19,7 +19,7 @@ from pathlib import Path
 from elevata.bootstrap.console import Problem, run
 from elevata.bootstrap.environment import RUNTIME
 from elevata.bootstrap.java import java_home
-from elevata.bootstrap.places import OBJECT_STORE, PYTHON, SPARK_JARS, VENV
+from elevata.bootstrap.places import DATABASE_DRIVERS, OBJECT_STORE, PYTHON, SPARK_JARS, VENV
 from elevata.bootstrap.stamps import digest, once
 from elevata.core.properties import BadProperties, Property, parse_properties
 
@@ -28,6 +28,9 @@ SCALA = "2.13"
 DELTA = "delta-spark"
 SPARK = "pyspark"
 S3_CLIENT = "org.apache.hadoop:hadoop-aws"
+# Drivers of other databases come by ELEVATA_SPARK_PACKAGES; the tests read MariaDB.
+POSTGRESQL_DRIVER = "org.postgresql:postgresql:42.7.8"
+MARIADB_DRIVER = "org.mariadb.jdbc:mariadb-java-client:3.5.6"
 # The S3 server of the tests, and a package of which it needs this version or a newer one.
 S3_SERVER = "org.gaul:s3proxy:4.1.0"
 S3_SERVER_ANNOTATIONS = "com.fasterxml.jackson.core:jackson-annotations:2.22"
@@ -40,7 +43,8 @@ _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 def spark_jars() -> str:
     """Keep the jars that belong to the pinned versions of Spark and Delta, and the installation's packages."""
-    wanted, options = [coordinate(), avro(), *packages(os.environ)], resolver_options(os.environ)
+    wanted = list(dict.fromkeys([coordinate(), avro(), POSTGRESQL_DRIVER, *packages(os.environ)]))
+    options = resolver_options(os.environ)
     return once(
         "spark-jars", digest(*wanted, *options), lambda: fetch(wanted, SPARK_JARS, options), results=[SPARK_JARS]
     )
@@ -112,6 +116,13 @@ def _object_store() -> str:
     fetched = fetch([coordinate(), s3_client()], OBJECT_STORE / "spark-jars")
     fetch([S3_SERVER, S3_SERVER_ANNOTATIONS], OBJECT_STORE / "s3proxy", of_spark=False)
     return f"{fetched}, and {S3_SERVER}"
+
+
+def database_drivers() -> str:
+    """Keep the jars with which the tests read MariaDB: Delta's and the driver."""
+    wanted = [coordinate(), MARIADB_DRIVER]
+    stamp = digest(*wanted)
+    return once("database-drivers", stamp, lambda: fetch(wanted, DATABASE_DRIVERS), results=[DATABASE_DRIVERS])
 
 
 def fetch(wanted: list[str], folder: Path, options: Iterable[str] = (), *, of_spark: bool = True) -> str:

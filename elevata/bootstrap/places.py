@@ -15,6 +15,7 @@ TEST_VENDOR = ROOT / "build" / "vendor"
 NODE_MODULES = ROOT / "node_modules"
 STATIC_ROOT = ROOT / "staticfiles"
 OBJECT_STORE = ROOT / "build" / "object-store"
+DATABASE_DRIVERS = ROOT / "build" / "database-drivers"
 LOG = ROOT / "build" / "setup.log"
 
 

@@ -39,6 +39,14 @@ def chromium() -> Path | None:
     return Path(program) if program else None
 
 
+def mariadb() -> str:
+    """Install MariaDB, a source of tests, if it is not there."""
+    if shutil.which("mariadbd") or Path("/usr/sbin/mariadbd").exists():
+        return "there"
+    system.install(["mariadb-server"], why="the tests need MariaDB", otherwise="install MariaDB")
+    return "installed"
+
+
 def missing() -> list[str]:
     """Return the names of the programs that are not installed."""
     programs = {"PostgreSQL": postgres_bin(), "Redis": redis_server(), "Chromium": chromium()}

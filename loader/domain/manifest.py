@@ -4,12 +4,14 @@ A manifest is complete; the runner looks nothing up. Tables, columns and dataset
 so both sides use the same types.
 """
 
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
+from metadata.domain.locations import DatabasePlace
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,23 @@ class DeliveredColumn:
 
 
 @dataclass(frozen=True)
+class DatabaseSpec:
+    """Database of a source, and the name of the secret with its password.
+
+    ``password`` is set by the runner alone (``with_passwords``): it is no part of the manifest on the pipe.
+    """
+
+    place: DatabasePlace
+    secret: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class SourceSpec:
     """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
-    ``one_row_per_key`` is False for a feed: its rows of one key differ by their time.
+    ``one_row_per_key`` is False for a feed: its rows of one key differ by their time. ``database`` is that of a
+    source of format ``table``, whose location is the table.
     """
 
     name: str
@@ -36,6 +51,7 @@ class SourceSpec:
     columns: tuple[DeliveredColumn, ...]
     options: dict = field(default_factory=dict)
     one_row_per_key: bool = True
+    database: DatabaseSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +185,23 @@ class LoadManifest:
     deletes_keys: int = 1000
     already_done: tuple[str, ...] = ()
     small_rows: int = 0
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Return the names of the secrets that the databases of its sources need."""
+        return frozenset(load.source.database.secret for load in self.raw if load.source.database) - {""}
+
+    def with_passwords(self, values: Mapping[str, str]) -> "LoadManifest":
+        """Return the manifest with the password of each database, from the values of its secrets."""
+        return replace(self, raw=tuple(_with_password(load, values) for load in self.raw))
+
+
+def _with_password(load: RawLoad, values: Mapping[str, str]) -> RawLoad:
+    database = load.source.database
+    if database is None:
+        return load
+    found = replace(database, password=values.get(database.secret, ""))
+    return replace(load, source=replace(load.source, database=found))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from loader.domain.dependencies import (
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.stage import delivery_checked, stage_inputs
 from loader.domain.manifest import (
+    DatabaseSpec,
     DeliveredColumn,
     ForeignKey,
     HashComponent,
@@ -47,7 +48,14 @@ from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
-from metadata.domain.locations import Roots, joined, parse_location
+from metadata.domain.locations import (
+    DatabasePlace,
+    Roots,
+    check_secret_name,
+    joined,
+    parse_database,
+    parse_location,
+)
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
 
@@ -140,7 +148,7 @@ def load_manifest(
     specs = {key: source_spec(source, at=run.load_timestamp) for key, source in sources.items()}
     leading = {step.dataset.key: leading_table(step.dataset) for step in rawcore}
     newest = newest_applied(environment=run.environment, leading=leading, but=run)
-    feeds = _feeds(plan.states)
+    feeds = _feeds(plan.states, specs)
     sensitive = sensitive_columns([step.dataset for step in plan.steps])
     return LoadManifest(
         run_id=run.run_id,
@@ -168,7 +176,7 @@ def maintenance_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, Dataset
     specs = {key: source_spec(source, at=run.load_timestamp) for key, source in sources.items()}
     dataset = plan.steps[0].dataset
     newest = newest_applied(environment=run.environment, leading={dataset.key: leading_table(dataset)}, but=run)
-    load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states))
+    load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states, specs))
     return _with_sensitive(load, sensitive_columns([plan.steps[0].dataset]))
 
 
@@ -183,11 +191,12 @@ def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
     return replace(load, sensitive=tuple(sorted(names)))
 
 
-def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
+def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) -> dict[str, bool]:
     """Return the raw tables that a history with dated rows reads, by key: true if only such feeds read them.
 
     Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
     closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
+    So it is for a table of a database, which has no files.
     """
     found: dict[str, bool] = {}
     whole = set()
@@ -201,7 +210,8 @@ def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
                 continue
             if is_dated:
                 found[table.key] = True
-            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent:
+            is_of_files = not any(key in specs and specs[key].database for key in table.inputs)
+            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent or not is_of_files:
                 whole.add(table.key)
     return {key: key not in whole for key in found}
 
@@ -355,15 +365,23 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
 
 
 def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceSpec:
-    """Return location, format and promised columns of a source's deliveries. Raise Refusal SOURCE_KIND."""
-    if source.system.kind != System.Kind.FILES:
+    """Return location, format and declared columns of a source's deliveries.
+
+    Raise Refusal SOURCE_KIND for a table outside of a database or a file in one, and BAD_LOCATION.
+    """
+    database = None
+    is_table = source.format == SourceDataset.Format.TABLE
+    if is_table != (source.system.kind == System.Kind.JDBC):
         raise Refusal(
             "SOURCE_KIND",
-            f"{source}: only systems of files can be loaded, {source.system} is {source.system.get_kind_display()}",
+            f"{source} has the format {source.format}, and {source.system} is {source.system.get_kind_display()}",
+            hint="Sources in a database have the format table, all others another one.",
         )
+    if is_table:
+        database = DatabaseSpec(database_place(source.system), source.system.secret)
     return SourceSpec(
         name=str(source),
-        location=source_location(source, at=at),
+        location=source.location.strip() if is_table else source_location(source, at=at),
         format=source.format,
         columns=tuple(
             DeliveredColumn(
@@ -376,7 +394,21 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             for column in source.columns.all()
         ),
         options=dict(source.options),
+        database=database,
     )
+
+
+def database_place(system: System) -> DatabasePlace:
+    """Return the database of a system. Raise Refusal BAD_LOCATION."""
+    try:
+        check_secret_name(system.secret)
+        return parse_database(system.location)
+    except MetadataError as problem:
+        raise Refusal(
+            "BAD_LOCATION",
+            f"{system}: {problem.message}" if system.location else f"{system} names no database",
+            hint="Edit the system and correct it.",
+        ) from None
 
 
 def source_location(source: SourceDataset, *, at: datetime | None = None) -> str:

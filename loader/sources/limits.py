@@ -5,7 +5,7 @@ probe any host of its network.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,9 +13,10 @@ from django.conf import settings
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.secrets import NoSecret, secret_named
+from loader.domain.databases import check_host
 from loader.domain.refusals import Refusal
-from loader.services.manifests import place_of, source_roots, stands_at
-from metadata.domain.locations import DatabasePlace, Location, check_secret_name, parse_database, parse_location
+from loader.services.manifests import database_place, place_of, source_roots, stands_at
+from metadata.domain.locations import DatabasePlace, Location, parse_location
 from metadata.models import System
 
 # Time limit for outside systems, after which a page waits no longer.
@@ -119,25 +120,19 @@ def _checked(place: str, shown: str) -> Location:
         ) from None
 
 
-def database_of(system: System) -> DatabasePlace:
-    """Return the database of a system. Raise Refusal BAD_LOCATION or HOST_NOT_ALLOWED."""
-    try:
-        place = parse_database(system.location)
-        check_secret_name(system.secret)
-    except MetadataError as problem:
+def database_of(system: System, asked: Collection[str] = ("postgresql",)) -> DatabasePlace:
+    """Return the database of a system, of a kind among ``asked``.
+
+    Raise Refusal BAD_LOCATION, NOT_FROM_HERE or HOST_NOT_ALLOWED.
+    """
+    place = database_place(system)
+    if place.kind not in asked:
         raise Refusal(
-            "BAD_LOCATION",
-            f"{system}: {problem.message}" if system.location else f"{system} names no database",
-            hint="Edit the system and correct it.",
-        ) from None
-    hosts = {host.strip().lower() for host in settings.SOURCE_HOSTS if host.strip()}
-    if not hosts & {place.host.lower(), f"{place.host.lower()}:{place.port}"}:
-        raise Refusal(
-            "HOST_NOT_ALLOWED",
-            f"{place.host} is no host that may be asked from here",
-            hint="An administrator allows hosts in ELEVATA_SOURCE_HOSTS "
-            f"({'now: ' + ', '.join(sorted(hosts)) if hosts else 'now: none'}).",
+            "NOT_FROM_HERE",
+            f"{system}: pages can ask {', '.join(asked)} only, not {place.kind}",
+            hint="Import its sources from YAML; loads can read them.",
         )
+    check_host(place, settings.SOURCE_HOSTS)
     return place
 
 

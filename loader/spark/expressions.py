@@ -172,7 +172,10 @@ def typed(column: Column, type_text: str, options: dict | None = None, source: T
 def fits(column: Column, type_text: str, options: dict | None = None, source: T.DataType | None = None) -> Column:
     """Return the condition that ``column`` is NULL or a value of ``type_text``; never NULL itself."""
     target = data_types.parse(type_text)
-    if isinstance(source, (*_TEXT, type(None))) and target == data_types.DataType(data_types.STRING):
+    if isinstance(source, (*_TEXT, type(None))):
+        if target == data_types.DataType(data_types.STRING):
+            return F.lit(True)
+    elif source.simpleString().upper() == stored_ddl(type_text):
         return F.lit(True)
     return column.isNull() | typed(column, type_text, options, source).isNotNull()
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 
@@ -72,7 +72,7 @@ class Runner:
     def __init__(self, spark: SparkSession, config: RunnerConfig, events: Events):
         self._spark, self._config, self._events = spark, config, events
         self._cancels: dict[str, threading.Event] = {}
-        self._kinds: dict[str, Callable[[str, dict], dict]] = {
+        self._kinds: dict[str, Callable[..., dict]] = {
             "ping": lambda _id, _body: {},
             "observe": self._observe,
             "execute": self._execute,
@@ -104,7 +104,8 @@ class Runner:
             if kind is None:
                 raise Refusal("UNKNOWN_REQUEST", f"There is no request of kind {request['kind']}")
             fit_shuffles(self._spark)
-            answer = {"status": "succeeded"} | kind(request_id, request.get("body") or {})
+            secrets = {"secrets": request["secrets"]} if "secrets" in request else {}
+            answer = {"status": "succeeded"} | kind(request_id, request.get("body") or {}, **secrets)
         except Refusal as refusal:
             answer = {"status": "failed", "error": refusal.as_json()}
         except Exception as failure:  # any error must reach the worker
@@ -176,8 +177,8 @@ class Runner:
         warehouse, canceled = self._config.warehouse, self._cancels[request_id]
         return {"answer": dry_run(self._spark, warehouse, manifest, self._emitter(request_id), canceled)}
 
-    def _load(self, request_id: str, body: dict) -> dict:
-        manifest = from_json(LoadManifest, body)
+    def _load(self, request_id: str, body: dict, secrets: Mapping[str, str] | None = None) -> dict:
+        manifest = from_json(LoadManifest, body).with_passwords(secrets or {})
         attempt = LoadAttempt(
             self._spark,
             self._config.warehouse,

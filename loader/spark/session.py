@@ -74,6 +74,8 @@ class RunnerConfig:
     # Permitted folders of sources, and closed folders: fields of ``locations.Roots`` as text.
     source_roots: tuple[str, ...] = ()
     closed_folders: tuple[str, ...] = ()
+    # Permitted hosts of databases, with or without a port.
+    source_hosts: tuple[str, ...] = ()
     # The installation's own settings, where each stands (file and line), and Hadoop's secret ones.
     conf: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +90,13 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
     """Return Spark's settings for a runner."""
     settings = spark_settings.settings_of(master=config.master, cores=os.cpu_count() or 2, own=config.conf) | {
         "spark.driver.memory": config.driver_memory,
-        SOURCES: json.dumps({"roots": list(config.source_roots), "closed": list(config.closed_folders)}),
+        SOURCES: json.dumps(
+            {
+                "roots": list(config.source_roots),
+                "closed": list(config.closed_folders),
+                "hosts": list(config.source_hosts),
+            }
+        ),
         "spark.sql.warehouse.dir": config.warehouse + "/.catalog",
         # Hadoop sets the mode of files itself, whatever the process's umask is.
         "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
@@ -122,9 +130,18 @@ def _java_options(config: RunnerConfig) -> str:
 
 def source_roots(spark: SparkSession) -> Roots:
     """Return the folders that sources may be read from, as configured at the runner's start."""
-    # Not ``getConf``, which copies every setting by a call of its own.
-    given = json.loads(spark.sparkContext._jsc.sc().conf().get(SOURCES, "{}"))
+    given = _permitted(spark)
     return Roots.of(given.get("roots", ()), given.get("closed", ()), folder="/")
+
+
+def source_hosts(spark: SparkSession) -> tuple[str, ...]:
+    """Return the hosts of databases that may be read from, as configured at the runner's start."""
+    return tuple(_permitted(spark).get("hosts", ()))
+
+
+def _permitted(spark: SparkSession) -> dict[str, list[str]]:
+    # Not ``getConf``, which copies every setting by a call of its own.
+    return json.loads(spark.sparkContext._jsc.sc().conf().get(SOURCES, "{}"))
 
 
 def start_session(config: RunnerConfig) -> SparkSession:

@@ -166,6 +166,6 @@ class SourceEdit(Editing, EditPage):
             form=form,
             status=status,
             facts=[form[name] for name in SourceForm.FACTS],
-            options=[form[name] for name in SourceForm.OPTIONS],
+            options=[form[name] for name in form.shown_options],
             generated=self.row.generated.filter(active=True).select_related("schema"),
         )

@@ -277,7 +277,9 @@ def _check_segment(segment: str) -> None:
 
 
 POSTGRES = ("postgresql", "postgres")
-POSTGRES_PORT = 5432
+# Kinds of databases by the scheme of their location, and the port of each kind.
+PORTS = {"postgresql": 5432, "mariadb": 3306, "mysql": 3306, "sqlserver": 1433, "oracle": 1521}
+KINDS = {"postgres": "postgresql"} | {kind: kind for kind in PORTS}
 # Only variables with this prefix are accepted: others may contain secrets of the product, which a user could send to
 # any host.
 SECRET_PREFIX = "ELEVATA_SOURCE_"
@@ -294,12 +296,13 @@ _SHAPE = "like postgresql://reader@db.example.org:5432/erp"
 
 @dataclass(frozen=True)
 class DatabasePlace:
-    """Address of a PostgreSQL database from a system's location; ``user`` may be empty."""
+    """Address of a database from a system's location, and its kind (``KINDS``); ``user`` may be empty."""
 
     host: str
     port: int
     name: str
     user: str = ""
+    kind: str = "postgresql"
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}/{self.name}"
@@ -308,24 +311,26 @@ class DatabasePlace:
 def parse_database(location: str) -> DatabasePlace:
     """Return the database at ``postgresql://user@host:port/name``, with or without the prefix ``jdbc:``.
 
-    Raises MetadataError ``password_in_location`` or ``bad_location``.
+    The scheme may be any of ``KINDS``. Raises MetadataError ``password_in_location`` or ``bad_location``.
     """
     text = location.strip().removeprefix("jdbc:")
     _refuse_password(text)
     try:
         parts = urlsplit(text)
-        port = parts.port or POSTGRES_PORT
+        kind = KINDS.get(parts.scheme)
+        port = parts.port or PORTS.get(kind or "", 0)
     except ValueError:
         raise _bad_location(f"{location!r} is no URL of a database; it is {_SHAPE}") from None
-    if parts.scheme not in POSTGRES:
-        raise _bad_location(f"only PostgreSQL can be asked from here; its location is {_SHAPE}")
+    if kind is None:
+        raise _bad_location(f"names none of the databases {', '.join(PORTS)}; it is {_SHAPE}")
     parameters = dict(parse_qsl(parts.query))
     if set(parameters) - {"user"} or parts.fragment:
         raise _bad_location(f"may say nothing behind the name of the database but ?user=; it is {_SHAPE}")
     name = unquote(parts.path.strip("/"))
     if not parts.hostname or not name or "/" in name:
         raise _bad_location(f"{location!r} names no host and database; it is {_SHAPE}")
-    return DatabasePlace(parts.hostname, port, name, unquote(parts.username or "") or parameters.get("user", ""))
+    user = unquote(parts.username or "") or parameters.get("user", "")
+    return DatabasePlace(parts.hostname, port, name, user, kind)
 
 
 def check_database_location(location: str) -> None:

@@ -65,7 +65,7 @@ class SystemFields(DescribedFields):
     )
     kind = forms.ChoiceField(
         choices=System.Kind.choices,
-        help_text="Load runs read files only; a database can be browsed and imported.",
+        help_text="A folder of files, or a database whose tables are read through JDBC.",
     )
     location = forms.CharField(
         max_length=1000,
@@ -234,8 +234,10 @@ class SourceForm(SourceFields, OptionFields, EditForm):
 
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
         super().__init__(*args, **options)
-        files, table = system.kind == System.Kind.FILES, SourceDataset.Format.TABLE
-        self.fields["format"].choices = [one for one in SourceDataset.Format.choices if (one[0] != table) == files]
+        is_of_files, table = system.kind == System.Kind.FILES, SourceDataset.Format.TABLE
+        formats = source_formats.FILE_FORMATS if is_of_files else (table,)
+        self.shown_options = [option.name for option in source_formats.OPTIONS if {*option.formats} & {*formats}]
+        self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 
     @classmethod
     def values(cls, row: SourceDataset) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _DATED = ("started_at", "ended_at", "updated_at", "event_at")
 # Codes of refusals with values of the named column as samples, with names as samples, and with a message of Spark.
 _SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS")
 _SAMPLES_OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
-_MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED")
+_MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED", "SOURCE_FAILED")
 _VERSION_READS = ("versions", "as_of", "changes")
 # Arguments that contain values of the business key.
 _KEY_ARGUMENTS = ("text", "after", "business_key")
@@ -71,7 +71,8 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
     """
     if not sensitive or refusal.code in _SAMPLES_OF_NAMES:
         return refusal
-    if refusal.code in _SAMPLES_OF_COLUMN and refusal.column and refusal.column.lower() not in sensitive:
+    of_another = refusal.code in _SAMPLES_OF_COLUMN and refusal.column and refusal.column.lower() not in sensitive
+    if of_another and not _names_any(refusal.samples, sensitive):
         return refusal
     message, hint = refusal.message, refusal.hint
     if refusal.code in SAID:
@@ -82,6 +83,11 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
     if refusal.samples:
         hint = f"{hint} Examples are masked: the dataset has sensitive columns.".strip()
     return replace(refusal, message=message, hint=hint, samples=())
+
+
+def _names_any(samples: Collection[str], names: Collection[str]) -> bool:
+    """Return True if a sample has a row's key with one of these columns, as ``name=value``."""
+    return any(f"{name}=" in sample.lower() for name in names for sample in samples)
 
 
 def may_hold_values(error: Mapping[str, Any]) -> bool:

@@ -410,7 +410,10 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
 def _source(read: ReadRequest) -> SourceSpec:
     key = read.arguments.get("source_dataset")
     if key is not None:
-        return source_spec(_source_dataset(read))
+        source = _source_dataset(read)
+        if source.format == SourceDataset.Format.TABLE:
+            raise Refusal("SOURCE_KIND", f"{source} is a table, whose columns its database describes")
+        return source_spec(source)
     state = dataset_state(read.dataset)
     return source_of(state, {key: source_spec(row) for key, row in source_datasets([state]).items()})
 

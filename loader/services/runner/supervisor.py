@@ -19,8 +19,9 @@ from typing import Any
 from django.conf import settings
 
 from elevata.core.processes import what_about
+from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.catalogs.catalog_setting import metastore_addresses
-from loader.domain.manifest import to_json
+from loader.domain.manifest import LoadManifest, to_json
 from loader.domain.protocol import Said
 from loader.domain.refusals import Refusal, cause_of_death
 from loader.services.manifests import source_roots
@@ -146,7 +147,7 @@ class Runner:
             exchange = Exchange(self, f"{kind}-{next(self._numbers)}")
             self._open[exchange.id] = exchange
             self._subjects.begin(exchange.id, what_about())
-            self.tell({"id": exchange.id, "kind": kind, "body": to_json(manifest)})
+            self.tell({"id": exchange.id, "kind": kind, "body": to_json(manifest)} | _secrets_for(manifest))
         return exchange
 
     def _renew(self) -> None:
@@ -247,6 +248,20 @@ class Runner:
         return Refusal(code, message, hint=f"it was ended; its log is {self.log_file}")
 
 
+def _secrets_for(manifest: Any) -> dict[str, dict[str, str]]:
+    """Return the passwords of the databases that a load reads, by the name of each secret.
+
+    They go beside the manifest, for this request only. The runner refuses the sources whose secret is missing.
+    """
+    found: dict[str, str] = {}
+    for name in sorted(manifest.secrets) if isinstance(manifest, LoadManifest) else ():
+        try:
+            found[name] = secret_named(name)
+        except NoSecret as reason:
+            log.warning("a password is missing: %s", reason)
+    return {"secrets": found} if found else {}
+
+
 def _java() -> dict[str, str]:
     """Return JAVA_HOME for the runner; nothing if neither the environment nor set-up names one."""
     return {"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {}
@@ -264,6 +279,7 @@ def runner_config() -> dict[str, Any]:
         "log_level": "ERROR",
         "source_roots": [str(place) for place in source_roots().places],
         "closed_folders": list(source_roots().closed),
+        "source_hosts": [host.strip() for host in settings.SOURCE_HOSTS if host.strip()],
         "commits": settings.COMMITS,
         "metastore": metastore_addresses(settings.CATALOG),
         "metastore_version": settings.METASTORE_VERSION,

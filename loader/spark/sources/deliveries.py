@@ -51,6 +51,7 @@ from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpe
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
+from loader.spark.sources.databases import OpenedTable, open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import (
@@ -175,8 +176,8 @@ class Delivery:
 def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
     """Read and check ``source`` or some of its files; the caller calls ``release`` after writing the frame.
 
-    Raise Refusal. Text is parsed once and its rows are cached while they are checked. Parquet is read again,
-    since the checks need few of its columns and caching all of them costs more.
+    Raise Refusal. Text is parsed once and its rows are cached while they are checked. Parquet, and a
+    table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
     opened = _opened(spark, source, files)
     kept = None
@@ -205,6 +206,8 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
 
 
 def _opened(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...]) -> Opened:
+    if source.database is not None:
+        return open_table(spark, source)
     wanted = tuple(column.name for column in source.columns)
     where = {"roots": source_roots(spark), "files": files}
     return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, **where)
@@ -212,6 +215,8 @@ def _opened(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile,
 
 def _unknown(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
     """Return the delivered columns outside the contract with their types."""
+    if isinstance(opened, OpenedTable):
+        return opened.unknown()
     return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
 
 

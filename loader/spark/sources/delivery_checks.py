@@ -16,6 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.csv_quotes import checked_quotes
+from loader.spark.sources.databases import OpenedTable
 from loader.spark.sources.files import from_uri, shown, whole_files
 from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
@@ -32,25 +33,37 @@ _SAMPLE_LENGTH = 80  # characters
 
 @dataclass(frozen=True)
 class Place:
-    """Place of one faulty row: ``word`` says what ``number`` counts from 1; ``text`` is the faulty value."""
+    """Place of one faulty row: ``word`` says what ``number`` counts from 1; ``text`` is the faulty value.
+
+    A row of a table has no number: its ``key`` is a value, so it is part of the sample only.
+    """
 
     file: str
     word: str
-    number: int
+    number: int | None
     text: str
+    key: str = ""
 
     @property
     def name(self) -> str:
         return f"{self.word} {self.number}"
 
     @property
+    def where(self) -> str:
+        return f"{self.file}, {self.name}" if self.number else self.file
+
+    @property
     def sample(self) -> str:
-        return f"{self.name}: {self.text}"
+        named = self.name if self.number else self.key
+        return f"{named}: {self.text}" if named else self.text
 
 
 def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
     """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
     described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
+    if isinstance(opened, OpenedTable):
+        samples = opened.first_samples(wrong, described, SAMPLES)
+        return [Place(opened.shown, "", None, sample, key) for key, sample in samples]
     numbers = opened.reader.numbers
     with nullcontext() if numbers else whole_files(opened.spark):
         numbered = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
@@ -179,9 +192,9 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
     """Return the frame without repeated identical rows, and their number. Rows compare by typed values.
 
     Raise Refusal CONFLICTING_ROWS if rows of one key differ. Without a key in the contract, and in a feed,
-    where a key has many rows, all rows stay.
+    where a key has many rows, all rows stay. A database guarantees its primary key.
     """
-    if not source.one_row_per_key:
+    if not source.one_row_per_key or (isinstance(opened, OpenedTable) and opened.key_is_unique):
         return frame, 0
     keys = {
         f"k{place}": converted(opened, column, source.options)
@@ -223,7 +236,8 @@ def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
 
 
 def _misfit(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
-    return ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+    misfit = ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+    return opened.unfit(column.name) | misfit
 
 
 def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
@@ -254,7 +268,7 @@ def _malformed(opened: Opened, count: int) -> Refusal:
     first = places[0]
     return Refusal(
         code,
-        f"{first.file}, {first.name}: {wrong.format(count=len(opened.names))}; {count} rows in all",
+        f"{first.where}: {wrong.format(count=len(opened.names))}; {count} rows in all",
         file=first.file,
         row=first.number,
         count=count,
@@ -267,12 +281,12 @@ def _does_not_fit(
     opened: Opened, misfits: dict[DeliveredColumn, Column], counts: dict[DeliveredColumn, int]
 ) -> Refusal:
     column, *others = counts
-    places = first_places(opened, misfits[column], opened.column(column.name))
+    places = first_places(opened, misfits[column], opened.text_of(column.name))
     first = places[0]
     also = "".join(f"; {counts[other]} in {other.name} ({other.type})" for other in others)
     return Refusal(
         "VALUE_DOES_NOT_FIT",
-        f"{first.file}, {first.name}, column {column.name}: a value does not fit {column.type}; "
+        f"{first.where}, column {column.name}: a value does not fit {column.type}; "
         f"{counts[column]} values of this column in all{also}",
         file=first.file,
         row=first.number,
@@ -295,8 +309,7 @@ def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) 
     first = places[0]
     return Refusal(
         "NULL_KEY",
-        f"{first.file}, {first.name}: no value in the business key ({', '.join(key.name for key in keys)}); "
-        f"{count} rows in all",
+        f"{first.where}: no value in the business key ({', '.join(key.name for key in keys)}); {count} rows in all",
         file=first.file,
         row=first.number,
         column=keys[0].name,
@@ -311,7 +324,7 @@ def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, cou
     first = places[0]
     return Refusal(
         "NULL_VALUE",
-        f"{first.file}, {first.name}: no value in {column.name}, which may not be NULL; {count} rows in all",
+        f"{first.where}: no value in {column.name}, which may not be NULL; {count} rows in all",
         file=first.file,
         row=first.number,
         column=column.name,
@@ -340,7 +353,7 @@ def _conflicting(opened: Opened, source: SourceSpec, different: DataFrame, keys:
     return Refusal(
         "CONFLICTING_ROWS",
         f"{opened.shown}: {count} keys have rows that differ",
-        file=opened.files[0].shown,
+        file=opened.first_shown,
         column=names[0],
         count=count,
         samples=samples,

@@ -181,6 +181,14 @@ class Opened(Delivered):
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")
 
+    def text_of(self, name: str) -> Column:
+        """Return a column's values for messages."""
+        return self.column(name)
+
+    def unfit(self, name: str) -> Column:
+        """Return the condition that a value cannot be read, and so is NULL in the frame; never NULL itself."""
+        return F.lit(False)
+
     def type_of(self, name: str) -> T.DataType:
         return self.types[self.names.index(name)]
 

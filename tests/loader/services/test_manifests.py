@@ -179,13 +179,37 @@ def test_options_of_the_source_reach_raw_and_stage(airports):
     assert made.rawcore[0].inputs[0].options == {"delimiter": ";"}
 
 
-def test_a_database_as_source_is_refused_by_name(airports):
+def test_a_file_in_a_database_is_refused_by_name(airports):
     system = airports["airport"].system
     update_system(system=system, expected_version=system.version, kind="jdbc")
     with pytest.raises(Refusal) as refused:
         manifest()
     assert refused.value.code == "SOURCE_KIND"
     assert "air.airport" in refused.value.message
+
+
+def in_a_database(source, **changes) -> None:
+    system = source.system
+    location = {"location": "postgresql://reader@db.example.org/erp", "secret": "ELEVATA_SOURCE_AIR"}
+    update_system(system=system, expected_version=system.version, kind="jdbc", **location)
+    source.refresh_from_db()
+    options = {"filter": "elevation > 0"}
+    table = {"format": "table", "location": "air.airport", "options": options} | changes
+    update_source_dataset(source_dataset=source, expected_version=source.version, **table)
+
+
+def test_a_table_is_known_with_its_database_and_the_name_of_its_secret(airports, monkeypatch):
+    monkeypatch.setenv("ELEVATA_SOURCE_AIR", "hunter2")
+    in_a_database(airports["airport"])
+    made = manifest()
+    spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
+    assert (spec.format, spec.location, spec.options) == ("table", "air.airport", {"filter": "elevation > 0"})
+    assert (spec.database.place.host, spec.database.place.port) == ("db.example.org", 5432)
+    assert made.secrets == {"ELEVATA_SOURCE_AIR"}
+    assert "hunter2" not in json.dumps(to_json(made))
+    given = made.with_passwords({"ELEVATA_SOURCE_AIR": "hunter2"})
+    assert [load.source.database.password for load in given.raw if load.source.database] == ["hunter2"]
+    assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
 
 
 def test_a_reference_over_a_retired_column_is_refused(airports):

@@ -19,6 +19,10 @@ from metadata.domain.locations import (
         ("jdbc:postgresql://db/erp?user=reader", "db", 5432, "erp", "reader"),
         ("postgresql://re%40der@db/my%20erp", "db", 5432, "my erp", "re@der"),
         ("postgresql://[::1]:5432/erp", "::1", 5432, "erp", ""),
+        ("mariadb://reader@db/erp", "db", 3306, "erp", "reader"),
+        ("jdbc:mysql://db/erp", "db", 3306, "erp", ""),
+        ("sqlserver://db/erp", "db", 1433, "erp", ""),
+        ("oracle://db/ERPPDB", "db", 1521, "ERPPDB", ""),
     ],
 )
 def test_a_url_names_host_port_database_and_user(location: str, host: str, port: int, name: str, user: str):
@@ -31,7 +35,8 @@ def test_a_url_names_host_port_database_and_user(location: str, host: str, port:
     [
         ("", "bad_location"),
         ("db/erp", "bad_location"),
-        ("mysql://db/erp", "bad_location"),
+        ("redis://db/erp", "bad_location"),
+        ("mysql://db/erp?allowLoadLocalInfile=true", "bad_location"),
         ("postgresql:///erp", "bad_location"),
         ("postgresql://db", "bad_location"),
         ("postgresql://db:none/erp", "bad_location"),

@@ -87,6 +87,12 @@ def test_examples_of_another_column_stay(code: str):
     assert without_values(refused(code, "MAIL"), ["mail"]).samples == ()
 
 
+def test_examples_with_a_sensitive_key_are_left_out():
+    by_key = Refusal("VALUE_DOES_NOT_FIT", "t: 1 value", column="age", samples=("Mail=ada@x: old",))
+    assert without_values(by_key, ["mail"]).samples == ()
+    assert without_values(by_key, ["phone"]).samples == ("Mail=ada@x: old",)
+
+
 @pytest.mark.parametrize("code", ["UNEXPECTED", "STEP_FAILED"])
 def test_what_spark_says_of_a_failure_is_left_out(code: str):
     assert "ada@x" not in without_values(refused(code), ["mail"]).message

@@ -1,5 +1,6 @@
 """Runner supervisor with a scripted runner: death, hanging, parallel requests, one folder."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from architecture.domain.tables import TableSpec
+from loader.domain.manifest import DatabaseSpec, LoadManifest, RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.runner.folder_lock import FolderLock
+from metadata.domain.locations import DatabasePlace
 
 OBSERVE = {"tables": []}
 READ = {"kind": "sample"}
@@ -214,6 +218,30 @@ def test_the_runner_starts_without_the_products_variables(runner, script, monkey
         "ELEVATA_RUNNER_CONFIG",
     }
     assert set(NEEDED) <= set(variables)
+
+
+def load_of(secret: str) -> LoadManifest:
+    database = DatabaseSpec(DatabasePlace("db", 5432, "erp"), secret)
+    source = SourceSpec("erp.orders", "shop.orders", "table", (), database=database)
+    raw = RawLoad("key", "raw.orders", TableSpec("key", "raw", "orders", "raw", ()), source, ())
+    return LoadManifest("r1", "2024-05-01T00:00:00+00:00", 1, (raw,), ())
+
+
+def test_the_passwords_of_databases_go_with_the_load_that_reads_them_and_are_logged_nowhere(
+    runner, script, monkeypatch, caplog, tmp_path
+):
+    password = tmp_path / "password"
+    password.write_text("hunter2\n")
+    monkeypatch.setenv("ELEVATA_SOURCE_ERP_FILE", str(password))
+    monkeypatch.setenv("ELEVATA_SOURCE_OTHER", "canary")
+    with caplog.at_level("DEBUG"):
+        finished(runner.request("load", load_of("ELEVATA_SOURCE_ERP")))
+        finished(runner.request("load", load_of("ELEVATA_SOURCE_MISSING")))
+    first, second = script.seen("load")
+    assert first["secrets"] == {"ELEVATA_SOURCE_ERP": "hunter2"}
+    assert "secrets" not in second
+    assert "ELEVATA_SOURCE_MISSING" in caplog.text
+    assert "hunter2" not in caplog.text + json.dumps(first["body"])
 
 
 OWNER = """

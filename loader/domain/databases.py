@@ -1,0 +1,316 @@
+"""Databases as sources: addresses for the driver, statements and partitions, as PostgreSQL has them.
+
+``loader.domain.engines`` has what other databases do in another way.
+
+Pure: statements are text. Types that Spark or a driver would change are read as numbers, with the text of values that
+have none (infinity), or cast to text by the database and converted like the text of CSV
+(``loader.spark.expressions``). So a value either fits exactly or is refused: dates before 1582, infinity, numerics
+without limits, ``24:00``.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+from elevata.core.errors import MetadataError
+from loader.domain.refusals import Refusal
+from metadata.domain import types as data_types
+from metadata.domain.locations import DatabasePlace
+from metadata.domain.source_formats import TABLE, check_options, options_of
+
+CONNECT_SECONDS = 10
+# Beyond the time limit of a statement, after which a connection without an answer counts as lost.
+GRACE_SECONDS = 30
+PARTITION = "part"
+NATIVE, _TEXT = "{column}", "CAST({column} AS {text})"
+_WHOLE = (data_types.INTEGER, data_types.BIGINT)
+_MOMENTS = (data_types.DATE, data_types.TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class DescribedColumn:
+    """Column as the driver describes it; ``type`` is the database's name of its type, in lower case."""
+
+    name: str
+    type: str
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class Transport:
+    """SQL by which a column is read, and of the text of a value that cannot be read so (NULL for all others).
+
+    ``kind`` says what the number stands for: days (``date``) or microseconds (``timestamp``, ``timestamp_ntz``) since
+    1970 in UTC; empty for a value as it is.
+    """
+
+    sql: str
+    unfit: str = ""
+    kind: str = ""
+
+
+_DAYS = "{column} - DATE '1970-01-01'"
+# Exact in every version: PostgreSQL before 14 has the epoch of a time as a double.
+_MICROSECONDS = (
+    "CAST(extract(epoch FROM date_trunc('second', {column})) AS bigint) * 1000000 "
+    "+ CAST(extract(microseconds FROM {column}) AS bigint) % 1000000"
+)
+_YEARS = "BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Checked options of a table as source (``metadata.domain.source_formats.OPTIONS``)."""
+
+    query: str = ""
+    filter: str = ""
+    partition_column: str = ""
+    partitions: int | None = None
+    fetch_size: int = 10_000
+    timeout: int = 3_600
+    timezone: str = "UTC"
+
+    @classmethod
+    def of(cls, name: str, given: Mapping[str, Any]) -> "TableOptions":
+        """Return the checked options, with their defaults. Raise Refusal UNKNOWN_OPTION or BAD_OPTION."""
+        values = {option: value for option, value in given.items() if value is not None}
+        unknown = sorted(set(values) - set(options_of(TABLE)))
+        if unknown:
+            raise Refusal(
+                "UNKNOWN_OPTION",
+                f"{name}: a table has no option {', '.join(unknown)}",
+                hint=f"Known are {', '.join(options_of(TABLE))}.",
+            )
+        try:
+            check_options(TABLE, values)
+        except MetadataError as problem:
+            option = problem.field.rpartition(".")[2]
+            raise Refusal("BAD_OPTION", f"{name}: the option {option} {problem.message}") from None
+        return cls(**values)
+
+
+class Engine:
+    """Kind of database; this one is PostgreSQL, and the base of the others."""
+
+    title = "PostgreSQL"
+    driver = "org.postgresql.Driver"
+    package = "org.postgresql:postgresql"
+    dialect = "postgres"
+    quotes = ('"', '"')
+    text = "text"
+    # Connections of one run see one state of the database.
+    has_snapshots = True
+    default_schema = "public"
+    # Expressions by the name of the column's type; all other types become text.
+    as_delivered: Mapping[str, str] = {
+        **dict.fromkeys(("int2", "int4", "int8", "smallserial", "serial", "bigserial"), NATIVE),
+        **dict.fromkeys(("float4", "float8", "bool", "bytea"), NATIVE),
+        "money": "CAST(CAST({column} AS numeric) AS text)",
+    }
+    # Our types by the name of the database's; all others are text.
+    types: Mapping[str, str] = {
+        **dict.fromkeys(("int2", "int4", "smallserial", "serial"), data_types.INTEGER),
+        **dict.fromkeys(("int8", "bigserial"), data_types.BIGINT),
+        **dict.fromkeys(("float4", "float8"), data_types.FLOAT),
+        **dict.fromkeys(("json", "jsonb"), data_types.JSON),
+        **dict.fromkeys(("timestamp", "timestamptz"), data_types.TIMESTAMP),
+        "bool": data_types.BOOLEAN,
+        "bytea": data_types.BINARY,
+        "date": data_types.DATE,
+        "time": data_types.TIME,
+        "uuid": data_types.UUID,
+        "money": "decimal(19,2)",
+    }
+    decimals: Collection[str] = ("numeric",)
+
+    def url(self, place: DatabasePlace) -> str:
+        return f"jdbc:postgresql://{host_of(place)}:{place.port}/{escaped(place.name)}"
+
+    def properties(self, options: TableOptions) -> dict[str, str]:
+        """Return the driver's settings: time limits, a read-only session and the product's name."""
+        return {
+            "ApplicationName": "elevata",
+            "connectTimeout": str(CONNECT_SECONDS),
+            "loginTimeout": str(CONNECT_SECONDS),
+            "socketTimeout": str(options.timeout + GRACE_SECONDS),
+            "tcpKeepAlive": "true",
+            "readOnly": "true",
+            "readOnlyMode": "always",
+        }
+
+    def session(self, options: TableOptions, snapshot: str = "") -> str:
+        """Return the statement that begins each connection's transaction; with a snapshot it sees that state."""
+        taken = f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}; " if snapshot else ""
+        return (
+            f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; {taken}"
+            f"SET LOCAL statement_timeout = '{options.timeout}s'; "
+            "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TIME ZONE 'UTC'"
+        )
+
+    def snapshot(self) -> str:
+        """Return the query for the name of the transaction's snapshot."""
+        return "SELECT pg_export_snapshot()"
+
+    def quoted(self, name: str) -> str:
+        left, right = self.quotes
+        return left + name.replace(right, right * 2) + right
+
+    def names(self, location: str, place: DatabasePlace) -> tuple[str, str]:
+        """Return schema and table; ``location`` is ``schema.table``, or a table of the default schema."""
+        schema, dot, table = location.strip().partition(".")
+        return (schema, table) if dot else (self.default_schema or place.name, schema)
+
+    def table(self, location: str, place: DatabasePlace) -> str:
+        """Return the quoted name of a table."""
+        return ".".join(self.quoted(name) for name in self.names(location, place))
+
+    def primary_key(self, location: str, place: DatabasePlace) -> str:
+        """Return the query for the names in a table's primary key as JSON; empty if there is no such query.
+
+        The key of a table with children by inheritance does not cover their rows.
+        """
+        schema, table = (_literal(name) for name in self.names(location, place))
+        return (
+            "SELECT CAST(json_agg(a.attname) AS text) FROM pg_catalog.pg_index i "
+            "JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey) "
+            "WHERE i.indisprimary AND i.indisvalid AND NOT (c.relkind = 'r' AND c.relhassubclass) "
+            f"AND n.nspname = {schema} AND c.relname = {table}"
+        )
+
+    def relation(self, location: str, place: DatabasePlace, options: TableOptions) -> str:
+        """Return what stands behind FROM: the quoted table, or the query."""
+        return f"(\n{options.query}\n)" if options.query else self.table(location, place)
+
+    def description(self, relation: str) -> str:
+        """Return a query without rows that has the relation's columns."""
+        return f"SELECT * FROM {relation} t WHERE 1 = 0"
+
+    def transport(self, column: DescribedColumn) -> Transport:
+        """Return the SQL of a column as it is delivered.
+
+        Numbers and times that Spark holds are read as such, which is much faster than text.
+        """
+        name = f"t.{self.quoted(column.name)}"
+        if column.type.startswith("_"):
+            return Transport(f"CAST(array_to_json({name}) AS text)")
+        if column.type in _READ_AS:
+            number, kind = _READ_AS[column.type]
+            number = number.format(column=name)
+            unfit = f"CASE WHEN {name} NOT {_YEARS} THEN CAST({name} AS text) END"
+            return Transport(f"CASE WHEN {name} {_YEARS} THEN {number} END", unfit, kind)
+        if column.type == "numeric" and _has_limits(column):
+            return Transport(f"NULLIF({name}, 'NaN')", f"CASE WHEN {name} = 'NaN' THEN 'NaN' END")
+        return self.as_text(column)
+
+    def as_text(self, column: DescribedColumn) -> Transport:
+        """Return the SQL of a column as the driver has it, or as text."""
+        name = f"t.{self.quoted(column.name)}"
+        return Transport(self.as_delivered.get(column.type, _TEXT).format(column=name, text=self.text))
+
+    def type_of(self, column: DescribedColumn) -> str:
+        """Return our type for a column that the contract does not have."""
+        if column.type.startswith("_"):
+            return data_types.JSON
+        if column.type in self.decimals:
+            return f"decimal({column.precision},{column.scale})" if _has_limits(column) else "decimal(38,10)"
+        return self.types.get(column.type, data_types.STRING)
+
+    def statement(self, relation: str, columns: Sequence[DescribedColumn], options: TableOptions) -> str:
+        """Return the SELECT of the columns as ``d0`` …, of their unfit values as ``x0`` …, and of ``part``."""
+        transports = [self.transport(column) for column in columns]
+        chosen = [f"{read.sql} AS {self.quoted(f'd{place}')}" for place, read in enumerate(transports)]
+        chosen += [f"{read.unfit} AS {self.quoted(f'x{n}')}" for n, read in enumerate(transports) if read.unfit]
+        if options.partition_column:
+            chosen.append(f"t.{self.quoted(options.partition_column)} AS {self.quoted(PARTITION)}")
+        condition = f" WHERE (\n{options.filter}\n)" if options.filter else ""
+        return f"SELECT {', '.join(chosen)} FROM {relation} t{condition}"
+
+    def bounds(self, relation: str, options: TableOptions) -> str:
+        """Return the query for the least and the greatest value of the partition column."""
+        column = f"t.{self.quoted(options.partition_column)}"
+        condition = f" WHERE (\n{options.filter}\n)" if options.filter else ""
+        return f"SELECT MIN({column}), MAX({column}) FROM {relation} t{condition}"
+
+    def moment(self, value: date) -> str:
+        """Return the literal of a date or timestamp."""
+        return _literal(value.isoformat(" ") if isinstance(value, datetime) else value.isoformat())
+
+    def predicates(self, column: DescribedColumn, low: str | None, high: str | None, count: int) -> list[str]:
+        """Return a condition for each partition: equal ranges between the bounds; NULL is in the first one.
+
+        Raise Refusal BAD_OPTION for a column that is neither a number nor a date or timestamp.
+        """
+        name = self.quoted(PARTITION)
+        steps = sorted(set(self._steps(column, low, high, count)))
+        if not steps:
+            return ["1 = 1"]
+        texts = [self.moment(step) if isinstance(step, date) else str(step) for step in steps]
+        middle = [f"{name} >= {one} AND {name} < {other}" for one, other in pairwise(texts)]
+        return [f"{name} < {texts[0]} OR {name} IS NULL", *middle, f"{name} >= {texts[-1]}"]
+
+    def _steps(self, column: DescribedColumn, low: str | None, high: str | None, count: int) -> list[Any]:
+        if low is None or high is None or count < 2:
+            return []
+        kind = self.type_of(column)
+        is_moment = kind in _MOMENTS
+        if not is_moment and kind not in _WHOLE and column.type not in self.decimals:
+            raise self.not_divisible(column.name, f"its type is {column.type}")
+        try:
+            if is_moment:
+                first, last = (datetime.fromisoformat(text) for text in (low, high))
+                between = [first + (last - first) * n / count for n in range(1, count)]
+                return [step.date() for step in between] if kind == data_types.DATE else between
+            least, most = Decimal(low), Decimal(high)
+            return [int(least + (most - least) * n / count) for n in range(1, count)]
+        except (ValueError, InvalidOperation, OverflowError):
+            raise self.not_divisible(column.name, f"its values are between {low} and {high}") from None
+
+    def not_divisible(self, name: str, reason: str) -> Refusal:
+        return Refusal(
+            "BAD_OPTION",
+            f"the option partition_column cannot be {name}: {reason}",
+            hint="Name a column of whole numbers, numerics, dates or timestamps.",
+        )
+
+
+_READ_AS = {
+    "date": (_DAYS, "date"),
+    "timestamp": (_MICROSECONDS, "timestamp_ntz"),
+    "timestamptz": (_MICROSECONDS, "timestamp"),
+}
+
+
+def _has_limits(column: DescribedColumn) -> bool:
+    return 0 < column.precision <= data_types.MAX_PRECISION and 0 <= column.scale <= column.precision
+
+
+def check_host(place: DatabasePlace, hosts: Collection[str]) -> None:
+    """Raise Refusal HOST_NOT_ALLOWED unless ``hosts`` has the host, or host and port."""
+    allowed = {host.strip().lower() for host in hosts if host.strip()}
+    if allowed & {place.host.lower(), f"{place.host.lower()}:{place.port}"}:
+        return
+    raise Refusal(
+        "HOST_NOT_ALLOWED",
+        f"{place.host} is no host that may be asked from here",
+        hint="An administrator allows hosts in ELEVATA_SOURCE_HOSTS "
+        f"({'now: ' + ', '.join(sorted(allowed)) if allowed else 'now: none'}).",
+    )
+
+
+def host_of(place: DatabasePlace) -> str:
+    return f"[{place.host}]" if ":" in place.host else place.host
+
+
+def escaped(name: str) -> str:
+    """Return a name as a part of a URL, where no character can add a parameter."""
+    return quote(name, safe="")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

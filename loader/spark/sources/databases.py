@@ -1,0 +1,362 @@
+"""Tables of databases as deliveries, through Spark's JDBC reader.
+
+The runner keeps a transaction open until the rows are written. In databases with snapshots it exports its own, and
+each connection of a Spark task takes it by ``sessionInitStatement``, so that all partitions, the checks and the write
+read the same rows. ``loader.domain.databases`` has the statements.
+
+Refusals beside those of every delivery (``loader.spark.sources.deliveries``):
+
+=====================  =====================================================================
+HOST_NOT_ALLOWED       the host is not in ELEVATA_SOURCE_HOSTS
+SECRET_NOT_SET         the system names a password that the worker does not have
+DRIVER_MISSING         the database's JDBC driver is not among Spark's jars
+SQL_REFUSED,           the option query or filter is no SELECT or condition, or the database
+SQL_INVALID            cannot read it
+BAD_OPTION             the partition column is missing or cannot be divided
+NOT_REACHED,           no connection, no such database, or no sign-in
+NO_SUCH_DATABASE,
+SIGN_IN_REFUSED
+MISSING_TABLE          the table does not exist
+NOT_ALLOWED            the user may not read it
+TOO_SLOW               a statement needed longer than the option timeout
+SOURCE_GONE            the connection was lost while rows were read
+SOURCE_FAILED          any other error of the database
+=====================  =====================================================================
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from py4j.java_gateway import is_instance_of
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.domain.database_errors import DatabaseError, refusal_of
+from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
+from loader.domain.engines import engine_of
+from loader.domain.manifest import DatabaseSpec, SourceSpec
+from loader.domain.refusals import DEEPEST, Refusal
+from loader.domain.source_queries import checked_condition, checked_select
+from loader.spark.session import source_hosts
+from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.sources.opened import MALFORMED, FileFormat, Opened
+from metadata.domain.locations import Roots
+from metadata.domain.source_formats import TABLE, ReadingOptions
+
+_ANYWHERE = -1  # no partition of a frame
+_ANSWERS_WITHIN = 5  # seconds
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Connection of the runner, with what Spark's own connections need."""
+
+    spark: SparkSession
+    source: SourceSpec
+    engine: Engine
+    options: TableOptions
+    connection: Any
+    settings: dict[str, str] = field(repr=False)
+
+    def first(self, query: str) -> tuple[str | None, ...]:
+        """Return the first row of a query as text."""
+        statement = self.connection.createStatement()
+        try:
+            rows = statement.executeQuery(query)
+            rows.next()
+            return tuple(rows.getString(place + 1) for place in range(rows.getMetaData().getColumnCount()))
+        finally:
+            statement.close()
+
+    def described(self, relation: str) -> list[DescribedColumn]:
+        statement = self.connection.createStatement()
+        try:
+            facts = statement.executeQuery(self.engine.description(relation)).getMetaData()
+            return [
+                DescribedColumn(
+                    facts.getColumnLabel(place),
+                    facts.getColumnTypeName(place).lower(),
+                    facts.getPrecision(place),
+                    facts.getScale(place),
+                )
+                for place in range(1, facts.getColumnCount() + 1)
+            ]
+        finally:
+            statement.close()
+
+    def predicates(self, relation: str, columns: list[DescribedColumn]) -> list[str]:
+        """Return a condition for each partition."""
+        wanted = self.options.partition_column
+        if not wanted:
+            return ["1 = 1"]
+        column = next((column for column in columns if column.name == wanted), None)
+        if column is None:
+            raise self.engine.not_divisible(wanted, "there is no such column")
+        low, high = self.first(self.engine.bounds(relation, self.options))
+        count = self.options.partitions or self.spark.sparkContext.defaultParallelism
+        return self.engine.predicates(column, low, high, count)
+
+    def frame(self, statement: str, predicates: list[str]) -> DataFrame:
+        return self.spark.read.jdbc(
+            self.engine.url(_database(self.source).place),
+            f"({statement}) delivery",
+            predicates=predicates,
+            properties=self.settings,
+        )
+
+
+@dataclass(frozen=True)
+class OpenedTable(Opened):
+    """Table, view or query of a database, described and ready to be read in one snapshot."""
+
+    rows: DataFrame
+    keys: tuple[str, ...]
+    key_is_unique: bool
+    # Places of the columns with values that cannot be read; ``x0`` … has their text.
+    partial: frozenset[int]
+    database: _Reader
+    others: tuple[DescribedColumn, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        return self.location
+
+    @property
+    def first_shown(self) -> str:
+        return self.location
+
+    @property
+    def is_text(self) -> bool:
+        return False
+
+    @property
+    def is_read_again(self) -> bool:
+        return self.database.engine.has_snapshots
+
+    def frame(self, *, numbered: bool = False) -> DataFrame:
+        """Return the rows; those of a table have no order, so they are never numbered."""
+        return self.rows
+
+    def text_of(self, name: str) -> Column:
+        place, text = self.names.index(name), self.column(name).cast("string")
+        return F.coalesce(F.col(f"x{place}"), text) if place in self.partial else text
+
+    def unfit(self, name: str) -> Column:
+        place = self.names.index(name)
+        return F.col(f"x{place}").isNotNull() if place in self.partial else F.lit(False)
+
+    def unknown(self) -> list[dict]:
+        """Return the columns outside the contract as the database describes them; no rows are read."""
+        return [
+            {"name": column.name, "type": self.database.engine.type_of(column), "nullable_seen": True}
+            for column in self.others
+        ]
+
+    def first_samples(self, wrong: Column, text: Column, count: int) -> list[tuple[str, str]]:
+        """Return the business key, and the text, of some ``wrong`` rows, in the order of the keys."""
+        keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
+        rows = self.rows.where(wrong).select(*keys, text.alias("text"))
+        found = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
+        return [
+            (", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)), row["text"])
+            for row in found.limit(count).collect()
+        ]
+
+    @contextmanager
+    def reading(self, *, again: bool) -> Iterator[None]:
+        try:
+            yield
+        except JAVA_ERRORS as failure:
+            lost = not _is_open(self.database.connection)
+            timeout = self.database.options.timeout
+            _raise_refusal(self.spark, self.database.source, failure, timeout=timeout, started=True, lost=lost)
+
+    def check_unchanged(self) -> None:
+        """Do nothing: all rows come from one snapshot."""
+
+    def check_places(self) -> None:
+        """Do nothing: the host was checked before the connection."""
+
+    def release(self) -> None:
+        """End the snapshot."""
+        _quietly(self.database.connection.close)
+
+
+def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
+    """Connect, describe the relation and prepare its rows; the caller releases the result.
+
+    Columns of the contract that are missing are not selected; ``missing_columns`` refuses them.
+    """
+    database = _database(source)
+    engine, options = engine_of(database.place), TableOptions.of(source.name, source.options)
+    options = _checked(options, engine, source)
+    check_host(database.place, source_hosts(spark))
+    if database.secret and not database.password:
+        raise Refusal(
+            "SECRET_NOT_SET",
+            f"{source.name}: neither {database.secret} nor {database.secret}_FILE is set where the worker runs",
+            hint="Set it for the worker and start that again, or correct the variable's name in the system.",
+        )
+    location = "the query" if options.query else source.location
+    try:
+        reader = _connected(spark, source, database, engine, options)
+        try:
+            opened = _opened(reader, location)
+            if not engine.has_snapshots:  # an open transaction would keep others from altering the table
+                reader.connection.rollback()
+            return opened
+        except BaseException:
+            _quietly(reader.connection.close)
+            raise
+    except JAVA_ERRORS as failure:
+        _raise_refusal(spark, source, failure, timeout=options.timeout, started=False)
+
+
+def _checked(options: TableOptions, engine: Engine, source: SourceSpec) -> TableOptions:
+    changed = {}
+    if options.query:
+        changed["query"] = checked_select(options.query, engine.dialect, source.name)
+    if options.filter:
+        changed["filter"] = checked_condition(options.filter, engine.dialect, source.name)
+    return replace(options, **changed)
+
+
+def _connected(
+    spark: SparkSession, source: SourceSpec, database: DatabaseSpec, engine: Engine, options: TableOptions
+) -> _Reader:
+    settings = engine.properties(options) | {"driver": engine.driver, "fetchsize": str(options.fetch_size)}
+    if database.place.user:
+        settings["user"] = database.place.user
+    if database.password:
+        settings["password"] = database.password
+    java = spark._jvm.org.apache.spark
+    url = engine.url(database.place)
+    given = java.api.python.PythonUtils.toScalaMap(settings | {"url": url, "dbtable": "(SELECT 1) t"})
+    factory = java.sql.jdbc.JdbcDialects.get(url).createConnectionFactory(
+        java.sql.execution.datasources.jdbc.JDBCOptions(given)
+    )
+    connection = factory.apply(_ANYWHERE)
+    reader = _Reader(spark, source, engine, options, connection, settings)
+    try:
+        connection.setAutoCommit(False)
+        statement = connection.createStatement()
+        statement.execute(engine.session(options))
+        statement.close()
+        snapshot = reader.first(engine.snapshot())[0] or "" if engine.has_snapshots else ""
+    except BaseException:
+        _quietly(connection.close)
+        raise
+    return replace(reader, settings=settings | {"sessionInitStatement": engine.session(options, snapshot)})
+
+
+def _opened(reader: _Reader, location: str) -> OpenedTable:
+    source, options = reader.source, reader.options
+    relation = reader.engine.relation(source.location, _database(source).place, options)
+    described = reader.described(relation)
+    wanted = {column.name for column in source.columns}
+    chosen = [column for column in described if column.name in wanted]
+    statement = reader.engine.statement(relation, chosen, options)
+    transports = [reader.engine.transport(column) for column in chosen]
+    partial = [place for place, read in enumerate(transports) if read.unfit]
+    rows = reader.frame(statement, reader.predicates(relation, described)).select(
+        *(_as_read(place, read.kind) for place, read in enumerate(transports)),
+        *(f"x{place}" for place in partial),
+        F.lit(None).cast("string").alias(MALFORMED),
+    )
+    return OpenedTable(
+        spark=reader.spark,
+        name=source.name,
+        location=location,
+        roots=Roots(()),
+        format=TABLE,
+        options=ReadingOptions.of(TABLE, {"timezone": options.timezone}),
+        files=(),
+        reader=FileFormat(),
+        names=tuple(column.name for column in chosen),
+        types=tuple(read.dataType for read in rows.schema[: len(chosen)]),
+        missing={},
+        header_lines={},
+        groups=(),
+        rows=rows,
+        keys=tuple(column.name for column in source.columns if column.business_key),
+        key_is_unique=_key_is_unique(reader, chosen),
+        partial=frozenset(partial),
+        database=reader,
+        others=tuple(column for column in described if column.name not in wanted),
+    )
+
+
+def _as_read(place: int, kind: str) -> Column:
+    """Return a column with its dates or times made of numbers."""
+    value, name = F.col(f"d{place}"), f"d{place}"
+    match kind:
+        case "date":
+            return F.date_from_unix_date(value).alias(name)
+        case "timestamp":
+            return F.timestamp_micros(value).alias(name)
+        case "timestamp_ntz":
+            return F.timestamp_micros(value).cast(kind).alias(name)
+    return value.alias(name)
+
+
+def _key_is_unique(reader: _Reader, columns: list[DescribedColumn]) -> bool:
+    """Return True if the business key holds the table's primary key, in columns whose values are taken as they are."""
+    source = reader.source
+    query = reader.engine.primary_key(source.location, _database(source).place)
+    if not query or reader.options.query:
+        return False
+    primary = json.loads(reader.first(query)[0] or "[]")
+    keys = {(column.name, _without_length(column.type)) for column in source.columns if column.business_key}
+    same = {c.name for c in columns if (c.name, _without_length(reader.engine.type_of(c))) in keys}
+    return bool(primary) and same.issuperset(primary)
+
+
+def _without_length(type_text: str) -> str:
+    return type_text.partition("(")[0]
+
+
+def _database(source: SourceSpec) -> DatabaseSpec:
+    assert source.database is not None, f"{source.name} is no table of a database"
+    return source.database
+
+
+def _raise_refusal(spark: SparkSession, source: SourceSpec, failure: BaseException, **facts: Any) -> NoReturn:
+    """Raise the refusal for an error of the database, or the failure itself if the database is not its cause."""
+    error = _database_error(spark, failure)
+    if error is None:
+        raise failure
+    raise refusal_of(error, source, **facts) from None
+
+
+def _database_error(spark: SparkSession, failure: BaseException) -> DatabaseError | None:
+    """Return the innermost SQL error in the chain of causes, None if the database is not the cause."""
+    java = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
+    found, depth = None, 0
+    while java is not None and depth < DEEPEST:
+        if is_instance_of(spark.sparkContext._gateway, java, "java.sql.SQLException"):
+            number = java.getErrorCode()
+            found = DatabaseError(
+                f"{java.getSQLState() or ''}{f'-{number}' if number else ''}", java.getMessage() or ""
+            )
+        elif java.getClass().getName() in ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError"):
+            found = DatabaseError("", java.getMessage() or "", no_driver=True)
+        java, depth = java.getCause(), depth + 1
+    return found
+
+
+def _is_open(connection: Any) -> bool:
+    try:
+        return connection.isValid(_ANSWERS_WITHIN)
+    except JAVA_ERRORS:
+        return False
+
+
+def _quietly(close: Callable[[], None]) -> None:
+    """Close a connection that may be gone; its transaction ends either way."""
+    try:
+        close()
+    except JAVA_ERRORS:
+        return

@@ -1,0 +1,320 @@
+"""Tables of a real PostgreSQL database as deliveries."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+from django.conf import settings
+
+from loader.domain.manifest import DatabaseSpec, DeliveredColumn, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.spark.sources.deliveries import read_delivery
+from metadata.domain.locations import DatabasePlace
+from tests.loader.services.runner.test_supervisor import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+ORDERS = """
+DROP SCHEMA IF EXISTS jdbc CASCADE;
+CREATE SCHEMA jdbc;
+CREATE TYPE jdbc.mood AS ENUM ('good', 'bad');
+CREATE TABLE jdbc.orders (
+  id integer PRIMARY KEY, "Customer Name" varchar(40) NOT NULL, amount numeric(10,2), free numeric, ratio float8,
+  active boolean, big bigint, ordered_at timestamptz, local timestamp, day date, clock time, tags text[],
+  mood jdbc.mood, ref uuid, doc jsonb, raw bytea, took interval);
+INSERT INTO jdbc.orders SELECT n, 'c' || n, n * 1.5, 1 / n::numeric, n / 4.0, n % 2 = 0, n * 10000000000,
+  '2024-03-31 01:30:00.123456+00'::timestamptz + n * interval '1 day', '1500-02-28 12:00:00', '0044-03-15', '23:59:59',
+  ARRAY['a', 'b"c'], 'good', '6f2d8f0e-6d3c-4d8b-9f43-0a6a3f1c7a11', '{"a": [1, 2]}', '\\x00ff', '1 day 02:00'
+  FROM generate_series(1, 100) AS n;
+CREATE VIEW jdbc.large AS SELECT id, amount FROM jdbc.orders WHERE id > 90;
+"""
+KEY = DeliveredColumn("k-id", "id", "integer", nullable=False, business_key=True)
+
+
+def column(name: str, type_: str, **facts: bool) -> DeliveredColumn:
+    return DeliveredColumn(f"k-{name}", name, type_, **facts)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[psycopg.Connection]:
+    place = settings.DATABASES["default"]
+    named = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"]}
+    with psycopg.connect(dbname="postgres", autocommit=True, **named) as connection:
+        yield connection
+        connection.execute("DROP SCHEMA IF EXISTS jdbc CASCADE")
+
+
+@pytest.fixture
+def orders(server: psycopg.Connection) -> psycopg.Connection:
+    server.execute(ORDERS)
+    return server
+
+
+def place(**changes) -> DatabasePlace:
+    configured = settings.DATABASES["default"]
+    where = DatabasePlace("127.0.0.1", int(configured["PORT"]), "postgres", configured["USER"])
+    return replace(where, **changes)
+
+
+def source(*columns: DeliveredColumn, location: str = "jdbc.orders", **options) -> SourceSpec:
+    database = DatabaseSpec(place())
+    return SourceSpec("erp.orders", location, "table", columns or (KEY,), options, database=database)
+
+
+def rows_of(spark, spec: SourceSpec) -> list[tuple]:
+    delivery = read_delivery(spark, spec)
+    try:
+        return sorted(tuple(row) for row in delivery.frame.collect())
+    finally:
+        delivery.release()
+
+
+def refused(spark, spec: SourceSpec) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        read_delivery(spark, spec).release()
+    assert caught.value.hint
+    return caught.value
+
+
+def test_values_of_every_type_arrive_exactly(spark, orders):
+    contract = (
+        *(KEY, column("Customer Name", "string(40)"), column("amount", "decimal(10,2)"), column("ratio", "float")),
+        *(column("active", "boolean"), column("big", "bigint"), column("ordered_at", "timestamp")),
+        *(column("local", "timestamp"), column("day", "date"), column("clock", "time"), column("tags", "json")),
+        *(column("mood", "string"), column("ref", "uuid"), column("doc", "json"), column("raw", "binary")),
+        column("took", "string"),
+    )
+    rows = rows_of(spark, source(*contract))
+    assert len(rows) == 100
+    texts = [str(value) for value in rows[0]]
+    assert texts == [
+        *("1", "c1", "1.50", "0.25", "False", "10000000000", "2024-04-01 01:30:00.123456", "1500-02-28 12:00:00"),
+        *("0044-03-15", "23:59:59", '["a","b\\"c"]', "good", "6f2d8f0e-6d3c-4d8b-9f43-0a6a3f1c7a11"),
+        *('{"a": [1, 2]}', "b'\\x00\\xff'", "1 day 02:00:00"),
+    ]
+
+
+def test_a_view_and_a_query_are_read_like_a_table(spark, orders):
+    contract = (KEY, column("amount", "decimal(10,2)"))
+    by_view = rows_of(spark, source(*contract, location="jdbc.large"))
+    query = "WITH o AS (SELECT * FROM jdbc.orders) SELECT id, amount FROM o WHERE id > 90 -- the newest\n;"
+    assert by_view == rows_of(spark, source(*contract, query=query))
+    assert [row[0] for row in by_view] == list(range(91, 101))
+
+
+@pytest.mark.parametrize("by", ["id", "amount", "ordered_at", "local", "day", "big"])
+def test_partitions_have_every_row_once_whatever_they_are_divided_by(spark, orders, by):
+    orders.execute("ALTER TABLE jdbc.orders ALTER day DROP NOT NULL")
+    orders.execute("UPDATE jdbc.orders SET amount = NULL, ordered_at = NULL, day = NULL WHERE id = 3")
+    orders.execute("UPDATE jdbc.orders SET day = DATE '2024-01-01' + id, local = ordered_at WHERE id <> 3")
+    spec = source(KEY, column("active", "boolean"), partition_column=by, partitions=4)
+    delivery = read_delivery(spark, spec)
+    assert delivery.frame.rdd.getNumPartitions() == 4
+    assert sorted(row.id for row in delivery.frame.collect()) == list(range(1, 101))
+    delivery.release()
+
+
+def test_only_needed_columns_and_filtered_rows_are_read(spark, orders):
+    orders.execute("CREATE VIEW jdbc.careful AS SELECT id, amount, 1 / (id - id) AS failing FROM jdbc.orders")
+    spec = source(KEY, column("amount", "decimal(10,2)"), location="jdbc.careful", filter="id % 10 = 0 -- tens")
+    delivery = read_delivery(spark, spec)
+    assert [(found["name"], found["type"]) for found in delivery.unknown] == [("failing", "integer")]
+    assert sorted(row.id for row in delivery.frame.collect()) == list(range(10, 101, 10))
+    delivery.release()
+
+
+def test_columns_outside_the_contract_are_described_by_the_database(spark, orders):
+    delivery = read_delivery(spark, source(KEY, column("Customer Name", "string")))
+    delivery.release()
+    found = {entry["name"]: entry["type"] for entry in delivery.unknown}
+    assert found == {
+        **{"amount": "decimal(10,2)", "free": "decimal(38,10)", "ratio": "float", "active": "boolean"},
+        **{"big": "bigint", "ordered_at": "timestamp", "local": "timestamp", "day": "date", "clock": "time"},
+        **{"tags": "json", "mood": "string", "ref": "uuid", "doc": "json", "raw": "binary", "took": "string"},
+    }
+
+
+@pytest.mark.parametrize("options", [{}, {"partition_column": "id", "partitions": 3}])
+def test_checks_and_every_partition_of_the_write_read_one_snapshot(spark, orders, options):
+    delivery = read_delivery(spark, source(KEY, column("amount", "decimal(10,2)"), **options))
+    orders.execute("DELETE FROM jdbc.orders WHERE id <= 50")
+    orders.execute("UPDATE jdbc.orders SET amount = 0")
+    orders.execute("INSERT INTO jdbc.orders (id, \"Customer Name\") VALUES (1000, 'new')")
+    rows = delivery.frame.collect()
+    delivery.release()
+    assert delivery.rows == len(rows) == 100
+    assert sum(row.amount for row in rows) == sum(range(1, 101)) * 3 / 2
+    left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'elevata'"
+    wait_until(lambda: orders.execute(left).fetchone() == (0,))
+
+
+def test_times_without_a_zone_are_read_in_the_sources(spark, orders):
+    orders.execute("UPDATE jdbc.orders SET local = '2024-07-01 12:00:00', ordered_at = '2024-07-01 12:00:00+00'")
+    contract = (KEY, column("local", "timestamp"), column("ordered_at", "timestamp"))
+    row = rows_of(spark, source(*contract, timezone="Europe/Berlin", filter="id = 1"))[0]
+    assert [str(value) for value in row[1:]] == ["2024-07-01 10:00:00", "2024-07-01 12:00:00"]
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "value", "shown"),
+    [
+        ("amount", "decimal(10,2)", "'NaN'", "NaN"),
+        ("free", "decimal(38,10)", "'Infinity'", "Infinity"),
+        ("free", "decimal(38,10)", "0.00000000001", "0.00000000001"),
+        ("day", "date", "'infinity'", "infinity"),
+        ("day", "date", "'0044-03-15 BC'", "0044-03-15 BC"),
+        ("ordered_at", "timestamp", "'-infinity'", "-infinity"),
+        ("local", "timestamp", "'12024-01-01'", "12024-01-01 00:00:00"),
+        ("clock", "time", "'24:00'", "24:00:00"),
+        ("Customer Name", "string(3)", "'long'", "long"),
+        ("big", "integer", "3000000000", "3000000000"),
+        ("mood", "integer", "'bad'", "bad"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_key(spark, orders, name, type_, value, shown):
+    orders.execute("UPDATE jdbc.orders SET amount = 1, free = 1, big = 1, \"Customer Name\" = 'c'")
+    orders.execute(f'UPDATE jdbc.orders SET "{name}" = {value} WHERE id = 7')
+    refusal = refused(spark, source(KEY, column(name, type_), filter="id = 7"))
+    assert (refusal.code, refusal.column, refusal.file) == ("VALUE_DOES_NOT_FIT", name, "jdbc.orders")
+    assert refusal.samples == (f"id=7: {shown}",)
+    assert "id=" not in refusal.message
+
+
+def test_rows_that_break_the_contract_are_refused(spark, orders):
+    orders.execute("CREATE TABLE jdbc.loose (id integer, v text)")
+    orders.execute("INSERT INTO jdbc.loose VALUES (1, 'a'), (1, 'b'), (2, 'c'), (2, 'c')")
+    contract = (KEY, column("v", "string", nullable=False))
+    conflict = refused(spark, source(*contract, location="jdbc.loose"))
+    assert (conflict.code, conflict.samples) == ("CONFLICTING_ROWS", ("id=1 (2 rows)",))
+    delivery = read_delivery(spark, source(*contract, location="jdbc.loose", filter="id = 2"))
+    assert (delivery.rows, delivery.duplicates, delivery.frame.count()) == (2, 1, 1)
+    delivery.release()
+    orders.execute("INSERT INTO jdbc.loose VALUES (NULL, 'x'), (9, NULL)")
+    assert refused(spark, source(*contract, location="jdbc.loose", filter="id IS NULL")).code == "NULL_KEY"
+    missing = refused(spark, source(*contract, location="jdbc.loose", filter="id = 9"))
+    assert (missing.code, missing.column) == ("NULL_VALUE", "v")
+
+
+def test_an_empty_table_is_a_delivery_without_rows(spark, orders):
+    assert rows_of(spark, source(KEY, filter="false", partition_column="id", partitions=2)) == []
+
+
+def test_a_name_with_quotes_is_only_a_name(spark, orders):
+    orders.execute("""CREATE TABLE jdbc."odd ""n.a`me'" ("a ""b`c" integer)""")
+    orders.execute("""INSERT INTO jdbc."odd ""n.a`me'" VALUES (5)""")
+    odd = column('a "b`c', "integer", business_key=True)
+    assert rows_of(spark, source(odd, location="jdbc.odd \"n.a`me'", partition_column='a "b`c')) == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"location": "jdbc.gone"}, "MISSING_TABLE"),
+        ({"location": "jdbc.orders; DROP TABLE jdbc.orders"}, "MISSING_TABLE"),
+        ({"options": {"query": "DELETE FROM jdbc.orders RETURNING id"}}, "SQL_REFUSED"),
+        ({"options": {"query": "SELECT 1 AS id; SELECT 2 AS id"}}, "SQL_REFUSED"),
+        ({"options": {"query": "SELECT id FROM jdbc.orders FOR UPDATE"}}, "SQL_REFUSED"),
+        ({"options": {"query": "SELECT frm"}}, "SQL_INVALID"),
+        ({"options": {"query": "SELECT setval('jdbc.counter', 9) AS id"}}, "SQL_FAILED"),
+        ({"options": {"filter": "true) OR (1 = 1"}}, "SQL_INVALID"),
+        ({"options": {"filter": "no_such_column = 1"}}, "SQL_INVALID"),
+        ({"options": {"filter": "1 / (id - id) = 1"}}, "SOURCE_FAILED"),
+        ({"options": {"partition_column": "no_such_column"}}, "BAD_OPTION"),
+        ({"options": {"partition_column": "mood"}}, "BAD_OPTION"),
+        ({"options": {"surprise": 1}}, "UNKNOWN_OPTION"),
+        ({"options": {"query": "SELECT id, pg_sleep(5) FROM jdbc.orders", "timeout": 1}}, "TOO_SLOW"),
+    ],
+)
+def test_what_cannot_be_read_says_why(spark, orders, changes, code):
+    orders.execute("CREATE SEQUENCE jdbc.counter")
+    refusal = refused(spark, replace(source(KEY), **changes))
+    assert refusal.code == code.replace("SQL_FAILED", "SOURCE_FAILED"), refusal
+    assert orders.execute("SELECT count(*) FROM jdbc.orders").fetchone() == (100,)
+
+
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [
+        ({"user": "nobody_here"}, "SIGN_IN_REFUSED"),
+        ({"name": "no_such_database"}, "NO_SUCH_DATABASE"),
+        ({"port": 1}, "NOT_REACHED"),
+        ({"host": "localhost"}, "HOST_NOT_ALLOWED"),
+    ],
+)
+def test_a_database_that_is_not_reached_says_why(spark, orders, where, code):
+    assert refused(spark, replace(source(KEY), database=DatabaseSpec(place(**where)))).code == code
+
+
+def test_a_secret_that_is_not_set_is_refused_before_connecting(spark):
+    spec = replace(source(KEY), database=DatabaseSpec(place(port=1), secret="ELEVATA_SOURCE_ERP"))
+    assert refused(spark, spec).code == "SECRET_NOT_SET"
+
+
+def test_a_table_that_the_user_may_not_read_is_refused(spark, orders):
+    orders.execute("DROP ROLE IF EXISTS jdbc_reader")
+    orders.execute("CREATE ROLE jdbc_reader LOGIN; GRANT USAGE ON SCHEMA jdbc TO jdbc_reader")
+    spec = replace(source(KEY), database=DatabaseSpec(place(user="jdbc_reader")))
+    assert refused(spark, spec).code == "NOT_ALLOWED"
+    orders.execute("DROP OWNED BY jdbc_reader; DROP ROLE jdbc_reader")
+
+
+def test_columns_that_are_gone_are_named(spark, orders):
+    orders.execute("ALTER TABLE jdbc.orders RENAME amount TO total")
+    refusal = refused(spark, source(KEY, column("amount", "decimal(10,2)")))
+    assert (refusal.code, refusal.column, refusal.file) == ("MISSING_COLUMN", "amount", "jdbc.orders")
+
+
+END_ALL = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'elevata'"
+
+
+def test_a_source_that_goes_half_way_refuses_the_delivery(spark, orders):
+    delivery = read_delivery(spark, source(KEY, column("amount", "decimal(10,2)")))
+    assert orders.execute(END_ALL).fetchone() == (1,)
+    with pytest.raises(Refusal) as caught, delivery.reading():
+        delivery.frame.collect()
+    assert caught.value.code == "SOURCE_GONE"
+    delivery.release()
+
+
+def test_a_password_is_in_no_plan_and_no_error(spark, orders):
+    spec = replace(source(KEY, filter="id > 0"), database=DatabaseSpec(place(), "ELEVATA_SOURCE_ERP", "hunter2"))
+    assert "hunter2" not in repr(spec)
+    delivery = read_delivery(spark, spec)
+    plan = delivery.frame._jdf.queryExecution()
+    orders.execute(END_ALL)
+    with pytest.raises(Exception, match=r"Exception") as failure:
+        delivery.frame.collect()
+    told = [plan.toString(), plan.logical().toJSON(), str(failure.value)]
+    assert not any("hunter2" in text for text in told)
+    delivery.release()
+
+
+def test_a_primary_key_makes_rows_unique_but_not_that_of_a_table_with_children(spark, orders):
+    contract = (KEY, column("amount", "decimal(10,2)"))
+    delivery = read_delivery(spark, source(*contract))
+    assert delivery._opened.key_is_unique
+    delivery.release()
+    orders.execute("CREATE TABLE jdbc.more () INHERITS (jdbc.orders)")
+    orders.execute("INSERT INTO jdbc.more (id, \"Customer Name\", amount) VALUES (1, 'again', 5)")
+    assert refused(spark, source(*contract)).code == "CONFLICTING_ROWS"
+
+
+def test_times_around_1970_and_at_the_ends_are_exact(spark, orders):
+    orders.execute("CREATE TABLE jdbc.times (id integer PRIMARY KEY, local timestamp, at timestamptz, day date)")
+    moments = (
+        "0001-01-01 00:00:00",
+        "1582-10-10 12:00:00.000001",
+        "1969-12-31 23:59:59.999999",
+        "9999-12-31 23:59:59.5",
+    )
+    for number, moment in enumerate(moments):
+        orders.execute(
+            "INSERT INTO jdbc.times VALUES (%s, %s, %s::timestamp AT TIME ZONE 'UTC', %s::date)",
+            [number, *[moment] * 3],
+        )
+    contract = (column("local", "timestamp"), column("at", "timestamp"), column("day", "date"))
+    delivery = read_delivery(spark, source(KEY, *contract, location="jdbc.times"))
+    texts = delivery.frame.selectExpr("id", "string(local)", "string(at)", "string(day)").collect()
+    delivery.release()
+    assert sorted(map(tuple, texts)) == [(n, moment, moment, moment[:10]) for n, moment in enumerate(moments)]
