@@ -16,6 +16,7 @@ from bench.plan import Plan, load_time
 from bench.session import peer_settings, product_settings
 from bench.workers import Failed, Worker
 from elevata.bootstrap.places import SPARK_JARS
+from loader.domain.spark_settings import SHUFFLE_PARTITIONS
 
 PEERS = ("dbt_snapshot", "koheesio", "datacoolie", "small_tables_dbt_snapshot")
 KEYED, SOURCE = "keyed", "source"
@@ -80,6 +81,7 @@ class Bench:
             settings = product_settings(folder / "catalog", SPARK_JARS)
             if self._master and engine != "snapshots":
                 settings["spark.master"] = self._master
+                settings.pop(SHUFFLE_PARTITIONS)  # the product fits them to the cluster
             self._workers[engine] = Worker(
                 engine,
                 peers_python() if peer else product_python(),

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from elevata.core.properties import Property
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+INITIAL_PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+# Of a cluster: 16 of some 64 MB let a core compare ten million rows.
+INITIAL_PARTITIONS_OF_CORE = 16
 PARALLELISM = "spark.default.parallelism"
 # Only set-up, which fetches the jars (``elevata.bootstrap.jars``), reads these; the session does not get them.
 OF_SET_UP = ("spark.jars.packages", "spark.jars.repositories", "spark.jars.ivySettings")

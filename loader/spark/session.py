@@ -194,13 +194,17 @@ def _set_secrets(spark: SparkSession, secrets: Mapping[str, str]) -> None:
 
 
 def fit_shuffles(session: SparkSession) -> SparkSession:
-    """Shuffle into as many partitions as a cluster has cores now, unless the settings say how many.
+    """Fit the number of shuffle partitions to a cluster's cores, unless the settings give the number.
 
-    Executors register, come and go while the context lives, so the number is asked for with each request.
+    Executors register, come and go while the context lives, so the number is asked for with each request. A shuffle
+    begins with many partitions, which Spark joins up to 64 MB each: an executor then holds a part of a large table
+    that does not depend on the table's size.
     """
     context = session.sparkContext
     if spark_settings.is_cluster(context.master) and not context._conf.contains(spark_settings.SHUFFLE_PARTITIONS):
-        session.conf.set(spark_settings.SHUFFLE_PARTITIONS, str(max(2, context.defaultParallelism)))
+        cores = max(2, context.defaultParallelism)
+        session.conf.set(spark_settings.SHUFFLE_PARTITIONS, str(cores))
+        session.conf.set(spark_settings.INITIAL_PARTITIONS, str(cores * spark_settings.INITIAL_PARTITIONS_OF_CORE))
     return session
 
 

@@ -13,7 +13,8 @@ from tests.loader.installation import Installation, make_installation, working
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.takes(120)]
 
 # The example of the documentation, with this server's port and database.
-EXAMPLE = re.search(r"```yaml\n(.*?)```", (settings.BASE_DIR / "docs/use/sources.md").read_text(), re.DOTALL)[1]
+PAGE = (settings.BASE_DIR / "docs/use/sources.md").read_text()
+EXAMPLE = re.search(r"```yaml\n(format: metadata/v1\nsystem:.*?)```", PAGE, re.DOTALL)[1]
 TABLES = """
 DROP SCHEMA IF EXISTS sales CASCADE;
 CREATE SCHEMA sales;

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from loader.domain.refusals import Refusal
-from loader.domain.spark_settings import SHUFFLE_PARTITIONS
+from loader.domain.spark_settings import INITIAL_PARTITIONS, SHUFFLE_PARTITIONS
 from loader.spark.session import RunnerConfig, _check_settings, _set_secrets, fit_shuffles
 
 
@@ -16,24 +16,24 @@ class FakeSession:
         conf = SimpleNamespace(contains=given.__contains__)
         self.sparkContext = SimpleNamespace(master=master, defaultParallelism=cores, _conf=conf)
         self.conf = self
-        self.partitions = None
+        self.settings = {}
 
     def set(self, name, value):
-        assert name == SHUFFLE_PARTITIONS
-        self.partitions = value
+        self.settings[name] = value
 
 
-@pytest.mark.parametrize(("cores", "partitions"), [(0, "2"), (12, "12")])
-def test_a_clusters_sessions_shuffle_into_its_cores(cores, partitions):
-    assert fit_shuffles(FakeSession("spark://host:7077", cores)).partitions == partitions
+@pytest.mark.parametrize(("cores", "partitions", "initial"), [(0, "2", "32"), (12, "12", "192")])
+def test_a_clusters_sessions_shuffle_by_its_cores(cores, partitions, initial):
+    session = fit_shuffles(FakeSession("spark://host:7077", cores))
+    assert session.settings == {SHUFFLE_PARTITIONS: partitions, INITIAL_PARTITIONS: initial}
 
 
 def test_a_given_number_is_left_as_it_is():
-    assert fit_shuffles(FakeSession("spark://host:7077", 12, **{SHUFFLE_PARTITIONS: "64"})).partitions is None
+    assert fit_shuffles(FakeSession("spark://host:7077", 12, **{SHUFFLE_PARTITIONS: "64"})).settings == {}
 
 
 def test_without_a_cluster_the_start_decided():
-    assert fit_shuffles(FakeSession("local[4]", 4)).partitions is None
+    assert fit_shuffles(FakeSession("local[4]", 4)).settings == {}
 
 
 @pytest.mark.spark
