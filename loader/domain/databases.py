@@ -100,7 +100,6 @@ class Engine:
     title = "PostgreSQL"
     driver = "org.postgresql.Driver"
     package = "org.postgresql:postgresql"
-    dialect = "postgres"
     quotes = ('"', '"')
     text = "text"
     # Connections of one run see one state of the database.

@@ -42,7 +42,7 @@ class _Other(Engine):
 class MySQL(_Other):
     """MariaDB and MySQL, both by MariaDB's driver; Spark knows the quotes of ``jdbc:mysql`` only."""
 
-    title, dialect, text = "MariaDB and MySQL", "mysql", "CHAR"
+    title, text = "MariaDB and MySQL", "CHAR"
     driver, package = "org.mariadb.jdbc.Driver", "org.mariadb.jdbc:mariadb-java-client"
     quotes = ("`", "`")
     as_delivered: Mapping[str, str] = {
@@ -88,7 +88,7 @@ _ISO = "CONVERT(nvarchar(40), {column}, 126)"
 
 
 class SQLServer(_Other):
-    title, dialect, text = "SQL Server", "tsql", "nvarchar(max)"
+    title, text = "SQL Server", "nvarchar(max)"
     driver, package = "com.microsoft.sqlserver.jdbc.SQLServerDriver", "com.microsoft.sqlserver:mssql-jdbc"
     quotes = ("[", "]")
     default_schema = "dbo"
@@ -137,7 +137,7 @@ _SECONDS, _FRACTIONS = "SYYYY-MM-DD HH24:MI:SS", "SYYYY-MM-DD HH24:MI:SS.FF6"
 class Oracle(_Other):
     """Oracle; DATE has a time of day there."""
 
-    title, dialect, text = "Oracle", "oracle", "VARCHAR2(4000)"
+    title, text = "Oracle", "VARCHAR2(4000)"
     driver, package = "oracle.jdbc.OracleDriver", "com.oracle.database.jdbc:ojdbc11"
     as_delivered: Mapping[str, str] = {
         **dict.fromkeys(("varchar2", "nvarchar2", "char", "nchar", "clob", "nclob"), NATIVE),

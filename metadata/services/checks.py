@@ -12,6 +12,7 @@ from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.source_formats import check_options
+from metadata.domain.source_queries import check_queries
 from metadata.domain.sql import check_expression
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.row_changes import check_word_list
@@ -49,6 +50,8 @@ def check_source_dataset(row: SourceDataset) -> None:
         with_place(row, lambda: _check_location(row.location))
     with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
     with_place(row, lambda: check_options(row.format, row.options))
+    if row.format == SourceDataset.Format.TABLE and row.system.location:
+        with_place(row, lambda: check_queries(row.system.location, row.options))
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
     check_word_list(row.tags, "tags", where)
     check_fields(row, where)

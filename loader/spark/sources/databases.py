@@ -34,17 +34,18 @@ from py4j.java_gateway import is_instance_of
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from elevata.core.errors import MetadataError
 from loader.domain.database_errors import DatabaseError, refusal_of
 from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
 from loader.domain.engines import engine_of
 from loader.domain.manifest import DatabaseSpec, SourceSpec
 from loader.domain.refusals import DEEPEST, Refusal
-from loader.domain.source_queries import checked_condition, checked_select
 from loader.spark.session import source_hosts
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.opened import MALFORMED, FileFormat, Opened
 from metadata.domain.locations import Roots
 from metadata.domain.source_formats import TABLE, ReadingOptions
+from metadata.domain.source_queries import checked_condition, checked_select
 
 _ANYWHERE = -1  # no partition of a frame
 _ANSWERS_WITHIN = 5  # seconds
@@ -192,7 +193,7 @@ def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
     """
     database = _database(source)
     engine, options = engine_of(database.place), TableOptions.of(source.name, source.options)
-    options = _checked(options, engine, source)
+    options = _checked(options, source)
     check_host(database.place, source_hosts(spark))
     if database.secret and not database.password:
         raise Refusal(
@@ -215,13 +216,17 @@ def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
         _raise_refusal(spark, source, failure, timeout=options.timeout, started=False)
 
 
-def _checked(options: TableOptions, engine: Engine, source: SourceSpec) -> TableOptions:
-    changed = {}
-    if options.query:
-        changed["query"] = checked_select(options.query, engine.dialect, source.name)
-    if options.filter:
-        changed["filter"] = checked_condition(options.filter, engine.dialect, source.name)
-    return replace(options, **changed)
+def _checked(options: TableOptions, source: SourceSpec) -> TableOptions:
+    kind, checked = _database(source).place.kind, {}
+    try:
+        if options.query:
+            checked["query"] = checked_select(options.query, kind)
+        if options.filter:
+            checked["filter"] = checked_condition(options.filter, kind)
+    except MetadataError as problem:
+        option = problem.field.rpartition(".")[2]
+        raise Refusal(problem.code.upper(), f"{source.name}: the option {option} {problem.message}") from None
+    return replace(options, **checked)
 
 
 def _connected(

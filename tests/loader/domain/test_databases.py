@@ -5,7 +5,6 @@ import pytest
 from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
 from loader.domain.engines import ENGINES
 from loader.domain.refusals import Refusal
-from loader.domain.source_queries import checked_condition, checked_select
 from metadata.domain.locations import PORTS, DatabasePlace
 from metadata.domain.source_formats import TABLE, options_of
 
@@ -166,47 +165,3 @@ def test_hosts_are_compared_with_and_without_their_port():
         with pytest.raises(Refusal) as refused:
             check_host(PLACE, hosts)
         assert refused.value.code == "HOST_NOT_ALLOWED"
-
-
-def test_a_query_is_kept_without_comments():
-    assert (
-        checked_select("SELECT 1 -- one\n + 2 /* ) */ AS x ;", "postgres", "s") == "SELECT 1       \n + 2         AS x"
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "DELETE FROM t RETURNING id",
-            "SELECT 1; SELECT 2",
-            "SELECT 1 INTO x",
-            "SELECT 1 FROM t FOR UPDATE",
-            "SET x = 1",
-        ),
-        *("WITH d AS (DELETE FROM t RETURNING id) SELECT * FROM d", "COPY t TO '/x'", "CALL p()", "BEGIN"),
-        *("", "SELECT frm 1 1", "SELECT 'open", "SELECT (1"),
-    ],
-)
-def test_anything_but_one_select_is_refused(text):
-    with pytest.raises(Refusal) as refused:
-        checked_select(text, "postgres", "erp.orders")
-    assert refused.value.code in ("SQL_REFUSED", "SQL_INVALID")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("a > 1) OR (1 = 1", "a > 1; DROP TABLE t", "a = 1) UNION SELECT 2 FROM (t", "SELECT 1", "a > 1 ORDER BY a"),
-        *("", "a > 1 --\n) OR (true", "exists (DELETE FROM t)"),
-    ],
-)
-def test_anything_but_one_condition_is_refused(text):
-    with pytest.raises(Refusal) as refused:
-        checked_condition(text, "postgres", "erp.orders")
-    assert refused.value.code in ("SQL_REFUSED", "SQL_INVALID")
-
-
-def test_a_condition_may_hold_any_text():
-    for text in ("a > 1 AND b = ')'", "a IN (SELECT b FROM c) OR x IS NULL", "(a > 1) AND (b < 2)"):
-        assert checked_condition(text, "postgres", "s") == text

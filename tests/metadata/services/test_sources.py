@@ -54,6 +54,15 @@ def test_a_source_dataset_that_makes_no_sense_is_refused(values: dict, field: st
     assert refused.value.field == field
 
 
+def test_the_query_of_a_table_is_checked_when_it_is_saved() -> None:
+    system = SystemFactory(kind="jdbc", location="postgresql://reader@db/erp")
+    asked = {"system": system, "name": "orders", "format": "table", "location": "sales.orders"}
+    with pytest.raises(MetadataError) as refused:
+        sources.create_source_dataset(**asked, options={"query": "DELETE FROM orders"})
+    assert (refused.value.code, refused.value.field) == ("sql_refused", "options.query")
+    sources.create_source_dataset(**asked, options={"query": "SELECT id FROM orders"})
+
+
 def test_a_short_name_follows_from_the_name() -> None:
     row = sources.create_source_dataset(system=SystemFactory(), name="Sales Orders (EU)", location="o.csv")
     assert row.short_name == "sales_orders_eu"
