@@ -10,7 +10,7 @@ from django.conf import settings
 
 from tests.loader.installation import Installation, make_installation, working
 
-pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.takes(120)]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.takes(seconds=120)]
 
 # The example of the documentation, with this server's port and database.
 PAGE = (settings.BASE_DIR / "docs/use/sources.md").read_text()

@@ -9,7 +9,7 @@ from tests.loader.installation import Installation, make_installation, working
 from tests.services.mariadb import JARS, start_mariadb
 from tests.services.process import Server
 
-pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=180)]
 
 PASSWORD = "correct-horse-battery"
 ITEM = {

@@ -12,7 +12,7 @@ from django.conf import settings
 from tests.loader.installation import ITEM, Installation, make_installation, working
 from tests.services.metastore import VERSION, Metastore, running_metastore
 
-pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=300)]
 
 READER = Path(__file__).parents[2] / "readers" / "metastore_rows.py"
 HISTORY = f"{ITEM}_hist"

@@ -8,7 +8,7 @@ import pytest
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
 from tests.services.object_store import ACCESS_KEY, BUCKET, JARS, SECRET_KEY, ObjectStore
 
-pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=240)]
 
 CONF = """
 spark.hadoop.fs.s3a.endpoint {endpoint}
