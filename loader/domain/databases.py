@@ -90,7 +90,11 @@ class TableOptions:
             check_options(TABLE, values)
         except MetadataError as problem:
             option = problem.field.rpartition(".")[2]
-            raise Refusal("BAD_OPTION", f"{name}: the option {option} {problem.message}") from None
+            raise Refusal(
+                "BAD_OPTION",
+                f"{name}: the option {option} {problem.message}",
+                hint="Correct the option of the source dataset.",
+            ) from None
         return cls(**values)
 
 

@@ -225,7 +225,11 @@ def _checked(options: TableOptions, source: SourceSpec) -> TableOptions:
             checked["filter"] = checked_condition(options.filter, kind)
     except MetadataError as problem:
         option = problem.field.rpartition(".")[2]
-        raise Refusal(problem.code.upper(), f"{source.name}: the option {option} {problem.message}") from None
+        raise Refusal(
+            problem.code.upper(),
+            f"{source.name}: the option {option} {problem.message}",
+            hint="Correct the option of the source dataset.",
+        ) from None
     return replace(options, **checked)
 
 
