@@ -39,7 +39,7 @@ test: setup-tests ## every test: embedded stores first, then all on PostgreSQL a
 
 test-services: setup-tests ## tests that start further servers: a Spark cluster, a Hive metastore, an object store, MariaDB
 	@$(BOOTSTRAP) setup --with-object-store
-	@$(RUN) -m pytest -m servers
+	@$(RUN) -m pytest -m "servers and not nightly"
 
 test-fast: ## pure rules: no database, no servers, no Spark, no browser
 	@$(BOOTSTRAP) setup --with-tests
@@ -47,6 +47,7 @@ test-fast: ## pure rules: no database, no servers, no Spark, no browser
 	@ELEVATA_TEST_SERVICES=none $(RUN) -m pytest $(SIDE_BY_SIDE) -m "$(FAST)"
 
 test-nightly: setup-tests ## every test, the long ones too
+	@$(BOOTSTRAP) setup --with-object-store
 	@$(RUN) -m ruff check .
 	@$(NPM) lint
 	@$(NPM) test
