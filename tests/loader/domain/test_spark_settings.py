@@ -1,19 +1,10 @@
 """Settings of Spark: which an installation may give, and what the product sets beneath them."""
 
-import runpy
-
 import pytest
-from django.core.exceptions import ImproperlyConfigured
 
-from elevata import settings as elevata_settings
 from elevata.core.properties import parse_properties
-from elevata.ops import checks
-from loader import tasks
 from loader.domain import spark_settings
-from loader.domain.refusals import Refusal
 from loader.domain.spark_settings import PROMISES, is_cluster, problems_of, settings_of
-from loader.services.runner.spark_settings import own_settings
-from loader.services.runner.supervisor import runner_config
 
 CLUSTER = "spark://host:7077"
 
@@ -104,96 +95,3 @@ def test_a_given_number_of_shuffle_partitions_holds_on_a_cluster_too():
 )
 def test_a_master_is_a_cluster_if_its_executors_are_processes(master, answer):
     assert is_cluster(master) is answer
-
-
-# --- the file --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def conf(tmp_path, settings):
-    """Return a function that makes a file the installation's settings of Spark."""
-
-    def write(text):
-        file = tmp_path / "spark.conf"
-        file.write_text(text)
-        settings.SPARK_CONF = str(file)
-        return file
-
-    return write
-
-
-def test_the_runner_gets_the_files_settings_with_their_places(conf):
-    file = conf("# ours\nspark.executor.memory 4g\n")
-    config = runner_config()
-    assert config["conf"] == {"spark.executor.memory": "4g"}
-    assert config["places"] == {"spark.executor.memory": f"{file}:2"}
-
-
-@pytest.mark.parametrize("path", ["auto", "direct", "public"])
-def test_the_runner_gets_the_path_of_its_commits(settings, path):
-    settings.COMMITS = path
-    assert runner_config()["commits"] == path
-
-
-def test_another_path_of_commits_is_refused_with_the_permitted_ones(monkeypatch):
-    monkeypatch.setenv("ELEVATA_COMMITS", "merge")
-    with pytest.raises(ImproperlyConfigured, match="ELEVATA_COMMITS is 'merge': it must be auto, direct or public"):
-        runpy.run_path(elevata_settings.__file__)
-
-
-def test_secrets_are_read_by_their_names_and_are_no_settings_of_the_session(conf, monkeypatch, tmp_path):
-    held = tmp_path / "held"
-    held.write_text("sesame\n")
-    monkeypatch.setenv("ELEVATA_SPARK_SECRET_S3_FILE", str(held))
-    conf("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_S3 }}")
-    config = runner_config()
-    assert config["secrets"] == {"spark.hadoop.fs.s3a.secret.key": "sesame"}
-    assert config["conf"] == {}
-
-
-def test_a_secret_that_is_not_there_is_refused_with_its_place(conf):
-    file = conf("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_GONE }}")
-    with pytest.raises(Refusal, match=rf"{file}:1: .*ELEVATA_SPARK_SECRET_GONE is not set"):
-        own_settings()
-
-
-def test_a_refused_setting_stops_check_worker_and_runner_with_file_and_line(conf):
-    file = conf("spark.executor.memory 4g\nspark.sql.session.timeZone Europe/Berlin\n")
-    (error,) = checks.spark_settings_are_accepted()
-    assert error.msg.startswith(f"{file}:2: spark.sql.session.timeZone cannot be given here (it is UTC)")
-    assert error.id == "elevata.E002"
-    with pytest.raises(Refusal, match=f"{file}:2"):
-        runner_config()
-    with pytest.raises(SystemExit, match=f"{file}:2"):
-        tasks._check()
-
-
-def test_a_file_that_cannot_be_read_is_an_error_of_check(settings, tmp_path):
-    settings.SPARK_CONF = str(tmp_path / "gone.conf")
-    assert "gone.conf cannot be read: No such file" in checks.spark_settings_are_accepted()[0].msg
-
-
-def test_an_accepted_file_passes_check(conf):
-    conf("spark.executor.memory 4g\n")
-    assert checks.spark_settings_are_accepted() == []
-
-
-def test_a_catalog_that_the_file_does_not_define_is_a_warning(conf, settings):
-    settings.CATALOG = "spark:unity"
-    conf("spark.executor.memory 4g\n")
-    (warning,) = checks.catalog_is_defined()
-    assert (warning.id, "the catalog unity, which Spark does not know" in warning.msg) == ("elevata.W007", True)
-    conf("spark.sql.catalog.unity com.example.Catalog\n")
-    assert checks.catalog_is_defined() == []
-    settings.CATALOG = "thrift://m:9083"
-    conf("")
-    assert checks.catalog_is_defined() == []
-
-
-def test_packages_that_set_up_did_not_fetch_are_a_warning(settings, tmp_path, monkeypatch):
-    settings.SPARK_JARS = str(tmp_path)
-    (tmp_path / "coordinates").write_text("io.delta:delta-spark_4.2_2.13:4.4.0\norg.example:thing:1.0\n")
-    monkeypatch.setenv("ELEVATA_SPARK_PACKAGES", "org.example:thing:1.0")
-    assert checks.packages_were_fetched() == []
-    monkeypatch.setenv("ELEVATA_SPARK_PACKAGES", "org.example:thing:2.0")
-    assert "org.example:thing:2.0" in checks.packages_were_fetched()[0].msg
