@@ -14,16 +14,16 @@ CORES = 2
 
 # Engine -> where its class is. Only the named one is imported: each needs other packages.
 ENGINES = {
-    "snapshots": ("bench.snapshots", "Snapshots"),
-    "ours": ("bench.ours", "Ours"),
-    "ours_public": ("bench.ours", "OursPublic"),
-    "limit": ("bench.limit", "Limit"),
-    "four_step": ("bench.four_step", "FourStep"),
-    "dbt_snapshot": ("bench.dbt_snapshot", "DbtSnapshot"),
-    "koheesio": ("bench.koheesio_scd2", "Koheesio"),
-    "datacoolie": ("bench.datacoolie_scd2", "DataCoolie"),
-    "small_tables": ("bench.ours", "OursSmallTables"),
-    "small_tables_dbt_snapshot": ("bench.dbt_snapshot", "DbtSmallTables"),
+    "snapshots": ("bench.engines.snapshots", "Snapshots"),
+    "ours": ("bench.engines.ours", "Ours"),
+    "ours_public": ("bench.engines.ours", "OursPublic"),
+    "limit": ("bench.engines.limit", "Limit"),
+    "four_step": ("bench.engines.four_step", "FourStep"),
+    "dbt_snapshot": ("bench.engines.dbt_snapshot", "DbtSnapshot"),
+    "koheesio": ("bench.engines.koheesio_scd2", "Koheesio"),
+    "datacoolie": ("bench.engines.datacoolie_scd2", "DataCoolie"),
+    "small_tables": ("bench.engines.ours", "OursSmallTables"),
+    "small_tables_dbt_snapshot": ("bench.engines.dbt_snapshot", "DbtSmallTables"),
 }
 
 

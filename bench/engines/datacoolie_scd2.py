@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import DELIVERED, KEY
-from bench.engine import Engine
+from bench.engines.engine import Engine
 
 
 class DataCoolie(Engine):

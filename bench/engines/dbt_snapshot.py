@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import DELIVERED, KEY, ROW_HASH
-from bench.engine import Engine
+from bench.engines.engine import Engine
 
 PROJECT = """
 name: bench

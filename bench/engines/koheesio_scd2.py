@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from bench.data import DELIVERED, KEY, ROW_HASH
-from bench.engine import Engine
+from bench.engines.engine import Engine
 
 TABLE = "bench_history"
 VERSION = "named_struct('effective_time', t, 'end_time', t, 'is_current', true) AS _scd2"

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from bench.data import COMPARED, DELIVERED, KEY, ROW_HASH
-from bench.engine import Engine
+from bench.engines.engine import Engine
 
 
 class Limit(Engine):

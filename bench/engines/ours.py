@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table, tables_of
 from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
-from bench.engine import Engine
+from bench.engines.engine import Engine
 from bench.plan import load_time
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest import (

@@ -1,0 +1,1 @@
+"""Engines that are measured: the product, the yardstick and its peers."""
