@@ -1,7 +1,7 @@
-"""Content of one file: unpacked by its ending, within a limit of its size.
+"""Content of one file, unpacked according to its ending, up to a size limit.
 
-Pages and tasks on Spark's executors read it alike. A limit counts what comes out of the unpacking, so a small file that
-unpacks to a huge one ends there.
+Web pages and tasks on Spark's executors use it. The limit counts unpacked bytes, so that a small file that unpacks to a
+huge one is refused.
 """
 
 import bz2
@@ -25,19 +25,22 @@ UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
 def unpacked(stored: BinaryIO, name: str) -> Any:
-    """Return the stream of the content of a file of this name; it is the stored one if no ending says otherwise."""
+    """Return the unpacked stream of a file; ``stored`` itself if the ending of ``name`` is no compression."""
     ending = "." + name.lower().rpartition(".")[2]
     return _OPENERS[ending](stored) if ending in _OPENERS else stored
 
 
 def chunks(stored: BinaryIO, shown: str, limit: int) -> Iterator[bytes]:
-    """Yield the content in pieces. Raise Refusal TOO_LARGE beyond ``limit`` bytes, or UNREADABLE_FILE."""
-    taken = 0
+    """Yield the unpacked content in pieces. ``shown`` is the file's name; its ending gives the compression.
+
+    Raise Refusal TOO_LARGE beyond ``limit`` bytes, or UNREADABLE_FILE.
+    """
+    size = 0
     try:
         content = unpacked(stored, shown)
         while piece := content.read(_CHUNK):
-            taken += len(piece)
-            if taken > limit:
+            size += len(piece)
+            if size > limit:
                 raise too_large(shown, f"its content is more than {limit >> 20:,} MB", limit)
             yield bytes(piece)
     except UNREADABLE as error:
@@ -45,12 +48,12 @@ def chunks(stored: BinaryIO, shown: str, limit: int) -> Iterator[bytes]:
 
 
 def whole(stored: BinaryIO, shown: str, limit: int) -> bytes:
-    """Return the content, at most ``limit`` bytes."""
+    """Return the unpacked content. Raise Refusal TOO_LARGE beyond ``limit`` bytes, or UNREADABLE_FILE."""
     return b"".join(chunks(stored, shown, limit))
 
 
 def too_large(shown: str, message: str, limit: int) -> Refusal:
-    """Return the refusal of a file that one task cannot read within its memory."""
+    """Return the refusal of a file that exceeds a limit of its format; ``limit`` is the number in that limit's unit."""
     return Refusal(
         "TOO_LARGE",
         f"{shown}: {message}, the limit of this format",

@@ -1,6 +1,6 @@
 """JSON documents: an array of objects, or one object, at the top or at a path.
 
-The document is read as text and its records one by one, so that only one of them is held as objects.
+The whole text is in memory, but its records are parsed one at a time.
 """
 
 import json
@@ -45,7 +45,7 @@ def read_json(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Seq
 
 
 class _Document:
-    """Position in a JSON text; everything before it is valid."""
+    """Parser of a JSON text that reads one record at a time; the text before its position is valid."""
 
     def __init__(self, text: str, shown: str):
         self._text, self._shown, self._at, self._count = text, shown, 0, 0
@@ -56,19 +56,19 @@ class _Document:
         if not path:
             yield from self._elements()
             return
-        found = False
+        is_found = False
         self._expect("{")
         for _ in self._parts("}"):
             name = self._value()
             if not isinstance(name, str) or isinstance(name, Number):
-                raise self._bad("a name in quotes is expected")
+                raise self._refusal("a name in quotes is expected")
             self._expect(":")
-            if name == path[0] and not found:
-                found = True
+            if name == path[0] and not is_found:
+                is_found = True
                 yield from self.records(path[1:])
             else:
                 self._value()
-        if not found:
+        if not is_found:
             raise Refusal(
                 "NO_SUCH_PATH",
                 f"{self._shown} has no {path[0]} where the option path looks for it",
@@ -78,11 +78,11 @@ class _Document:
 
     def end(self) -> None:
         """Raise Refusal BAD_JSON for text after the document."""
-        if self._next():
-            raise self._bad("text follows the document")
+        if self._peek():
+            raise self._refusal("text follows the document")
 
     def _elements(self) -> Iterator[Any]:
-        if self._next() != "[":
+        if self._peek() != "[":
             self._count += 1
             yield self._value()
             return
@@ -93,41 +93,41 @@ class _Document:
 
     def _parts(self, closing: str) -> Iterator[None]:
         """Yield once before each part of an array or object, up to its end."""
-        if self._next() == closing:
+        if self._peek() == closing:
             self._at += 1
             return
         while True:
             yield
-            if self._next() == closing:
+            if self._peek() == closing:
                 self._at += 1
                 return
             self._expect(",")
 
     def _value(self) -> Any:
-        self._next()
+        self._peek()
         try:
             value, self._at = self._decoder.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
-            raise self._bad(error.msg, error.pos) from None
+            raise self._refusal(error.msg, error.pos) from None
         except strict_json.BadJson as error:
-            raise self._bad(str(error)) from None
+            raise self._refusal(str(error)) from None
         except RecursionError:
-            raise self._bad("nested too deeply") from None
+            raise self._refusal("nested too deeply") from None
         return value
 
     def _expect(self, sign: str) -> None:
-        if self._next() != sign:
-            raise self._bad(f"{sign} is expected")
+        if self._peek() != sign:
+            raise self._refusal(f"{sign} is expected")
         self._at += 1
 
-    def _next(self) -> str:
-        """Return the next character that is not blank, empty at the end."""
+    def _peek(self) -> str:
+        """Return the next character that is not blank without reading it; empty at the end."""
         text = self._text
         while self._at < len(text) and text[self._at] in _BLANKS:
             self._at += 1
         return text[self._at : self._at + 1]
 
-    def _bad(self, message: str, at: int | None = None) -> Refusal:
+    def _refusal(self, message: str, at: int | None = None) -> Refusal:
         at = self._at if at is None else at
         line = self._text.count("\n", 0, at) + 1
         place = f", in record {self._count}" if self._count else ""

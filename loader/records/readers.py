@@ -13,8 +13,8 @@ from loader.records.workbooks import read_workbook
 from loader.records.xml_documents import read_xml
 from metadata.domain.source_formats import JSON, XLSX, XML, ReadingOptions
 
-# From the stored content, the file's name in messages (whose ending says how it is packed), the options, and the
-# columns that are wanted.
+# Arguments: the stored content, the file's name (its ending gives the compression), the options, and the columns that
+# the contract wants.
 Reader = Callable[[BinaryIO, str, ReadingOptions, Sequence[str]], Iterator[Record]]
 READERS: dict[str, Reader] = {JSON: read_json, XML: read_xml, XLSX: read_workbook}
 LOCAL = "file:"
@@ -22,14 +22,14 @@ LOCAL = "file:"
 
 @dataclass(frozen=True)
 class FileReading:
-    """Reading of files in tasks: each is (path with scheme, content), or has no content if it is local."""
+    """Reader of files in Spark tasks. A file is (path with scheme, content); the content of a local file is None."""
 
     format: str
     options: ReadingOptions
     wanted: tuple[str, ...]
 
     def summary(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
-        """Return the number of rows and the columns in order of appearance, or the refusal."""
+        """Return ``{"rows", "names"}``, the columns in order of appearance, or ``{"refusal"}``."""
         rows, names = 0, {}
         try:
             for record in self._records(file):
@@ -41,7 +41,7 @@ class FileReading:
         return {"rows": rows, "names": list(names)}
 
     def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, dict[str, str | None]]]:
-        """Yield (URI, number, values) of each record."""
+        """Yield (URI, number, values by column) of each record. Raise the Refusal of the format."""
         uri = quote(file[0], safe="/:")
         for record in self._records(file):
             yield uri, record.number, dict(record.values)

@@ -1,4 +1,4 @@
-"""Values of one record as text: nested ones as JSON, or a part of them by a path.
+"""Values of one record as text: nested values as JSON, or the part at a path.
 
 A column ``a.b`` that no record has under this name is the value ``b`` of the object ``a``.
 """
@@ -15,26 +15,29 @@ _ABSENT = object()
 
 
 class Number(str):
-    """A number of a JSON text, as it is written there."""
+    """Number of a JSON text in its literal notation."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Record:
-    """Values of one record by column. ``number`` is its place in the file, counted as the format does."""
+    """Values of one record by column. ``number`` is its position in the file, in the unit of the format."""
 
     number: int
     values: Mapping[str, Value]
 
 
 def values_of(record: Mapping[str, Any], wanted: Sequence[str], place: "Place") -> dict[str, Value]:
-    """Return the values of a record; an object of which only paths are wanted gives these alone."""
+    """Return the values of a record by column, without objects of which only paths are wanted.
+
+    Raise Refusal NO_SUCH_PATH for a path that does not lead into an object.
+    """
     values = {name: text_of(value) for name, value in record.items()}
     parents = set()
     for name in wanted:
         if name not in record and "." in name:
-            value = _at(record, name, place)
+            value = _value_at(record, name, place)
             parents.add(name.partition(".")[0])
             if value is not _ABSENT:
                 values[name] = text_of(value)
@@ -57,7 +60,7 @@ class Place:
         return Refusal(code, text, file=self.file, row=self.number, column=column, samples=samples, hint=hint)
 
 
-def _at(record: Mapping[str, Any], path: str, place: Place) -> Any:
+def _value_at(record: Mapping[str, Any], path: str, place: Place) -> Any:
     value: Any = record
     for name in path.split("."):
         if value is None:
@@ -73,7 +76,7 @@ def _at(record: Mapping[str, Any], path: str, place: Place) -> Any:
 
 
 def text_of(value: Any) -> Value:
-    """Return a value as text: text as it is, all else as JSON writes it, numbers digit by digit as delivered."""
+    """Return a value as text: text unchanged, numbers in their literal notation, anything else as JSON."""
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
     return "".join(_json(value))
@@ -112,16 +115,16 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
             hint="A delivery without rows still names its columns in its first line.",
         )
     names = tuple(field.strip() or f"(column {place})" for place, field in enumerate(fields, start=1))
-    twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
-    if twice:
+    repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    if repeated:
         raise Refusal(
             "DUPLICATE_COLUMN",
-            f"{shown}: the header names {', '.join(twice[:5])} more than once",
+            f"{shown}: the header names {', '.join(repeated[:5])} more than once",
             file=shown,
             row=row,
-            column=twice[0],
-            count=len(twice),
-            samples=twice[:5],
+            column=repeated[0],
+            count=len(repeated),
+            samples=repeated[:5],
             hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
         )
     return names

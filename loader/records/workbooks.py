@@ -1,7 +1,7 @@
 """Excel workbooks (``.xlsx``): the rows of one sheet, or of a range in it.
 
-A workbook is a zip of XML files, which is unpacked whole into memory. So it is measured first: each part's real size
-and the farthest cell, since the reader allocates every cell between the first and the last one.
+A workbook is a zip archive of XML files. The reader unpacks them into memory and allocates every cell between the first
+and the last one, so the sizes of the parts and the extents of the sheets are checked first.
 """
 
 import io
@@ -20,17 +20,17 @@ from metadata.domain.source_formats import ReadingOptions, range_of
 
 LIMIT = 64 << 20  # bytes of the file
 LARGEST_CONTENT = 512 << 20  # bytes of all its parts, unpacked
-LARGEST_RATIO = 250  # of a part's unpacked to its packed size, from this size on:
-_RATIO_FROM = 16 << 20
+LARGEST_RATIO = 250  # unpacked to packed size of a part
+_RATIO_FROM = 16 << 20  # bytes; the ratio of smaller parts is not checked
 MOST_CELLS = 10_000_000
 _CHUNK = 1 << 20
-# The place of a cell in a sheet's XML.
+# Reference of a cell in a sheet's XML, like r="B3".
 _CELL = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]{1,3})([0-9]{1,7})["']""")
-_OVERLAP = 64  # bytes: longer than a place
+_OVERLAP = 64  # bytes; longer than a reference
 
 
 def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
-    """Yield the rows of a sheet that hold anything, numbered as the sheet does.
+    """Yield the rows of a sheet that are not empty, with the sheet's row numbers.
 
     Raise Refusal UNREADABLE_FILE, TOO_LARGE, NO_SUCH_SHEET, EMPTY_FILE, DUPLICATE_COLUMN or RAGGED_ROW.
     """
@@ -47,7 +47,7 @@ def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted:
 def _check_sizes(content: bytes, shown: str) -> None:
     """Raise Refusal TOO_LARGE for a workbook that would need too much memory, UNREADABLE_FILE for one that is broken.
 
-    Every part is unpacked in pieces, so that neither sizes nor checksums have to be believed.
+    Every part is unpacked in pieces, since declared sizes and checksums may be false.
     """
     total = 0
     try:
@@ -66,22 +66,22 @@ def _check_sizes(content: bytes, shown: str) -> None:
 
 def _check_part(packed: zipfile.ZipFile, part: zipfile.ZipInfo, shown: str) -> None:
     is_sheet = part.filename.lower().startswith("xl/worksheets/")
-    first, last, rest = [1 << 14, 1 << 20], [0, 0], b""
+    low, high, rest = [1 << 14, 1 << 20], [0, 0], b""
     with packed.open(part) as unpacked:
         while piece := unpacked.read(_CHUNK):
             if not is_sheet:
                 continue
             for letters, digits in set(_CELL.findall(rest + piece)):
-                place = (_column(letters.decode()), int(digits))
-                first = [min(pair) for pair in zip(first, place, strict=True)]
-                last = [max(pair) for pair in zip(last, place, strict=True)]
+                place = (_column_number(letters.decode()), int(digits))
+                low = [min(pair) for pair in zip(low, place, strict=True)]
+                high = [max(pair) for pair in zip(high, place, strict=True)]
             rest = piece[-_OVERLAP:]
-    cells = max(0, last[0] - first[0] + 1) * max(0, last[1] - first[1] + 1)
+    cells = max(0, high[0] - low[0] + 1) * max(0, high[1] - low[1] + 1)
     if cells > MOST_CELLS:
         raise too_large(shown, f"{part.filename} spans {cells:,} cells, more than {MOST_CELLS:,}", MOST_CELLS)
 
 
-def _column(letters: str) -> int:
+def _column_number(letters: str) -> int:
     number = 0
     for letter in letters.upper():
         number = number * 26 + ord(letter) - 64
@@ -101,17 +101,17 @@ def _sheet(workbook: CalamineWorkbook, shown: str, name: str | None) -> Calamine
     return workbook.get_sheet_by_name(name) if name else workbook.get_sheet_by_index(0)
 
 
-def _rows(sheet: CalamineSheet, wanted: str | None) -> Iterator[tuple[int, list[Value]]]:
-    """Yield number and values of each row within the used cells, or the range, that holds anything."""
+def _rows(sheet: CalamineSheet, cell_range: str | None) -> Iterator[tuple[int, list[Value]]]:
+    """Yield number and values of each row that is not empty, within the range or all used cells."""
     if sheet.start is None:
         return
-    left, top, right, bottom = range_of(wanted) if wanted else (sheet.start[1] + 1, 1, None, None)
+    left, top, right, bottom = range_of(cell_range) if cell_range else (sheet.start[1] + 1, 1, None, None)
     offset = sheet.start[1]
     for number, row in enumerate(sheet.iter_rows(), start=1):
         if number < top or (bottom is not None and number > bottom):
             continue
-        cells = [""] * offset + row if wanted else row
-        values = [_text(cell) for cell in (cells[left - 1 : right] if wanted else cells)]
+        cells = [""] * offset + row if cell_range else row
+        values = [_text(cell) for cell in (cells[left - 1 : right] if cell_range else cells)]
         if any(value is not None for value in values):
             yield number, values
 
@@ -138,7 +138,7 @@ def _records(
 
 
 def _text(cell: Any) -> Value:
-    """Return a cell as text: numbers with Excel's fifteen digits, dates and times in ISO 8601, nothing as None."""
+    """Return a cell as text: numbers with Excel's fifteen digits, dates and times in ISO 8601; None if empty."""
     match cell:
         case "" | None:
             return None

@@ -1,8 +1,8 @@
-"""XML documents: one record per element of a name, read as a stream.
+"""XML documents, read as a stream: one record per row element.
 
-A document type declaration is refused before anything in it has an effect: entities of its own, which may expand
-without end or name files and addresses, need one. Attributes and elements of one name are columns alike; elements with
-attributes or elements inside are objects, repeated ones are lists.
+A document type declaration is refused before it takes effect, since only there a document can define entities, which
+may expand without end or name files and addresses. Attributes and child elements are columns. An element with
+attributes or children is an object, a repeated element a list.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from loader.records.values import Place, Record, values_of
 from metadata.domain.source_formats import ReadingOptions
 
 LIMIT = 1 << 30  # bytes of the unpacked document
-DEEPEST = 100  # elements within each other
+DEEPEST = 100  # nested elements
 LARGEST_RECORD = 64 << 20  # characters
 TEXT = "#text"
 _NIL = ("xsi:nil", "true")
@@ -33,8 +33,8 @@ def read_xml(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequ
     yield from _records(document.feed(b"", last=True), shown, wanted)
 
 
-def _records(found: list[tuple[int, Any]], shown: str, wanted: Sequence[str]) -> Iterator[Record]:
-    for line, value in found:
+def _records(elements: list[tuple[int, Any]], shown: str, wanted: Sequence[str]) -> Iterator[Record]:
+    for line, value in elements:
         fields = value if isinstance(value, Mapping) else {TEXT: value}
         yield Record(line, values_of(fields, wanted, Place(shown, line, "line")))
 
@@ -54,7 +54,7 @@ class _Element:
             self.fields[name] = [self.fields[name], value]
 
     def value(self) -> Any:
-        """Return the text of an element with nothing else inside, else an object; None for one that is nil."""
+        """Return the text if the element has nothing else, an object if it has; None for ``xsi:nil``."""
         text = "".join(self.texts)
         if self.fields.get(_NIL[0]) == _NIL[1]:
             return None
@@ -70,7 +70,7 @@ class _Document:
         self._shown, self._row_tag = shown, row_tag
         self._depth, self._line, self._size = 0, 0, 0
         self._open: list[_Element] = []  # from the record's element to the innermost
-        self._found: list[tuple[int, Any]] = []
+        self._finished: list[tuple[int, Any]] = []
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -80,7 +80,7 @@ class _Document:
 
     def feed(self, piece: bytes, *, last: bool = False) -> list[tuple[int, Any]]:
         """Return the records that end in this piece, each with the line on which it begins."""
-        self._found = []
+        self._finished = []
         try:
             self._parser.Parse(piece, last)
         except expat.ExpatError as error:
@@ -91,17 +91,17 @@ class _Document:
                 row=error.lineno,
                 hint=_HINT,
             ) from None
-        return self._found
+        return self._finished
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise self._refused("BAD_XML", f"more than {DEEPEST} elements within each other", _HINT)
+            raise self._refusal("BAD_XML", f"more than {DEEPEST} elements within each other", _HINT)
         if self._open or self._is_record(name):
             if not self._open:
                 self._line, self._size = self._parser.CurrentLineNumber, 0
             fields = {key: value for key, value in attributes.items() if not key.startswith("xmlns")}
-            self._grow(sum(map(len, fields.values())))
+            self._add_size(sum(map(len, fields.values())))
             self._open.append(_Element({key if key == _NIL[0] else _local(key): text for key, text in fields.items()}))
 
     def _is_record(self, name: str) -> bool:
@@ -117,31 +117,31 @@ class _Document:
         if self._open:
             self._open[-1].add(_local(name), value)
         else:
-            self._found.append((self._line, value))
+            self._finished.append((self._line, value))
 
     def _text(self, text: str) -> None:
         if self._open:
-            self._grow(len(text))
+            self._add_size(len(text))
             self._open[-1].texts.append(text)
 
-    def _grow(self, size: int) -> None:
+    def _add_size(self, size: int) -> None:
         self._size += size
         if self._size > LARGEST_RECORD:
-            raise self._refused(
+            raise self._refusal(
                 "TOO_LARGE",
                 f"the record that begins on line {self._line} has more than {LARGEST_RECORD >> 20} million characters",
                 "Is the option row_tag right? It names the element of one row.",
             )
 
     def _doctype(self, *_: Any) -> None:
-        raise self._refused(
+        raise self._refusal(
             "FORBIDDEN_XML",
             "a document type declaration (DOCTYPE), which is never read: it may define entities that expand without "
             "end or name other files",
             "Deliver the document without it.",
         )
 
-    def _refused(self, code: str, message: str, hint: str) -> Refusal:
+    def _refusal(self, code: str, message: str, hint: str) -> Refusal:
         return Place(self._shown, self._parser.CurrentLineNumber, "line").refusal(code, message, hint)
 
 
