@@ -1,5 +1,5 @@
-"""Access to outside systems from the web process: short, read-only, and only where an installation permits it.
+"""Access to source systems from the web process: short, read-only, and limited to permitted folders and hosts.
 
-Nothing here starts Spark. A load reads the same places through the runner; these reads help a user to describe a
-source.
+This package never starts Spark. It helps a user to describe a source; a load reads the same files and tables through
+the runner.
 """

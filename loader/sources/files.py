@@ -1,4 +1,4 @@
-"""Files of a folder as deliveries: listing, sample, results."""
+"""Deliveries in a folder of files: connection test, listing and sample."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Reached:
 class Found:
     """File, folder of files or table. ``location`` is written as in a source dataset.
 
-    ``size`` is in bytes. ``rows`` is an estimate; None if it takes reading everything.
+    ``size`` is in bytes. ``rows`` is an estimate; None if only reading everything would tell.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Listing:
-    """One page of results; ``total`` is how many match the search. ``cut``: there are more than were examined."""
+    """One page of results. ``total`` counts all matches; ``cut`` is true if not every file was examined."""
 
     items: tuple[Found, ...]
     total: int
@@ -51,9 +51,10 @@ class Listing:
 
 @dataclass(frozen=True)
 class Sample:
-    """Columns of a delivery by its first rows. ``values`` holds each column's values as text.
+    """Columns and first rows of a delivery. ``values`` has each column's values as text.
 
-    ``typed``: the delivery declares its types. ``whole``: these are all its rows.
+    ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``said`` describes the
+    rows, like "the first 100 rows of orders.csv".
     """
 
     columns: tuple[SampledColumn, ...]
@@ -66,37 +67,38 @@ class Sample:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-# Files of a folder as deliveries: one file each, or a folder of parts that another program wrote.
+# A delivery is one file, or a folder of ``part-`` files that another program wrote.
 
 
 MAX_FILES = 5_000
 MAX_DEPTH = 6
-_HIDDEN = ("_", ".")  # loads leave these out, too
+_HIDDEN = ("_", ".")  # a load does not read these either
 
 
 def reach_folder(folder: Path, roots: Roots) -> Reached:
     """Return the result of a test of the folder, and its contents. Raise Refusal if it is missing or unreadable."""
-    found, cut = _deliveries(folder, roots)
-    count = f"{'more than ' if cut else ''}{sum(one.files for one in found):,}"
+    deliveries, cut = _deliveries(folder, roots)
+    count = f"{'more than ' if cut else ''}{sum(delivery.files for delivery in deliveries):,}"
     facts = [("Folder", str(folder)), ("Files that can be read", count)]
-    dated = [one for one in found if one.modified is not None]
+    dated = [delivery for delivery in deliveries if delivery.modified is not None]
     if dated:
-        newest = max(dated, key=lambda one: one.modified or datetime.min.replace(tzinfo=UTC))
+        newest = max(dated, key=lambda delivery: delivery.modified or datetime.min.replace(tzinfo=UTC))
         facts.append(("Newest", f"{newest.location}, {newest.modified:%Y-%m-%d %H:%M} UTC"))
-    message = "can be read" if found else "holds no file that ends like a delivery"
+    message = "can be read" if deliveries else "holds no file that ends like a delivery"
     return Reached(f"The folder is there and {message}.", tuple(facts))
 
 
 def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
     """Return deliveries below the folder whose location has ``search`` in it, sorted by location."""
-    found, cut = _deliveries(folder, roots)
+    deliveries, cut = _deliveries(folder, roots)
     wanted = search.strip().lower()
-    fitting = sorted((one for one in found if wanted in one.location.lower()), key=lambda one: one.location)
-    return Listing(tuple(fitting[start : start + count]), len(fitting), cut)
+    matches = [delivery for delivery in deliveries if wanted in delivery.location.lower()]
+    matches.sort(key=lambda delivery: delivery.location)
+    return Listing(tuple(matches[start : start + count]), len(matches), cut)
 
 
 def files_at(path: Path, roots: Roots) -> list[Path]:
-    """Return the files that a load of this location would read: the file, or all below the folder; sorted.
+    """Return the files that a load of this location would read, sorted: the file, or all below the folder.
 
     Raise Refusal MISSING_FILE or UNREADABLE_FOLDER, or OutsideRoots for a file that a link leads out of the roots.
     """
@@ -106,31 +108,31 @@ def files_at(path: Path, roots: Roots) -> list[Path]:
         raise Refusal(
             "MISSING_FILE", f"{path} is not there", file=str(path), hint="Put the delivery there, or correct the name."
         )
-    found = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path, 0) if _is_open(entry, roots))
-    if not found:
+    files = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path, 0) if _is_allowed(entry, roots))
+    if not files:
         raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
-    return found
+    return files
 
 
 def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
-    """Return the deliveries, and whether there are more files than are examined. Raise Refusal MISSING_FOLDER."""
+    """Return the deliveries, and True if not all files were examined. Raise Refusal MISSING_FOLDER."""
     if not folder.is_dir():
-        there = "is a file, not a folder" if folder.exists() else "is not there"
+        problem = "is a file, not a folder" if folder.exists() else "is not there"
         raise Refusal(
             "MISSING_FOLDER",
-            f"{folder} {there}",
+            f"{folder} {problem}",
             file=str(folder),
             hint="Make the folder, or correct the system's location.",
         )
     parts: dict[str, list[tuple[str, os.stat_result]]] = {}
-    found: list[Found] = []
-    seen = 0
+    deliveries: list[Found] = []
+    count = 0
     for entry, relative in _walk(folder, 0):
-        seen += 1
-        if seen > MAX_FILES:
+        count += 1
+        if count > MAX_FILES:
             break
         kind = format_of(entry.name)
-        if not kind or not _is_open(entry, roots):
+        if not kind or not _is_allowed(entry, roots):
             continue
         try:
             status = entry.stat()
@@ -140,14 +142,14 @@ def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
         if above and name.startswith("part-"):
             parts.setdefault(above, []).append((name, status))
         else:
-            found.append(_found(relative, kind, [status]))
+            deliveries.append(_delivery(relative, kind, [status]))
     for above, files in parts.items():
-        found.append(_found(above, format_of(files[0][0]), [status for _, status in files], folder=True))
-    return found, seen > MAX_FILES
+        deliveries.append(_delivery(above, format_of(files[0][0]), [status for _, status in files], folder=True))
+    return deliveries, count > MAX_FILES
 
 
-def _is_open(entry: os.DirEntry, roots: Roots) -> bool:
-    """Return False for a link out of the roots, and for a file in a folder of the product's own."""
+def _is_allowed(entry: os.DirEntry, roots: Roots) -> bool:
+    """Return False for a link out of the roots, and for a file in one of the product's own folders."""
     try:
         roots.check_file(entry.path)
     except OutsideRoots:
@@ -155,7 +157,7 @@ def _is_open(entry: os.DirEntry, roots: Roots) -> bool:
     return True
 
 
-def _found(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> Found:
+def _delivery(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> Found:
     name = location.rpartition("/")[2]
     return Found(
         name=name if folder else name.partition(".")[0] or name,
@@ -202,24 +204,24 @@ def sampled(
     notes: tuple[str, ...] = (),
     options: dict[str, Any] | None = None,
 ) -> Sample:
-    """Return the sample with counts per column and a key: the known one, or else one that the data suggest."""
+    """Return the sample with counts per column and a key: ``key``, or else one that the data suggest."""
     rows = len(values[0]) if values else 0
-    places, why = suggest_key([column.name for column in columns], values)
+    places, evidence = suggest_key([column.name for column in columns], values)
     if key:
         places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)
-        why = "the table's primary key"
+        evidence = "the table's primary key"
     counted = [
         replace(
             column,
             rows=rows,
-            nulls=sum(value is None for value in held),
-            unique=rows > 1 and len(set(held)) == rows,
+            nulls=sum(value is None for value in column_values),
+            unique=rows > 1 and len(set(column_values)) == rows,
             key_ordinal=places.index(place) + 1 if place in places else None,
-            key_evidence=why if place in places else "",
+            key_evidence=evidence if place in places else "",
             nullable=column.nullable and place not in places,
-            sample=tuple(dict.fromkeys(value[:60] for value in held if value))[:_SAMPLES],
+            sample=tuple(dict.fromkeys(value[:60] for value in column_values if value))[:_SAMPLES],
         )
-        for place, (column, held) in enumerate(zip(columns, values, strict=True))
+        for place, (column, column_values) in enumerate(zip(columns, values, strict=True))
     ]
     part = f"all {rows:,} rows" if whole else f"the first {rows:,} rows"
     return Sample(

@@ -1,4 +1,4 @@
-"""Limits for outside systems: permitted places, time limit, secrets by reference.
+"""Limits for source systems: permitted places, time limit, secrets by reference.
 
 An editor may type any location. Without these limits a page would read the product's own secrets, or
 probe any host of its network.
@@ -19,40 +19,37 @@ from loader.services.manifests import database_place, place_of, source_roots, st
 from metadata.domain.locations import DatabasePlace, Location, parse_location
 from metadata.models import System
 
-# Time limit for outside systems, after which a page waits no longer.
-
-
 T = TypeVar("T")
 
-SECONDS = 8.0
+SECONDS = 8.0  # after which a page no longer waits for a source system
 
 
 def within(seconds: float, what: str, work: Callable[[], T]) -> T:
-    """Return the answer of ``work``. Raise Refusal TOO_SLOW if there is none within ``seconds``.
+    """Return the result of ``work``. Raise Refusal TOO_SLOW after ``seconds``; its message begins with ``what``.
 
-    A file system that hangs cannot be interrupted, so the work then goes on in an abandoned thread.
+    A file system that hangs cannot be interrupted, so the work goes on in an abandoned thread.
     """
-    answer: list[T] = []
-    problem: list[BaseException] = []
+    results: list[T] = []
+    errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            answer.append(work())
+            results.append(work())
         except BaseException as error:  # raised again by the caller
-            problem.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run, name="outside", daemon=True)
     thread.start()
     thread.join(seconds)
-    if problem:
-        raise problem[0]
-    if not answer:
+    if errors:
+        raise errors[0]
+    if not results:
         raise Refusal(
             "TOO_SLOW",
             f"{what} gave no answer within {seconds:.0f} seconds",
             hint="Try again, or contact the administrator of that system.",
         )
-    return answer[0]
+    return results[0]
 
 
 def folder_of(system: System) -> Path:
@@ -67,16 +64,16 @@ def folder_of(system: System) -> Path:
 
 
 def place_in(system: System, location: str) -> Location:
-    """Resolve the place of a file or folder of a system from its location, relative to the system's or absolute.
+    """Return the place of a file or folder; ``location`` is absolute or relative to the system's location.
 
     Raise Refusal BAD_LOCATION or OUTSIDE_ROOTS.
     """
-    return _checked(place_of(location, system.location, shown=location), location)
+    return _check_roots(place_of(location, system.location, shown=location), location)
 
 
 def allowed(location: str) -> Location:
-    """Return the place with every link followed. Raise Refusal if it is outside of the roots, existing or not."""
-    return _checked(stands_at(location), location)
+    """Return the place of a location with links followed, even if nothing is there. Raise Refusal OUTSIDE_ROOTS."""
+    return _check_roots(stands_at(location), location)
 
 
 def must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:
@@ -107,7 +104,7 @@ def local(place: Location) -> Path:
     return Path(place.path)
 
 
-def _checked(place: str, shown: str) -> Location:
+def _check_roots(place: str, shown: str) -> Location:
     roots = source_roots()
     try:
         return roots.check(parse_location(place, folder="/"))
@@ -120,16 +117,16 @@ def _checked(place: str, shown: str) -> Location:
         ) from None
 
 
-def database_of(system: System, asked: Collection[str] = ("postgresql",)) -> DatabasePlace:
-    """Return the database of a system, of a kind among ``asked``.
+def database_of(system: System, kinds: Collection[str] = ("postgresql",)) -> DatabasePlace:
+    """Return the database of a system, of a kind among ``kinds``.
 
     Raise Refusal BAD_LOCATION, NOT_FROM_HERE or HOST_NOT_ALLOWED.
     """
     place = database_place(system)
-    if place.kind not in asked:
+    if place.kind not in kinds:
         raise Refusal(
             "NOT_FROM_HERE",
-            f"{system}: pages can ask {', '.join(asked)} only, not {place.kind}",
+            f"{system}: pages can ask {', '.join(kinds)} only, not {place.kind}",
             hint="Import its sources from YAML; loads can read them.",
         )
     check_host(place, settings.SOURCE_HOSTS)

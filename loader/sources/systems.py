@@ -22,8 +22,8 @@ from metadata.domain.locations import DatabasePlace, OutsideRoots
 from metadata.domain.types import DataType, TypeProblem, parse
 from metadata.models import System
 
-# PostgreSQL database: connection test, tables, and the columns of one of them. Every connection is read-only, short,
-# and goes to an allowed host only. Errors never include the password.
+# PostgreSQL: connection test, list of tables, sample of a table. Every connection is read-only, short, and goes to an
+# allowed host only. Errors never include the password.
 
 
 CONNECT_SECONDS = 4
@@ -84,11 +84,11 @@ def reach_database(system: System) -> Reached:
 
 
 def list_tables(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
-    """Return tables and views that may be read, by name; their rows as the database's own statistics estimate them."""
-    asked = {"search": search.strip(), "start": start, "count": count}
+    """Return one page of the readable tables and views, sorted by name. Row counts are the database's estimates."""
+    parameters = {"search": search.strip(), "start": start, "count": count}
     with connected(system) as connection:
-        (total,) = connection.execute(_COUNT, asked).fetchone()
-        rows = connection.execute(_LIST, asked).fetchall()
+        (total,) = connection.execute(_COUNT, parameters).fetchone()
+        rows = connection.execute(_LIST, parameters).fetchall()
     return Listing(
         tuple(
             Found(
@@ -108,50 +108,50 @@ def list_tables(system: System, *, search: str = "", start: int = 0, count: int 
 def sample_table(system: System, location: str, rows: int = ROWS) -> Sample:
     """Return the columns of ``schema.table`` from the catalog, and its first rows. Raise Refusal MISSING_TABLE."""
     schema, dot, table = location.strip().partition(".")
-    asked = {"schema": schema, "table": table} if dot else {"schema": "public", "table": schema}
+    names = {"schema": schema, "table": table} if dot else {"schema": "public", "table": schema}
     with connected(system) as connection:
-        described = connection.execute(_COLUMNS, asked).fetchall()
-        if not described:
+        catalog = connection.execute(_COLUMNS, names).fetchall()
+        if not catalog:
             raise Refusal(
                 "MISSING_TABLE",
                 f"there is no table {location} that may be read",
                 hint="Names are case-sensitive. Search the system's tables.",
             )
-        if len(described) > MAX_COLUMNS:
-            raise Refusal("TOO_MANY_COLUMNS", f"{location} has {len(described):,} columns")
-        key = tuple(name for (name,) in connection.execute(_PRIMARY_KEY, asked).fetchall())
-        columns = [_column(*each) for each in described]
-        records, notes = _first_rows(connection, asked, [column.name for column in columns], rows)
+        if len(catalog) > MAX_COLUMNS:
+            raise Refusal("TOO_MANY_COLUMNS", f"{location} has {len(catalog):,} columns")
+        key = tuple(name for (name,) in connection.execute(_PRIMARY_KEY, names).fetchall())
+        columns = [_column(*each) for each in catalog]
+        records, notes = _first_rows(connection, names, [column.name for column in columns], rows)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in columns]
     whole = len(records) < rows and not notes
     return sampled(columns, values, whole=whole, typed=True, where=location, key=key, notes=notes)
 
 
 def type_of(text: str, typtype: str = "b") -> tuple[DataType, str]:
-    """Return our type for one of PostgreSQL's as ``format_type`` writes it, and the evidence with any remark."""
-    message = f"the database says {text}"
+    """Return the data type for a type as PostgreSQL's ``format_type`` writes it, and the evidence for the choice."""
+    evidence = f"the database says {text}"
     plain = re.sub(r"^((?:timestamp|time))(?:\(\d\))? with(?:out)? time zone$", r"\1", text)
     if text.endswith("[]"):
-        return DataType(data_types.JSON), f"{message}: a list is kept as JSON"
+        return DataType(data_types.JSON), f"{evidence}: a list is kept as JSON"
     if plain == "numeric":
         return DataType(
             data_types.DECIMAL, precision=38, scale=10
-        ), f"{message} without limits: up to 38 digits are kept"
+        ), f"{evidence} without limits: up to 38 digits are kept"
     if plain == "money":
-        return DataType(data_types.DECIMAL, precision=19, scale=2), message
+        return DataType(data_types.DECIMAL, precision=19, scale=2), evidence
     if typtype == "e":
-        return DataType(data_types.STRING), f"{message}, one of a list of words"
+        return DataType(data_types.STRING), f"{evidence}, one of a list of words"
     try:
-        return parse(plain), message
+        return parse(plain), evidence
     except TypeProblem:
-        return DataType(data_types.STRING), f"{message}, which is kept as text"
+        return DataType(data_types.STRING), f"{evidence}, which is kept as text"
 
 
 @contextmanager
 def connected(system: System) -> Iterator[psycopg.Connection]:
-    """Yield a read-only connection. Raise Refusal where there is none, or where a statement fails."""
+    """Yield a read-only connection. Raise Refusal if the connection or a statement fails."""
     place, password = database_of(system), password_of(system)
-    message: dict[str, Any] = {"user": place.user} if place.user else {}
+    user: dict[str, Any] = {"user": place.user} if place.user else {}
     try:
         with psycopg.connect(
             host=place.host,
@@ -161,7 +161,7 @@ def connected(system: System) -> Iterator[psycopg.Connection]:
             connect_timeout=CONNECT_SECONDS,
             application_name="elevata",
             options=f"-c statement_timeout={STATEMENT_SECONDS}s -c default_transaction_read_only=on",
-            **message,
+            **user,
         ) as connection:
             yield connection
     except psycopg.errors.QueryCanceled as error:
@@ -175,16 +175,18 @@ def connected(system: System) -> Iterator[psycopg.Connection]:
             "NOT_ALLOWED", f"{place} refuses: {_first_line(error)}", hint="The user needs SELECT on it."
         ) from error
     except psycopg.Error as error:
-        raise _unreached(system, place, error) from None
+        raise _connection_refusal(system, place, error) from None
 
 
-def _unreached(system: System, place: DatabasePlace, error: psycopg.Error) -> Refusal:
+def _connection_refusal(system: System, place: DatabasePlace, error: psycopg.Error) -> Refusal:
     text = str(error)
     if "authentication failed" in text or "no password supplied" in text or "role" in text and "exist" in text:
-        held = f"the password in {system.secret}" if system.secret else "no password (the system names no variable)"
+        credentials = (
+            f"the password in {system.secret}" if system.secret else "no password (the system names no variable)"
+        )
         return Refusal(
             "SIGN_IN_REFUSED",
-            f"{place} is there, but does not let {place.user or 'the user'} in with {held}",
+            f"{place} is there, but does not let {place.user or 'the user'} in with {credentials}",
             hint="Correct the user in the system's location, or the password in the variable.",
         )
     if "does not exist" in text and "database" in text:
@@ -215,19 +217,19 @@ def _first_line(error: psycopg.Error) -> str:
 
 
 def _column(name: str, text: str, required: bool, description: str | None, typtype: str) -> SampledColumn:
-    found, message = type_of(text, typtype)
+    data_type, evidence = type_of(text, typtype)
     also = "; never NULL" if required else ""
-    return SampledColumn(name, found, message + also, nullable=not required, description=description or "")
+    return SampledColumn(name, data_type, evidence + also, nullable=not required, description=description or "")
 
 
 def _first_rows(
-    connection: psycopg.Connection, asked: dict[str, str], names: list[str], rows: int
+    connection: psycopg.Connection, table_name: dict[str, str], names: list[str], rows: int
 ) -> tuple[list[tuple], tuple[str, ...]]:
-    """Return some rows as text, long values cut; without rows (of a slow view, say) the reason as a note."""
+    """Return the first rows as text, long values cut; if they cannot be read, no rows and the reason as a note."""
     columns = sql.SQL(", ").join(
         sql.SQL("left({}::text, {})").format(sql.Identifier(name), sql.Literal(_LONGEST_VALUE)) for name in names
     )
-    table = sql.Identifier(asked["schema"], asked["table"])
+    table = sql.Identifier(table_name["schema"], table_name["table"])
     query = sql.SQL("SELECT {} FROM {} LIMIT {}").format(columns, table, sql.Literal(rows))
     try:
         with connection.transaction():
@@ -248,13 +250,13 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
     """Return one page of the system's files or tables whose name has ``search`` in it."""
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
-        asked = {"search": search, "start": start, "count": count}
-        return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **asked))
+        page = {"search": search, "start": start, "count": count}
+        return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
     return list_tables(system, search=search, start=start, count=count)
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
-    """Return the columns of one file or table by its first rows; ``options`` None: guess how a file is read."""
+    """Return the columns of one file or table and its first rows; without ``options`` a delimiter is guessed."""
     if system.kind != System.Kind.FILES:
         return sample_table(system, location)
     path = local(place_in(system, location))

@@ -1,4 +1,4 @@
-"""First rows and columns of CSV and JSON lines files.
+"""First rows and columns of CSV, fixed-width and JSON lines files.
 
 CSV is read by the standard library's reader, which preserves ``007``.
 """
@@ -28,13 +28,13 @@ Rows = tuple[list[str], list[list[Value]], bool]
 
 def guess_delimiter(path: Path, encoding: str) -> str:
     """Return the delimiter that is most frequent in the first line; a comma if there is none."""
-    with _opened(path, encoding) as stream:
+    with _open_text(path, encoding) as stream:
         line = next(_lines(stream, path, encoding), "")
     return max(_DELIMITERS, key=line.count) if any(sign in line for sign in _DELIMITERS) else ","
 
 
 def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
-    """Return names, rows of text, and whether these are all. Raise Refusal as a load would."""
+    """Return column names, at most ``rows`` rows of text, and True if these are all. Raise Refusal as a load would."""
     encoding = options.get("encoding") or "UTF-8"
     quote = options.get("quote", '"')
     escape = options.get("escape", quote)
@@ -46,24 +46,26 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     else:
         dialect |= {"quotechar": quote, "escapechar": escape or None, "doublequote": False}
     nulls = nulls_of(options, empty_is_null=True)
-    with _opened(path, encoding) as stream:
+    with _open_text(path, encoding) as stream:
         try:
             reader = csv.reader(_lines(stream, path, encoding), **dialect)
             records = (record for record in reader if record)
             header = next(records, None)
             if header is None:
                 raise empty(path)
-            named = options.get("header", True)
+            has_header = options.get("header", True)
             names = (
-                list(header_names(path.name, header)) if named else [f"column_{n}" for n in range(1, len(header) + 1)]
+                list(header_names(path.name, header))
+                if has_header
+                else [f"column_{n}" for n in range(1, len(header) + 1)]
             )
-            found: list[list[Value]] = [] if named else [_values(header, nulls)]
+            result: list[list[Value]] = [] if has_header else [_values(header, nulls)]
             for record in records:
                 if len(record) != len(names):
-                    raise _ragged(path, reader.line_num, record, names, dialect["delimiter"])
-                if len(found) == rows:
-                    return names, found, False
-                found.append(_values(record, nulls))
+                    raise _ragged_row(path, reader.line_num, record, names, dialect["delimiter"])
+                if len(result) == rows:
+                    return names, result, False
+                result.append(_values(record, nulls))
         except csv.Error as error:
             raise Refusal(
                 "UNREADABLE_ROW",
@@ -72,21 +74,21 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
                 row=reader.line_num,
                 hint="A quote may not be closed, or another sign may be the quote: correct how the file is read.",
             ) from error
-    return names, found, True
+    return names, result, True
 
 
 def read_fixed_width(path: Path, options: ReadingOptions, rows: int = ROWS) -> Rows:
-    """Return names, rows of text, and whether these are all. Raise Refusal as a load would."""
+    """Return column names, at most ``rows`` rows of text, and True if these are all. Raise Refusal as a load would."""
     positions = columns_of(options.columns)
     last = max(end for _, _, end in positions)
-    found: list[list[Value]] = []
-    with _opened(path, options.encoding) as stream:
+    result: list[list[Value]] = []
+    with _open_text(path, options.encoding) as stream:
         for number, text in enumerate(_lines(stream, path, options.encoding), start=1):
             line = text.rstrip("\r\n")
             if not line:
                 continue
-            if len(found) == rows:
-                return [name for name, _, _ in positions], found, False
+            if len(result) == rows:
+                return [name for name, _, _ in positions], result, False
             if len(line) < last and not options.short_lines:
                 raise Refusal(
                     "RAGGED_ROW",
@@ -96,33 +98,33 @@ def read_fixed_width(path: Path, options: ReadingOptions, rows: int = ROWS) -> R
                     samples=(line[:80],),
                     hint="Correct the option columns, or set short_lines if blanks at the end of lines are left out.",
                 )
-            found.append([line[start - 1 : end].strip(" ") for _, start, end in positions])
-    return [name for name, _, _ in positions], found, True
+            result.append([line[start - 1 : end].strip(" ") for _, start, end in positions])
+    return [name for name, _, _ in positions], result, True
 
 
 def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tuple[list[str], list[dict], bool]:
-    """Return keys in order of appearance, objects by key, and whether these are all. Raise Refusal as a load would.
+    """Return keys in order of appearance, at most ``rows`` objects, and True if these are all.
 
-    Text stays ``str``; ``is_number`` distinguishes numbers from it.
+    Raise Refusal as a load would. Text stays ``str``; numbers are ``loader.records.values.Number``.
     """
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     names: dict[str, None] = {}
     nulls = nulls_of(options, empty_is_null=False)
-    with _opened(path, "UTF-8") as stream:
+    with _open_text(path, "UTF-8") as stream:
         for number, line in enumerate(_lines(stream, path, "UTF-8"), start=1):
             if not line.strip():
                 continue
-            if len(found) == rows:
-                return list(names), found, False
-            described = _object(path, number, line)
-            found.append({name: None if text_of(value) in nulls else value for name, value in described.items()})
-            names.update(dict.fromkeys(found[-1]))
-    if not found:
+            if len(objects) == rows:
+                return list(names), objects, False
+            record = _object(path, number, line)
+            objects.append({name: None if text_of(value) in nulls else value for name, value in record.items()})
+            names.update(dict.fromkeys(objects[-1]))
+    if not objects:
         raise empty(path)
-    return list(names), found, True
+    return list(names), objects, True
 
 
-def _opened(path: Path, encoding: str) -> TextIO:
+def _open_text(path: Path, encoding: str) -> TextIO:
     try:
         return io.TextIOWrapper(unpacked(path.open("rb"), path.name), encoding=encoding, newline="")
     except OSError as error:
@@ -130,12 +132,12 @@ def _opened(path: Path, encoding: str) -> TextIO:
 
 
 def _lines(stream: TextIO, path: Path, encoding: str) -> Iterator[str]:
-    """Yield lines until too much was read. The BOM is removed from the first one."""
-    taken = 0
+    """Yield the lines of the first MOST_CHARACTERS characters, without the byte order mark."""
+    size = 0
     try:
-        while taken < MOST_CHARACTERS and (line := stream.readline(MOST_CHARACTERS)):
-            yield line.removeprefix("\ufeff") if taken == 0 else line
-            taken += len(line)
+        while size < MOST_CHARACTERS and (line := stream.readline(MOST_CHARACTERS)):
+            yield line.removeprefix("\ufeff") if size == 0 else line
+            size += len(line)
     except UnicodeDecodeError as error:
         raise Refusal(
             "WRONG_ENCODING",
@@ -171,7 +173,7 @@ def empty(path: Path) -> Refusal:
     )
 
 
-def _ragged(path: Path, line: int, record: list[str], names: list[str], delimiter: str) -> Refusal:
+def _ragged_row(path: Path, line: int, record: list[str], names: list[str], delimiter: str) -> Refusal:
     other = next((sign for sign in _DELIMITERS if sign != delimiter and len(names) == 1 and sign in names[0]), "")
     hint = "A field that holds the delimiter or a line end must be in quotes. Is the delimiter right?"
     if other:
@@ -188,12 +190,12 @@ def _ragged(path: Path, line: int, record: list[str], names: list[str], delimite
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        found = strict_json.loads(line, parse_int=Number, parse_float=Number)
+        value = strict_json.loads(line, parse_int=Number, parse_float=Number)
     except strict_json.BadJson as error:
         message = str(error)
     else:
-        if isinstance(found, dict):
-            return found
+        if isinstance(value, dict):
+            return value
         message = "it is no object"
     raise Refusal(
         "BAD_JSON",

@@ -1,4 +1,4 @@
-"""Columns of Parquet, ORC and Avro files by the files' own types, and their first rows."""
+"""Columns and first rows of Parquet, ORC and Avro files, with the types that the files declare."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from metadata.domain.types import MAX_PRECISION, DataType
 
 @dataclass(frozen=True)
 class TypedRows:
-    """First rows of a file: (name, the file's own type, ours or None) per column, and each column's values as text."""
+    """First rows of a file: (name, the file's type, data type or None) per column, and each column's values as text."""
 
     columns: list[tuple[str, str, DataType | None]]
     values: list[list[Value]]
@@ -31,8 +31,8 @@ class TypedRows:
 
 _KINDS = (
     (pa.types.is_boolean, data_types.BOOLEAN),
-    (lambda kind: pa.types.is_integer(kind) and kind.bit_width + _unsigned(kind) <= 32, data_types.INTEGER),
-    (lambda kind: pa.types.is_integer(kind) and kind.bit_width + _unsigned(kind) <= 64, data_types.BIGINT),
+    (lambda kind: pa.types.is_integer(kind) and kind.bit_width + _extra_bits(kind) <= 32, data_types.INTEGER),
+    (lambda kind: pa.types.is_integer(kind) and kind.bit_width + _extra_bits(kind) <= 64, data_types.BIGINT),
     (pa.types.is_floating, data_types.FLOAT),
     (pa.types.is_date, data_types.DATE),
     (pa.types.is_timestamp, data_types.TIMESTAMP),
@@ -55,7 +55,7 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
         with pq.ParquetFile(path) as file:
             schema, total = file.schema_arrow, file.metadata.num_rows
             batch = next(file.iter_batches(batch_size=rows), None) if total else None
-            return _of_batch(schema, batch, total, rows)
+            return _rows_of_batch(schema, batch, total, rows)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
 
@@ -63,25 +63,25 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
 def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
     """Return the first rows of an ORC file, which is read by stripes. Raise Refusal UNREADABLE_FILE."""
     try:
-        with path.open("rb") as opened:
-            file = orc.ORCFile(opened)
+        with path.open("rb") as stored:
+            file = orc.ORCFile(stored)
             batch = file.read_stripe(0) if file.nstripes else None
-            return _of_batch(file.schema, batch, file.nrows, rows)
+            return _rows_of_batch(file.schema, batch, file.nrows, rows)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
 
 
-def _of_batch(schema: pa.Schema, batch: pa.RecordBatch | None, total: int, rows: int) -> TypedRows:
-    found = (
+def _rows_of_batch(schema: pa.Schema, batch: pa.RecordBatch | None, total: int, rows: int) -> TypedRows:
+    columns_of_batch = (
         [column.slice(0, rows).to_pylist() for column in batch.columns] if batch is not None else [[] for _ in schema]
     )
     columns = [(field.name, str(field.type), data_type(field.type)) for field in schema]
-    values = [[_text(value) for value in column] for column in found]
+    values = [[_text(value) for value in column] for column in columns_of_batch]
     return TypedRows(columns, values, (len(values[0]) if values else 0) == total)
 
 
 def data_type(kind: pa.DataType) -> DataType | None:
-    """Return our type for one of Arrow's; None where the warehouse has none."""
+    """Return the data type for an Arrow type; None if the warehouse has none."""
     if pa.types.is_dictionary(kind):
         return data_type(kind.value_type)
     if pa.types.is_decimal(kind):
@@ -96,7 +96,7 @@ def _decimal(precision: int, scale: int) -> DataType | None:
     return DataType(data_types.DECIMAL, precision=precision, scale=scale) if fits else None
 
 
-def _unsigned(kind: pa.DataType) -> int:
+def _extra_bits(kind: pa.DataType) -> int:
     """Return 1 for an unsigned type: only a signed type with one more bit holds it."""
     return 1 if pa.types.is_unsigned_integer(kind) else 0
 
@@ -126,8 +126,8 @@ _AVRO = {
 def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
     """Return the first rows of an Avro file. Raise Refusal UNREADABLE_FILE."""
     try:
-        with path.open("rb") as opened:
-            reader = fastavro.reader(opened)
+        with path.open("rb") as stored:
+            reader = fastavro.reader(stored)
             fields = _avro_fields(reader.writer_schema)
             records = list(islice(_records(reader), rows + 1))
     except (OSError, ValueError, EOFError, LookupError, TypeError, fastavro.schema.SchemaParseException) as error:
@@ -142,16 +142,16 @@ def _records(reader: Any) -> Iterator[dict[str, Any]]:
 
 
 def _avro_fields(schema: Any) -> list[tuple[str, str, DataType | None]]:
-    """Return the columns of a schema; one that is no record has one column ``value``, as on Spark."""
+    """Return the columns of a schema; one that is no record has one column ``value``, as in Spark."""
     if isinstance(schema, dict) and schema.get("type") == "record":
         return [(field["name"], *_avro_type(field["type"])) for field in schema["fields"]]
     return [("value", *_avro_type(schema))]
 
 
 def _avro_type(kind: Any) -> tuple[str, DataType | None]:
-    """Return the file's own name of a type, and ours; a union with null is its other type."""
+    """Return the file's name of a type, and the data type; a union with null is its other type."""
     if isinstance(kind, list):
-        others = [one for one in kind if one != "null"]
+        others = [member for member in kind if member != "null"]
         return _avro_type(others[0]) if len(others) == 1 else ("union", DataType(data_types.JSON))
     if isinstance(kind, str):
         return kind, DataType(_AVRO.get(kind, data_types.JSON))

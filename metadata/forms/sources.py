@@ -15,7 +15,7 @@ from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
 
-# From so many characters on, the field of an option has several lines.
+# The field of an option of this length or more has several lines.
 MANY_CHARACTERS = 1_000
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 _YES, _NO = "yes", "no"
@@ -24,7 +24,7 @@ SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "
 
 
 def _option_field(option: Option) -> forms.Field:
-    """Return the field of a reading option; left empty, it is as usual and is not stored."""
+    """Return the field of a reading option. An empty field is not stored, so the default applies."""
     labels = ", ".join(entry.label for entry in source_formats.FORMATS if entry.name in option.formats)
     groups = {source_formats.NAMES: "All", source_formats.FILE_FORMATS: "Files"}
     words = {CHARACTER: " (here: none)", DELIMITER: " (a tab: tab)"}
@@ -136,12 +136,12 @@ class NewSourceForm(SourceFields, MetadataForm):
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
 
-_ASKED = ("columns", "path", "row_tag", "sheet", "range")
-AskedFields = type("AskedFields", (forms.Form,), {name: _option_field(_OPTIONS[name]) for name in _ASKED})
+_PARSING_OPTIONS = ("columns", "path", "row_tag", "sheet", "range")
+AskedFields = type("AskedFields", (forms.Form,), {name: _option_field(_OPTIONS[name]) for name in _PARSING_OPTIONS})
 
 
 class ReadingForm(AskedFields, MetadataForm):
-    """Reading options of a file. Sent by GET, so the page's address holds them."""
+    """Reading options of a file. Sent by GET, so the page's address contains them."""
 
     DELIMITERS = ((",", "comma ,"), (";", "semicolon ;"), ("tab", "tab"), ("|", "pipe |"))
 
@@ -151,7 +151,7 @@ class ReadingForm(AskedFields, MetadataForm):
         help_text="A file, or a folder of files, below the system's folder.",
     )
     format = forms.ChoiceField(
-        choices=[one for one in SourceDataset.Format.choices if one[0] != SourceDataset.Format.TABLE],
+        choices=[choice for choice in SourceDataset.Format.choices if choice[0] != SourceDataset.Format.TABLE],
         help_text="File format.",
     )
     delimiter = forms.ChoiceField(choices=DELIMITERS, required=False, help_text="CSV: field delimiter.")
@@ -175,15 +175,15 @@ class ReadingForm(AskedFields, MetadataForm):
         """Return the reading options that differ from the defaults; empty while the form has errors."""
         if not self.is_valid():
             return {}
-        given = self.cleaned_data
-        known = source_formats.options_of(given["format"])
-        if given["format"] != source_formats.CSV:
-            asked = {name: given[name] for name in (*_ASKED, "encoding") if name in known and given[name]}
-            return asked | ({"header": False} if "header" in known and given["no_header"] else {})
-        delimiter = "\t" if given["delimiter"] == "tab" else given["delimiter"]
-        found: dict[str, Any] = {"delimiter": delimiter} if delimiter not in ("", ",") else {}
-        found |= {name: given[name] for name in ("encoding", "quote") if given[name]}
-        return found | ({"header": False} if given["no_header"] else {})
+        data = self.cleaned_data
+        known = source_formats.options_of(data["format"])
+        if data["format"] != source_formats.CSV:
+            values = {name: data[name] for name in (*_PARSING_OPTIONS, "encoding") if name in known and data[name]}
+            return values | ({"header": False} if "header" in known and data["no_header"] else {})
+        delimiter = "\t" if data["delimiter"] == "tab" else data["delimiter"]
+        options: dict[str, Any] = {"delimiter": delimiter} if delimiter not in ("", ",") else {}
+        options |= {name: data[name] for name in ("encoding", "quote") if data[name]}
+        return options | ({"header": False} if data["no_header"] else {})
 
     @classmethod
     def filled(cls, location: str, format_name: str, options: dict[str, Any]) -> "ReadingForm":
@@ -197,15 +197,15 @@ class ReadingForm(AskedFields, MetadataForm):
                 "encoding": options.get("encoding", ""),
                 "quote": options.get("quote", ""),
                 "no_header": options.get("header", True) is False,
-                **{name: options.get(name, "") for name in _ASKED},
+                **{name: options.get(name, "") for name in _PARSING_OPTIONS},
             }
         )
 
 
 class SourceForm(SourceFields, OptionFields, EditForm):
-    """A source dataset's own facts; its columns are compared with a delivery, its history policy comes by YAML or REST.
+    """Form of a source dataset. Another page compares its columns with a delivery; YAML or REST its history policy.
 
-    An option that is left empty is as usual, and is not stored.
+    An empty option is not stored, so its default applies.
     """
 
     OPTIONS = tuple(_OPTIONS)
@@ -245,7 +245,7 @@ class SourceForm(SourceFields, OptionFields, EditForm):
         return facts | {name: _option_text(row.options.get(name)) for name in cls.OPTIONS}
 
     def changes(self) -> dict[str, Any]:
-        """Return the arguments of the service; options go together, as they are stored."""
+        """Return the changed fields as arguments of the service; a changed option brings all options."""
         changed = super().changes()
         facts = {name: value for name, value in changed.items() if name in self.FACTS}
         if len(facts) == len(changed):
@@ -255,14 +255,14 @@ class SourceForm(SourceFields, OptionFields, EditForm):
 
 
 def _option_value(option: Option, given: Any) -> Any:
-    """Return what a field holds as options store it: some characters are invisible, or none is set."""
+    """Return the option's value for a field: ``tab`` and ``none`` stand for a tab and for no character."""
     if option.kind is FLAG:
         return given == _YES
     return {"tab": "\t", "none": ""}.get(given, given) if option.kind in (CHARACTER, DELIMITER) else given
 
 
 def _option_text(value: Any) -> str:
-    """Return an option as the form shows it; empty if it is not stored."""
+    """Return the text of an option in the form; empty if the option is not stored."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -271,7 +271,7 @@ def _option_text(value: Any) -> str:
 
 
 class ColumnChoiceForm(MetadataForm):
-    """One column of an import: whether it is imported, and its target. Help is in the head of the table."""
+    """Form of one column of an import: its inclusion and its target. Help is in the head of the table."""
 
     take = forms.BooleanField(required=False, help_text="Only included columns are written.")
     target_name = forms.CharField(
@@ -306,7 +306,7 @@ class ColumnChoiceForm(MetadataForm):
     known_types = NAMES
 
     def __init__(self, *args: Any, asks_type: bool = True, **options: Any) -> None:
-        """Create the form; ``asks_type`` is false for a line that is only taken or left, without another field."""
+        """Create the form; ``asks_type`` is false for a column that is only included or left out."""
         super().__init__(*args, **options)
         self._asks_type = asks_type
         for name, field in self.fields.items():
@@ -332,8 +332,8 @@ class ColumnChoiceForm(MetadataForm):
 
 
 def options_of(text: str) -> dict[str, Any]:
-    """Reading options that a page sent along as JSON; ValueError for anything else."""
-    found = json.loads(text or "{}")
-    if not isinstance(found, dict):
+    """Return the reading options that a page sent as JSON. Raise ValueError for anything else."""
+    options = json.loads(text or "{}")
+    if not isinstance(options, dict):
         raise ValueError("options are fields with values")
-    return found
+    return options
