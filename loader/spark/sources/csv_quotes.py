@@ -64,9 +64,11 @@ def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> N
         else:
             raise unreadable(file.shown, error) from error
         line = _line_of_record(opened, file, separator, failure.getRecordNumber() + 1)
-        raise _refused(code, file, line, wrong) from error
+        raise _quote_refusal(code, file, line, wrong) from error
     line = _line_of_record(opened, file, separator, parser.getContext().currentRecord())
-    raise _refused("UNCLOSED_QUOTE", file, line, "a quote that opens in the record that begins here is never closed")
+    raise _quote_refusal(
+        "UNCLOSED_QUOTE", file, line, "a quote that opens in the record that begins here is never closed"
+    )
 
 
 def _parser(opened: Opened, separator: str | None, records: int | None = None) -> Any:
@@ -123,5 +125,5 @@ def _characters(opened: Opened, stream: Any) -> Any:
     return opened.spark._jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
 
 
-def _refused(code: str, file: DeliveredFile, line: int, said: str) -> Refusal:
-    return Refusal(code, f"{file.shown}, line {line}: {said}", file=file.shown, row=line, hint=_HINT)
+def _quote_refusal(code: str, file: DeliveredFile, line: int, message: str) -> Refusal:
+    return Refusal(code, f"{file.shown}, line {line}: {message}", file=file.shown, row=line, hint=_HINT)

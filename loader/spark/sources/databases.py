@@ -47,13 +47,13 @@ from metadata.domain.locations import Roots
 from metadata.domain.source_formats import TABLE, ReadingOptions
 from metadata.domain.source_queries import checked_condition, checked_select
 
-_ANYWHERE = -1  # no partition of a frame
-_ANSWERS_WITHIN = 5  # seconds
+_NO_PARTITION = -1  # for a connection of the runner, which reads no partition
+_VALIDATION_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Connection of the runner, with what Spark's own connections need."""
+    """Connection of the runner, and the settings of Spark's own connections."""
 
     spark: SparkSession
     source: SourceSpec
@@ -72,18 +72,18 @@ class _Reader:
         finally:
             statement.close()
 
-    def described(self, relation: str) -> list[DescribedColumn]:
+    def describe(self, relation: str) -> list[DescribedColumn]:
         statement = self.connection.createStatement()
         try:
-            facts = statement.executeQuery(self.engine.description(relation)).getMetaData()
+            metadata = statement.executeQuery(self.engine.description(relation)).getMetaData()
             return [
                 DescribedColumn(
-                    facts.getColumnLabel(place),
-                    facts.getColumnTypeName(place).lower(),
-                    facts.getPrecision(place),
-                    facts.getScale(place),
+                    metadata.getColumnLabel(place),
+                    metadata.getColumnTypeName(place).lower(),
+                    metadata.getPrecision(place),
+                    metadata.getScale(place),
                 )
-                for place in range(1, facts.getColumnCount() + 1)
+                for place in range(1, metadata.getColumnCount() + 1)
             ]
         finally:
             statement.close()
@@ -116,7 +116,7 @@ class OpenedTable(Opened):
     rows: DataFrame
     keys: tuple[str, ...]
     key_is_unique: bool
-    # Places of the columns with values that cannot be read; ``x0`` … has their text.
+    # Positions of the columns that may have values Spark cannot represent; column ``x0`` … has their text.
     partial: frozenset[int]
     database: _Reader
     others: tuple[DescribedColumn, ...] = ()
@@ -157,13 +157,13 @@ class OpenedTable(Opened):
         ]
 
     def first_samples(self, wrong: Column, text: Column, count: int) -> list[tuple[str, str]]:
-        """Return the business key, and the text, of some ``wrong`` rows, in the order of the keys."""
+        """Return (business key, text) of the first ``count`` ``wrong`` rows, in the order of the keys."""
         keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
         rows = self.rows.where(wrong).select(*keys, text.alias("text"))
-        found = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
+        ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
         return [
             (", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)), row["text"])
-            for row in found.limit(count).collect()
+            for row in ordered.limit(count).collect()
         ]
 
     @contextmanager
@@ -183,7 +183,7 @@ class OpenedTable(Opened):
 
     def release(self) -> None:
         """End the snapshot."""
-        _quietly(self.database.connection.close)
+        _close_quietly(self.database.connection.close)
 
 
 def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
@@ -193,7 +193,7 @@ def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
     """
     database = _database(source)
     engine, options = engine_of(database.place), TableOptions.of(source.name, source.options)
-    options = _checked(options, source)
+    options = _check_queries(options, source)
     check_host(database.place, source_hosts(spark))
     if database.secret and not database.password:
         raise Refusal(
@@ -203,20 +203,20 @@ def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
         )
     location = "the query" if options.query else source.location
     try:
-        reader = _connected(spark, source, database, engine, options)
+        reader = _connect(spark, source, database, engine, options)
         try:
-            opened = _opened(reader, location)
+            opened = _open(reader, location)
             if not engine.has_snapshots:  # an open transaction would keep others from altering the table
                 reader.connection.rollback()
             return opened
         except BaseException:
-            _quietly(reader.connection.close)
+            _close_quietly(reader.connection.close)
             raise
     except JAVA_ERRORS as failure:
         _raise_refusal(spark, source, failure, timeout=options.timeout, started=False)
 
 
-def _checked(options: TableOptions, source: SourceSpec) -> TableOptions:
+def _check_queries(options: TableOptions, source: SourceSpec) -> TableOptions:
     kind, checked = _database(source).place.kind, {}
     try:
         if options.query:
@@ -233,7 +233,7 @@ def _checked(options: TableOptions, source: SourceSpec) -> TableOptions:
     return replace(options, **checked)
 
 
-def _connected(
+def _connect(
     spark: SparkSession, source: SourceSpec, database: DatabaseSpec, engine: Engine, options: TableOptions
 ) -> _Reader:
     settings = engine.properties(options) | {"driver": engine.driver, "fetchsize": str(options.fetch_size)}
@@ -243,11 +243,11 @@ def _connected(
         settings["password"] = database.password
     java = spark._jvm.org.apache.spark
     url = engine.url(database.place)
-    given = java.api.python.PythonUtils.toScalaMap(settings | {"url": url, "dbtable": "(SELECT 1) t"})
+    jdbc_options = java.api.python.PythonUtils.toScalaMap(settings | {"url": url, "dbtable": "(SELECT 1) t"})
     factory = java.sql.jdbc.JdbcDialects.get(url).createConnectionFactory(
-        java.sql.execution.datasources.jdbc.JDBCOptions(given)
+        java.sql.execution.datasources.jdbc.JDBCOptions(jdbc_options)
     )
-    connection = factory.apply(_ANYWHERE)
+    connection = factory.apply(_NO_PARTITION)
     reader = _Reader(spark, source, engine, options, connection, settings)
     try:
         connection.setAutoCommit(False)
@@ -256,22 +256,22 @@ def _connected(
         statement.close()
         snapshot = reader.first(engine.snapshot())[0] or "" if engine.has_snapshots else ""
     except BaseException:
-        _quietly(connection.close)
+        _close_quietly(connection.close)
         raise
     return replace(reader, settings=settings | {"sessionInitStatement": engine.session(options, snapshot)})
 
 
-def _opened(reader: _Reader, location: str) -> OpenedTable:
+def _open(reader: _Reader, location: str) -> OpenedTable:
     source, options = reader.source, reader.options
     relation = reader.engine.relation(source.location, _database(source).place, options)
-    described = reader.described(relation)
+    described = reader.describe(relation)
     wanted = {column.name for column in source.columns}
     chosen = [column for column in described if column.name in wanted]
     statement = reader.engine.statement(relation, chosen, options)
     transports = [reader.engine.transport(column) for column in chosen]
     partial = [place for place, read in enumerate(transports) if read.unfit]
     rows = reader.frame(statement, reader.predicates(relation, described)).select(
-        *(_as_read(place, read.kind) for place, read in enumerate(transports)),
+        *(_decode(place, read.kind) for place, read in enumerate(transports)),
         *(f"x{place}" for place in partial),
         F.lit(None).cast("string").alias(MALFORMED),
     )
@@ -298,8 +298,8 @@ def _opened(reader: _Reader, location: str) -> OpenedTable:
     )
 
 
-def _as_read(place: int, kind: str) -> Column:
-    """Return a column with its dates or times made of numbers."""
+def _decode(place: int, kind: str) -> Column:
+    """Return a column by position; numbers of days or microseconds become dates or timestamps."""
     value, name = F.col(f"d{place}"), f"d{place}"
     match kind:
         case "date":
@@ -312,15 +312,15 @@ def _as_read(place: int, kind: str) -> Column:
 
 
 def _key_is_unique(reader: _Reader, columns: list[DescribedColumn]) -> bool:
-    """Return True if the business key holds the table's primary key, in columns whose values are taken as they are."""
+    """Return True if the business key contains the table's primary key, in columns of unchanged types."""
     source = reader.source
     query = reader.engine.primary_key(source.location, _database(source).place)
     if not query or reader.options.query:
         return False
     primary = json.loads(reader.first(query)[0] or "[]")
     keys = {(column.name, _without_length(column.type)) for column in source.columns if column.business_key}
-    same = {c.name for c in columns if (c.name, _without_length(reader.engine.type_of(c))) in keys}
-    return bool(primary) and same.issuperset(primary)
+    key_columns = {c.name for c in columns if (c.name, _without_length(reader.engine.type_of(c))) in keys}
+    return bool(primary) and key_columns.issuperset(primary)
 
 
 def _without_length(type_text: str) -> str:
@@ -342,29 +342,32 @@ def _raise_refusal(spark: SparkSession, source: SourceSpec, failure: BaseExcepti
 
 def _database_error(spark: SparkSession, failure: BaseException) -> DatabaseError | None:
     """Return the innermost SQL error in the chain of causes, None if the database is not the cause."""
-    java = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
-    found, depth = None, 0
-    while java is not None and depth < DEEPEST:
-        if is_instance_of(spark.sparkContext._gateway, java, "java.sql.SQLException"):
-            number = java.getErrorCode()
-            found = DatabaseError(
-                f"{java.getSQLState() or ''}{f'-{number}' if number else ''}", java.getMessage() or ""
+    exception = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
+    error, depth = None, 0
+    while exception is not None and depth < DEEPEST:
+        if is_instance_of(spark.sparkContext._gateway, exception, "java.sql.SQLException"):
+            number = exception.getErrorCode()
+            error = DatabaseError(
+                f"{exception.getSQLState() or ''}{f'-{number}' if number else ''}", exception.getMessage() or ""
             )
-        elif java.getClass().getName() in ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError"):
-            found = DatabaseError("", java.getMessage() or "", no_driver=True)
-        java, depth = java.getCause(), depth + 1
-    return found
+        elif exception.getClass().getName() in (
+            "java.lang.ClassNotFoundException",
+            "java.lang.NoClassDefFoundError",
+        ):
+            error = DatabaseError("", exception.getMessage() or "", no_driver=True)
+        exception, depth = exception.getCause(), depth + 1
+    return error
 
 
 def _is_open(connection: Any) -> bool:
     try:
-        return connection.isValid(_ANSWERS_WITHIN)
+        return connection.isValid(_VALIDATION_SECONDS)
     except JAVA_ERRORS:
         return False
 
 
-def _quietly(close: Callable[[], None]) -> None:
-    """Close a connection that may be gone; its transaction ends either way."""
+def _close_quietly(close: Callable[[], None]) -> None:
+    """Close a connection that may be lost; its transaction ends either way."""
     try:
         close()
     except JAVA_ERRORS:

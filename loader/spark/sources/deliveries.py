@@ -85,14 +85,16 @@ def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -
     for place, name in enumerate(names):
         aggregates.append(F.count(opened.column(name)).alias(f"present{place}"))
         aggregates += [F.count_if(test).alias(f"{kind}{place}") for kind, test in tests[name].items()]
-    found = frame.agg(*aggregates).first()
+    counts = frame.agg(*aggregates).first()
     native = opened.reader.own_types(opened)
     columns = []
     for place, name in enumerate(names):
-        present = found[f"present{place}"]
-        fitting = [kind for kind in tests[name] if present and found[f"{kind}{place}"] == present]
-        described = opened.type_of(name) if not opened.is_text else native.get(name)
-        columns.append({"name": name, "type": _choice(fitting, described), "nullable_seen": present < found["rows"]})
+        present = counts[f"present{place}"]
+        fitting = [kind for kind in tests[name] if present and counts[f"{kind}{place}"] == present]
+        declared = opened.type_of(name) if not opened.is_text else native.get(name)
+        columns.append(
+            {"name": name, "type": _choose_type(fitting, declared), "nullable_seen": present < counts["rows"]}
+        )
     return columns
 
 
@@ -104,22 +106,22 @@ def _tests(opened: Opened, name: str) -> dict[str, Column]:
     if not opened.is_text:
         return {}
     value = opened.column(name)
-    moment = typed(value, data_types.TIMESTAMP)
+    timestamp = typed(value, data_types.TIMESTAMP)
     return {
         data_types.BOOLEAN: F.lower(value).isin("true", "false"),
         data_types.INTEGER: value.rlike(_INTEGER) & value.try_cast("int").isNotNull(),
         data_types.BIGINT: value.rlike(_INTEGER) & value.try_cast("bigint").isNotNull(),
         data_types.FLOAT: value.rlike(_FLOAT),
         data_types.DATE: typed(value, data_types.DATE).isNotNull(),
-        data_types.TIMESTAMP: moment.isNotNull() & value.rlike(_TIME_OF_DAY)
+        data_types.TIMESTAMP: timestamp.isNotNull() & value.rlike(_TIME_OF_DAY)
         | typed(value, data_types.DATE).isNotNull(),
     }
 
 
-def _choice(fitting: list[str], described: T.DataType | None) -> str:
-    if described is None or isinstance(described, T.NullType):
+def _choose_type(fitting: list[str], declared: T.DataType | None) -> str:
+    if declared is None or isinstance(declared, T.NullType):
         return fitting[0] if fitting else data_types.STRING
-    match described:
+    match declared:
         case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
             return data_types.JSON
         case T.StringType():
@@ -130,7 +132,7 @@ def _choice(fitting: list[str], described: T.DataType | None) -> str:
             return data_types.INTEGER
         case T.TimeType():
             return data_types.TIME
-    return str(data_types.from_spark(described.simpleString()))
+    return str(data_types.from_spark(declared.simpleString()))
 
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
@@ -140,17 +142,16 @@ __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
 class Delivery:
     """Delivery that fulfils its contract.
 
-    ``frame`` has the contract's columns in its order, with the delivered names: text from CSV and JSON lines,
-    the contract's types from Parquet. ``rows`` counts the delivered rows, ``duplicates`` the identical ones
-    that are missing in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not
-    in ``frame``.
+    ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
+    in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
+    in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not in ``frame``.
     """
 
     frame: DataFrame
     rows: int
     duplicates: int
     _opened: Opened
-    _kept: DataFrame | None
+    _cached: DataFrame | None
     unknown: list[dict] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
 
@@ -159,53 +160,53 @@ class Delivery:
 
         Call it after ``frame`` is written and before the commit. Cached rows cannot differ.
         """
-        if self._kept is None:
+        if self._cached is None:
             self._opened.check_unchanged()
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which Spark's errors while ``frame`` is read become refusals (``Opened.reading``)."""
-        return self._opened.reading(again=self._kept is None)
+        return self._opened.reading(again=self._cached is None)
 
     def release(self) -> None:
         """Release the cached rows and the source; afterwards ``frame`` reads files again."""
-        if self._kept is not None:
-            self._kept.unpersist()
+        if self._cached is not None:
+            self._cached.unpersist()
         self._opened.release()
 
 
 def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
     """Read and check ``source`` or some of its files; the caller calls ``release`` after writing the frame.
 
-    Raise Refusal. Text is parsed once and its rows are cached while they are checked. Parquet, and a
+    Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _opened(spark, source, files)
-    kept = None
+    opened = _open(spark, source, files)
+    cached = None
     try:
-        _check_number(opened)
+        _check_file_count(opened)
         wanted = tuple(column.name for column in source.columns)
         missing_columns(opened, wanted)
         frame = opened.frame()
-        again = opened.is_read_again
-        kept = None if again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        with opened.reading(again=again):
-            found = check_rows(opened, frame, source)
-            distinct, duplicates = check_keys(opened, frame, source, found.rows)
-            unknown = _unknown(opened, frame, wanted)
+        is_read_again = opened.is_read_again
+        cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        with opened.reading(again=is_read_again):
+            result = check_rows(opened, frame, source)
+            distinct, duplicates = check_keys(opened, frame, source, result.rows)
+            unknown = _unknown_columns(opened, frame, wanted)
         opened.check_places()
     except BaseException:
-        if kept is not None:
-            kept.unpersist()
+        if cached is not None:
+            cached.unpersist()
         opened.release()
         raise
     columns = [
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    return Delivery(distinct.select(*columns), found.rows, duplicates, opened, kept, unknown, found.warnings)
+    return Delivery(distinct.select(*columns), result.rows, duplicates, opened, cached, unknown, result.warnings)
 
 
-def _opened(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...]) -> Opened:
+def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...]) -> Opened:
     if source.database is not None:
         return open_table(spark, source)
     wanted = tuple(column.name for column in source.columns)
@@ -213,14 +214,14 @@ def _opened(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile,
     return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, **where)
 
 
-def _unknown(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
+def _unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
     """Return the delivered columns outside the contract with their types."""
     if isinstance(opened, OpenedTable):
         return opened.unknown()
     return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
 
 
-def _check_number(opened: Opened) -> None:
+def _check_file_count(opened: Opened) -> None:
     """Raise Refusal MISSING_FILE or EXTRA_FILE for another number of files than the source declares."""
     expected, count = opened.options.expected_files, len(opened.files)
     if expected in (None, count):
@@ -241,13 +242,13 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     """
     source = SourceSpec(name=location, location=location, format=format_name, columns=(), options=options or {})
     opened = open_delivery(spark, source.name, location, format_name, source.options, roots=source_roots(spark))
-    kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    cached = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with opened.reading(again=False):
-            rows = check_rows(opened, kept, source).rows
-        columns = inferred_columns(opened, kept, opened.names)
+            rows = check_rows(opened, cached, source).rows
+        columns = inferred_columns(opened, cached, opened.names)
     finally:
-        kept.unpersist()
+        cached.unpersist()
     return {
         "columns": [{"name": c["name"], "type": c["type"], "nullable": c["nullable_seen"]} for c in columns],
         "rows": rows,
@@ -292,7 +293,7 @@ class Feed:
             load.name,
             log,
             (FeedFile(file.path, file.size, file.written, file.etag) for file in listed.values()),
-            held=_held(session, warehouse, load, manifest, log),
+            held=_common_feed_number(session, warehouse, load, manifest, log),
             one_file=is_one_file(session, location),
         )
         files = tuple(listed[file.path] for file in choice.files)
@@ -326,26 +327,31 @@ class Feed:
 def feed_notes(
     session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str, signed: RunCommit | None
 ) -> dict[str, str]:
-    """Return the note in a history's commit about the feeds it has read (``loader.domain.feeds``)."""
+    """Return the note about feeds for a history's next commit (``loader.domain.feeds``).
+
+    ``signed`` is the history's newest commit of a run.
+    """
     note = signed.notes.get(NOTE) if signed else None
-    for one in load.inputs:
-        if one.feed and load.history is not None:
-            log = _log_of(DeltaTable(session, warehouse, one.table.key))
-            note = with_note(note, one.table.key, log, run_id)
+    for source in load.inputs:
+        if source.feed and load.history is not None:
+            log = _log_of(DeltaTable(session, warehouse, source.table.key))
+            note = with_note(note, source.table.key, log, run_id)
     return {NOTE: note} if note else {}
 
 
-def _held(session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest, log: FeedLog) -> int:
-    """Return the newest feed number that all histories reading this feed in the run hold.
+def _common_feed_number(
+    session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest, log: FeedLog
+) -> int:
+    """Return the newest feed number that every history reading this feed in the run has loaded.
 
     It is the log's newest number if no history reads the feed.
     """
-    found = [log.newest]
+    numbers = [log.newest]
     for reader in manifest.rawcore:
-        if reader.history and any(one.feed and one.table.key == load.table.key for one in reader.inputs):
-            signed = DeltaTable(session, warehouse, reader.history.key).newest_run_commit()
-            found.append(log.held(signed.notes.get(NOTE) if signed else None, load.table.key))
-    return min(found)
+        if reader.history and any(source.feed and source.table.key == load.table.key for source in reader.inputs):
+            commit = DeltaTable(session, warehouse, reader.history.key).newest_run_commit()
+            numbers.append(log.held(commit.notes.get(NOTE) if commit else None, load.table.key))
+    return min(numbers)
 
 
 def _log_of(table: DeltaTable) -> FeedLog:
@@ -354,8 +360,8 @@ def _log_of(table: DeltaTable) -> FeedLog:
     if snapshot.version() < 0:
         return FeedLog("")
     pairs = snapshot.transactions().iterator()
-    found = {}
+    transactions = {}
     while pairs.hasNext():
         pair = pairs.next()
-        found[pair._1()] = pair._2()
-    return FeedLog.of(snapshot.metadata().id(), found)
+        transactions[pair._1()] = pair._2()
+    return FeedLog.of(snapshot.metadata().id(), transactions)

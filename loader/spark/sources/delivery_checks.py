@@ -33,7 +33,7 @@ _SAMPLE_LENGTH = 80  # characters
 
 @dataclass(frozen=True)
 class Place:
-    """Place of one faulty row: ``word`` says what ``number`` counts from 1; ``text`` is the faulty value.
+    """Place of one faulty row: ``word`` is the unit of ``number``, counted from 1; ``text`` is the faulty value.
 
     A row of a table has no number: its ``key`` is a value, so it is part of the sample only.
     """
@@ -158,7 +158,7 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
     twice = [F.count_if(comes_twice(opened.column(c.name), opened.type_of(c.name), zone)) for c in local]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     with checked_quotes(opened):
-        found = frame.agg(
+        totals = frame.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count(MALFORMED).alias("malformed"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
@@ -167,25 +167,25 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
             *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
             *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
         ).first()
-    if found["replaced"]:
-        _check_encoding(opened, any_of(replaced), found["replaced"])
-    if found["malformed"]:
-        raise _malformed(opened, found["malformed"])
-    counts = {column: found[f"misfit_{place}"] for place, column in enumerate(misfits)}
+    if totals["replaced"]:
+        _check_encoding(opened, any_of(replaced), totals["replaced"])
+    if totals["malformed"]:
+        raise _malformed_record(opened, totals["malformed"])
+    counts = {column: totals[f"misfit_{place}"] for place, column in enumerate(misfits)}
     if any(counts.values()):
-        raise _does_not_fit(opened, misfits, {column: count for column, count in counts.items() if count})
-    if found["null_key"]:
-        raise _null_key(opened, source, null_key, found["null_key"])
+        raise _unfit_value(opened, misfits, {column: count for column, count in counts.items() if count})
+    if totals["null_key"]:
+        raise _null_key(opened, source, null_key, totals["null_key"])
     for place, column in enumerate(required):
-        if found[f"null_{place}"]:
-            raise _null_value(opened, source, column, found[f"null_{place}"])
-    counts = {column: found[f"twice_{place}"] for place, column in enumerate(local)}
+        if totals[f"null_{place}"]:
+            raise _null_value(opened, source, column, totals[f"null_{place}"])
+    counts = {column: totals[f"twice_{place}"] for place, column in enumerate(local)}
     warnings = tuple(
         f"{count} times of {column.name} come twice in {zone}, when its clocks are put back: the earlier was taken."
         for column, count in counts.items()
         if count
     )
-    return Checked(found["rows"], warnings)
+    return Checked(totals["rows"], warnings)
 
 
 def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> tuple[DataFrame, int]:
@@ -205,7 +205,7 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
     if _hashes_differ(frame, list(keys.values()), rows):
         return frame, 0
     grouping = [key.alias(name) for name, key in keys.items()]
-    # A hash leaves NULL out, so each value is followed by its place: ("a", NULL) is not (NULL, "a").
+    # A hash leaves NULL out, so each value is followed by its position: ("a", NULL) is not (NULL, "a").
     parts = []
     for place, column in enumerate(source.columns):
         parts += [converted(opened, column, source.options), F.lit(place)]
@@ -213,12 +213,12 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
         F.count(F.lit(1)).alias("n"), F.min(F.xxhash64(*parts)).alias("low"), F.max(F.xxhash64(*parts)).alias("high")
     )
     different = per_key.where(F.col("low") != F.col("high"))
-    found = per_key.agg(F.count(F.lit(1)), F.count_if(F.col("low") != F.col("high"))).first()
-    duplicates, conflicts = rows - found[0], found[1]
+    totals = per_key.agg(F.count(F.lit(1)), F.count_if(F.col("low") != F.col("high"))).first()
+    duplicates, conflicts = rows - totals[0], totals[1]
     if not duplicates:
         return frame, 0
     if conflicts:
-        raise _conflicting(opened, source, different, list(keys), conflicts)
+        raise _conflicting_rows(opened, source, different, list(keys), conflicts)
     return frame.withColumns(keys).dropDuplicates(list(keys)).drop(*keys), duplicates
 
 
@@ -246,14 +246,14 @@ def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
     In UTF-8 the file's bytes are checked; other encodings cannot contain the character.
     """
     if not opened.options.is_utf8:
-        place = first_places(opened, replaced, F.concat_ws(",", *(opened.column(name) for name in opened.names)))
+        places = first_places(opened, replaced, F.concat_ws(",", *(opened.column(name) for name in opened.names)))
         raise Refusal(
             "WRONG_ENCODING",
-            f"{place[0].file}, {place[0].name}: not {opened.options.encoding}; {count} rows in all",
-            file=place[0].file,
-            row=place[0].number,
+            f"{places[0].file}, {places[0].name}: not {opened.options.encoding}; {count} rows in all",
+            file=places[0].file,
+            row=places[0].number,
             count=count,
-            samples=tuple(found.sample for found in place),
+            samples=tuple(place.sample for place in places),
             hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
         )
     invalid = ~F.is_valid_utf8("value")
@@ -262,7 +262,7 @@ def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
         raise wrong_encoding("UTF-8", lines, *first_lines(opened.spark, opened.files, invalid))
 
 
-def _malformed(opened: Opened, count: int) -> Refusal:
+def _malformed_record(opened: Opened, count: int) -> Refusal:
     code, wrong, hint = opened.reader.malformed
     places = first_places(opened, F.col(MALFORMED).isNotNull(), F.col(MALFORMED))
     first = places[0]
@@ -277,9 +277,7 @@ def _malformed(opened: Opened, count: int) -> Refusal:
     )
 
 
-def _does_not_fit(
-    opened: Opened, misfits: dict[DeliveredColumn, Column], counts: dict[DeliveredColumn, int]
-) -> Refusal:
+def _unfit_value(opened: Opened, misfits: dict[DeliveredColumn, Column], counts: dict[DeliveredColumn, int]) -> Refusal:
     column, *others = counts
     places = first_places(opened, misfits[column], opened.text_of(column.name))
     first = places[0]
@@ -293,11 +291,11 @@ def _does_not_fit(
         column=column.name,
         count=counts[column],
         samples=tuple(place.sample for place in places),
-        hint="Correct the delivery, or change the column's type." + _of_skipped_times(column, opened.options.timezone),
+        hint="Correct the delivery, or change the column's type." + _skipped_time_hint(column, opened.options.timezone),
     )
 
 
-def _of_skipped_times(column: DeliveredColumn, zone: str) -> str:
+def _skipped_time_hint(column: DeliveredColumn, zone: str) -> str:
     if column.type != data_types.TIMESTAMP or zone == "UTC":
         return ""
     return f" A time that the clocks of {zone} skip, as summer time begins, does not fit either."
@@ -305,7 +303,7 @@ def _of_skipped_times(column: DeliveredColumn, zone: str) -> str:
 
 def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) -> Refusal:
     keys = [column for column in source.columns if column.business_key]
-    places = first_places(opened, null_key, _described(opened, source.columns))
+    places = first_places(opened, null_key, _row_text(opened, source.columns))
     first = places[0]
     return Refusal(
         "NULL_KEY",
@@ -320,7 +318,7 @@ def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) 
 
 
 def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, count: int) -> Refusal:
-    places = first_places(opened, opened.column(column.name).isNull(), _described(opened, source.columns))
+    places = first_places(opened, opened.column(column.name).isNull(), _row_text(opened, source.columns))
     first = places[0]
     return Refusal(
         "NULL_VALUE",
@@ -334,7 +332,7 @@ def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, cou
     )
 
 
-def _described(opened: Opened, columns: tuple[DeliveredColumn, ...]) -> Column:
+def _row_text(opened: Opened, columns: tuple[DeliveredColumn, ...]) -> Column:
     """Return a row as ``name=value`` of its columns, key first; samples truncate it."""
     ordered = sorted(columns, key=lambda column: not column.business_key)
     values = [
@@ -343,7 +341,7 @@ def _described(opened: Opened, columns: tuple[DeliveredColumn, ...]) -> Column:
     return F.concat_ws(", ", *values)
 
 
-def _conflicting(opened: Opened, source: SourceSpec, different: DataFrame, keys: list[str], count: int) -> Refusal:
+def _conflicting_rows(opened: Opened, source: SourceSpec, different: DataFrame, keys: list[str], count: int) -> Refusal:
     names = [column.name for column in source.columns if column.business_key]
     rows = different.orderBy(*keys).limit(SAMPLES).select("n", *(F.col(key).cast("string") for key in keys)).collect()
     samples = tuple(

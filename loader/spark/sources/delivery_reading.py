@@ -28,7 +28,7 @@ def open_delivery(
     roots: Roots,
     files: tuple[DeliveredFile, ...] = (),
 ) -> Opened:
-    """Find the files and their columns. ``contract`` has the names of the columns that a load wants.
+    """List the files and determine their columns. ``contract`` has the names of the columns that a load wants.
 
     The files must be below ``roots``; ``files`` selects some of the location's files, by default all.
 
@@ -56,10 +56,10 @@ def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:
         return
     where = next((opened.missing[name][0] for name in absent if name in opened.missing), opened.first_shown)
     similar = [
-        f"{there} is delivered instead of {name}"
+        f"{delivered} is delivered instead of {name}"
         for name in absent
-        for there in opened.names
-        if there.lower() == name.lower() and there != name
+        for delivered in opened.names
+        if delivered.lower() == name.lower() and delivered != name
     ]
     raise Refusal(
         "MISSING_COLUMN",

@@ -22,9 +22,9 @@ from metadata.domain.locations import Location, Roots, parse_location
 JAVA_ERRORS = (Py4JError, PySparkException)
 
 _GLOB = "{}[]*?\\"
-# A folder that Spark and Hadoop keep for as long as they write beside it.
-_UNDER_WAY = "_temporary"
-_BZIP2, _BZIP2_END = ".bz2", 11  # of its end so many bytes: the marker's six, four of the checksum, one to fill
+# Folder that Spark and Hadoop keep beside their files until these are complete.
+_TEMPORARY = "_temporary"
+_BZIP2, _BZIP2_END = ".bz2", 11  # bytes of the end: marker 6, checksum 4, padding 1
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
@@ -71,61 +71,61 @@ def list_files(spark: SparkSession, location: str, roots: Roots) -> list[Deliver
     All are below one of ``roots``, with links followed. Raise Refusal MISSING_FILE, UNFINISHED_FOLDER,
     BAD_LOCATION, OUTSIDE_ROOTS, or UNREADABLE_FILE if the location cannot be listed.
     """
-    found = _found(spark, location, roots)
-    taken = [file for name, file in found if not name.startswith(_HIDDEN)]
-    if not taken:
-        because = "holds only names beginning with _ or ., which are never read" if found else "is not there"
+    listed = _list(spark, location, roots)
+    files = [file for name, file in listed if not name.startswith(_HIDDEN)]
+    if not files:
+        reason = "holds only names beginning with _ or ., which are never read" if listed else "is not there"
         raise Refusal(
             "MISSING_FILE",
-            f"{location} {because}",
+            f"{location} {reason}",
             file=location,
             hint="Put the delivery there, or correct the source's location.",
         )
-    # A file that links lead to twice is one file.
-    return sorted({file.path: file for file in taken}.values(), key=lambda file: file.path)
+    # A file to which two links lead is one file.
+    return sorted({file.path: file for file in files}.values(), key=lambda file: file.path)
 
 
 def check_unchanged(spark: SparkSession, location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
     """Raise Refusal CHANGED_FILE unless ``location`` still holds each of these files as listed."""
-    now = {file.path: (file.size, file.written) for _, file in _found(spark, location, roots)}
+    current = {file.path: (file.size, file.written) for _, file in _list(spark, location, roots)}
     for file in files:
-        if now.get(file.path) != (file.size, file.written):
+        if current.get(file.path) != (file.size, file.written):
             raise Refusal(
                 "CHANGED_FILE",
-                f"{file.shown} was {'written' if file.path in now else 'taken away'} while it was read",
+                f"{file.shown} was {'written' if file.path in current else 'taken away'} while it was read",
                 file=file.shown,
                 hint="Load it again when it is whole. A source does best to write under another name and to rename.",
             )
 
 
 def check_places(location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
-    """Raise Refusal OUTSIDE_ROOTS if one of the files read is by now a link that leads out of the roots."""
+    """Raise Refusal OUTSIDE_ROOTS if one of the files has meanwhile become a link out of the roots."""
     for file in files:
         _real_path(file.path, location, roots)
 
 
-def _found(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
-    """Return every file at ``location`` with its name there, after the check against the roots."""
-    place = location if roots.anywhere else str(_place(location, roots))
-    found = []
+def _list(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
+    """Return (name, file) of every file at ``location``, checked against the roots."""
+    checked_location = location if roots.anywhere else str(_check_location(location, roots))
+    files = []
     try:
-        for status in _statuses(spark, place):
-            path = _spelled(status)
+        for status in _statuses(spark, checked_location):
+            path = _path_of(status)
             name = path.rsplit("/", 1)[-1]
             is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
             real = _real_path(path, location, roots) if is_checked else path
             etag = "" if path.startswith("file:") else _etag(spark, status)
-            found.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime(), etag)))
+            files.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime(), etag)))
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
-    return found
+    return files
 
 
-def _place(location: str, roots: Roots) -> Location:
+def _check_location(location: str, roots: Roots) -> Location:
     try:
         return roots.check(parse_location(location, folder="/"))
     except MetadataError as problem:
-        raise _refused(location, location, problem) from None
+        raise _location_refusal(location, location, problem) from None
 
 
 def _real_path(path: str, location: str, roots: Roots) -> str:
@@ -137,18 +137,18 @@ def _real_path(path: str, location: str, roots: Roots) -> str:
         try:
             return roots.check_key(path)
         except MetadataError as problem:
-            raise _refused(location, path, problem) from None
+            raise _location_refusal(location, path, problem) from None
     local = path.removeprefix("file:")
     try:
         real = roots.check_file(local)
     except MetadataError as problem:
-        raise _refused(location, local, problem) from None
+        raise _location_refusal(location, local, problem) from None
     if os.path.exists(real) and not os.path.isfile(real):
         raise Refusal("UNREADABLE_FILE", f"{local} is no regular file", file=local, hint="Deliver a file.")
     return f"file:{real}"
 
 
-def _refused(location: str, file: str, problem: MetadataError) -> Refusal:
+def _location_refusal(location: str, file: str, problem: MetadataError) -> Refusal:
     return Refusal(
         problem.code.upper(),
         f"{location}: {problem.message}",
@@ -257,30 +257,30 @@ def _statuses(spark: SparkSession, location: str):
     """Yield Hadoop's status of every file at ``location``; a name is a pattern only if no file has it."""
     path = spark._jvm.org.apache.hadoop.fs.Path(location)
     system = path.getFileSystem(_configuration(spark))
-    found = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
-    for status in found:
+    statuses = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
+    for status in statuses:
         if status.isFile():
             yield status
             continue
-        if system.exists(spark._jvm.org.apache.hadoop.fs.Path(status.getPath(), _UNDER_WAY)):
-            raise _unfinished(location)
+        if system.exists(spark._jvm.org.apache.hadoop.fs.Path(status.getPath(), _TEMPORARY)):
+            raise _unfinished_folder(location)
         below = system.listFiles(status.getPath(), True)
         root = len(status.getPath().toString().rstrip("/")) + 1
         while below.hasNext():
             inner = below.next()
             folders = inner.getPath().toString()[root:].split("/")[:-1]
-            if _UNDER_WAY in folders:
-                raise _unfinished(location)
+            if _TEMPORARY in folders:
+                raise _unfinished_folder(location)
             if not any(folder.startswith(_HIDDEN) for folder in folders):
                 yield inner
 
 
-def _unfinished(location: str) -> Refusal:
+def _unfinished_folder(location: str) -> Refusal:
     return Refusal(
         "UNFINISHED_FOLDER",
-        f"{location} holds a folder {_UNDER_WAY}: its writer has not finished, or died",
+        f"{location} holds a folder {_TEMPORARY}: its writer has not finished, or died",
         file=location,
-        hint=f"Load it when the writer is done. If it died, write the folder again, or remove {_UNDER_WAY}.",
+        hint=f"Load it when the writer is done. If it died, write the folder again, or remove {_TEMPORARY}.",
     )
 
 
@@ -296,11 +296,11 @@ def is_one_file(spark: SparkSession, location: str) -> bool:
 
 def _etag(spark: SparkSession, status) -> str:
     """Return the ETag of a file's content, empty for file systems without one."""
-    tagged = spark._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
-    return (status.getEtag() or "") if tagged.isInstance(status) else ""
+    etag_source = spark._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
+    return (status.getEtag() or "") if etag_source.isInstance(status) else ""
 
 
-def _spelled(status) -> str:
+def _path_of(status) -> str:
     path = status.getPath().toString()
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
 

@@ -1,7 +1,7 @@
 """Opened delivery: its files, its columns, and the frame of its rows.
 
-In every format the frame has the columns ``d0`` … in the order of ``names``, and ``malformed``: the text of a record
-that cannot be read as one, else NULL. Text formats give text, the others their own types.
+In every format the frame has the columns ``d0`` … in the order of ``names``, and ``malformed``: the text of a malformed
+record, else NULL. Text formats give text, the others their own types.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ FILE, ORDER, MALFORMED = "file", "order", "malformed"
 class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
-    ``paths`` are columns inside objects, of which each other column is a value of its own.
+    ``paths`` are further columns: values inside objects, like ``a.b``.
     """
 
     files: tuple[DeliveredFile, ...]
@@ -59,19 +59,19 @@ class Delivered:
 
     @property
     def shown(self) -> str:
-        """Name of the delivery in messages: its first file, and the number of others."""
+        """Return the name of the delivery for messages: its first file, and the number of others."""
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return self.files[0].shown + more
 
     @property
     def first_shown(self) -> str:
-        """Name in messages of the place where the delivery begins."""
+        """Return the first file's name for messages."""
         return self.files[0].shown
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a delivery, as its format finds them.
+    """Columns of a delivery and the groups of its files.
 
     ``missing`` gives the files that lack a column, ``header_lines`` the lines before the first record by file path.
     """
@@ -94,7 +94,7 @@ class Layout:
 class Rows:
     """Rows of one group: a frame, the delivered values as expressions over it, and the places of its rows.
 
-    ``order`` increases along a file. Where it comes from Spark's reading, whole files have to be read.
+    ``order`` increases along a file. If None, Spark numbers the rows, and files must be read unsplit.
     """
 
     frame: DataFrame
@@ -114,9 +114,9 @@ class FileFormat:
     spans_lines: ClassVar[bool] = False
     # Java replaces bytes that are invalid in the source's encoding, and the checks look for its replacement.
     is_decoded: ClassVar[bool] = False
-    # What a row's own number counts, where the format numbers rows itself: ``record`` or the spreadsheet's ``row``.
+    # Unit of the row numbers of a format with its own: ``record``, ``line`` or the spreadsheet's ``row``; else empty.
     numbers: str = ""
-    # Refusal of a record that is malformed: code, finding, hint. ``{count}`` is the number of columns.
+    # Refusal of a malformed record: code, message, hint. ``{count}`` is the number of columns.
     malformed: ClassVar[tuple[str, str, str]] = ("UNREADABLE_FILE", "no record", "Deliver the file again.")
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
@@ -149,14 +149,14 @@ class Opened(Delivered):
 
     @property
     def is_read_again(self) -> bool:
-        """Return True if the rows are not kept while they are checked, but read again for writing."""
+        """Return True if the rows are not cached while they are checked, but read again for writing."""
         return not self.is_text
 
     @contextmanager
     def reading(self, *, again: bool) -> Iterator[None]:
         """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``.
 
-        Files that number their own rows were read for their columns, so an error is of what changed since.
+        A format with its own row numbers has read its files before, for their columns, so they changed since.
         """
         try:
             yield
@@ -176,7 +176,7 @@ class Opened(Delivered):
         check_places(self.location, self.roots, self.files)
 
     def release(self) -> None:
-        """Release what was opened for reading; of files that is nothing."""
+        """Release the source; files need no release."""
 
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")

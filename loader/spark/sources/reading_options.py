@@ -45,7 +45,7 @@ def _check_encoding(spark: SparkSession, name: str, encoding: str) -> None:
     try:
         spark._jvm.java.nio.charset.Charset.forName(encoding)
     except JAVA_ERRORS:
-        raise _bad(name, "encoding", encoding, "UTF-8, ISO-8859-1 and windows-1252 are common.") from None
+        raise _bad_option(name, "encoding", encoding, "UTF-8, ISO-8859-1 and windows-1252 are common.") from None
     if encoding.lower() not in _SPARK_CHARSETS:
         spark.conf.set("spark.sql.legacy.javaCharsets", "true")
 
@@ -54,8 +54,8 @@ def _check_zone(spark: SparkSession, name: str, zone: str) -> None:
     try:
         spark._jvm.java.time.ZoneId.of(zone)
     except JAVA_ERRORS:
-        raise _bad(name, "timezone", zone, "Zones are named like Europe/Berlin, or +02:00.") from None
+        raise _bad_option(name, "timezone", zone, "Zones are named like Europe/Berlin, or +02:00.") from None
 
 
-def _bad(name: str, option: str, value: str, hint: str) -> Refusal:
+def _bad_option(name: str, option: str, value: str, hint: str) -> Refusal:
     return Refusal("BAD_OPTION", f"{name}: the option {option} cannot be {value!r}", hint=hint)

@@ -18,7 +18,8 @@ from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
 from metadata.domain.source_formats import ReadingOptions
 
-RECORD = "\ue000record"  # the same while reading, where a JSON key could have any usual name
+# Column of malformed records while Spark reads; no delivered column has this name.
+RECORD = "\ue000record"
 
 # A field this long means a quote that is never closed. Reading on would fill the memory.
 _LONGEST_FIELD = 16_000_000  # characters
@@ -48,17 +49,17 @@ class CsvFormat(FileFormat):
                 names = contract or tuple(f"column_{place}" for place, _ in enumerate(begin.fields, start=1))
             layouts.setdefault((names, begin.separator), []).append(file)
         groups = tuple(Group(tuple(files), names, separator) for (names, separator), files in layouts.items())
-        everything = tuple(dict.fromkeys(name for group in groups for name in group.names))
+        all_names = tuple(dict.fromkeys(name for group in groups for name in group.names))
         return Layout(
-            everything,
-            tuple(T.StringType() for _ in everything),
+            all_names,
+            tuple(T.StringType() for _ in all_names),
             groups,
-            _missing(groups, everything),
+            _missing(groups, all_names),
             {path: begin.lines if options.header else 0 for path, begin in begins.items()},
         )
 
     def rows(self, opened: Opened, group: Group) -> Rows:
-        # By place, for a header may hold any text.
+        # Named by position, since a header may contain any text.
         fields = [f"f{place}" for place, _ in enumerate(group.names)]
         schema = T.StructType([T.StructField(name, T.StringType()) for name in (*fields, RECORD)])
         reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=RECORD)
@@ -96,7 +97,7 @@ def _values(frame: DataFrame, fields: list[str], separator: str | None) -> tuple
 
 def reading_options(options: ReadingOptions, separator: str | None) -> dict[str, str]:
     """Return the options of Spark's CSV reader; without a separator Spark detects the line end."""
-    said = {
+    spark_options = {
         "header": str(options.header).lower(),
         "sep": options.delimiter,
         "quote": options.quote,
@@ -107,7 +108,7 @@ def reading_options(options: ReadingOptions, separator: str | None) -> dict[str,
         "nullValue": "" if options.empty_is_null else _ABSENT,
         "emptyValue": "",
     }
-    return said | ({"lineSep": separator} if separator else {})
+    return spark_options | ({"lineSep": separator} if separator else {})
 
 
 # First record of a file: column names and line separator.
@@ -118,7 +119,7 @@ _USUAL_HEADER, _LONGEST_HEADER = 1 << 14, 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Beginning:
-    """``fields`` of the first record, the number of ``lines`` before its end, and the separator for Spark.
+    """Beginning of a file: ``fields`` of the first record, number of ``lines`` to its end, separator for Spark.
 
     ``separator`` is None if blank lines precede the first record: only Spark's own detection works then.
     """
@@ -129,9 +130,9 @@ class Beginning:
 
 
 def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOptions) -> Beginning:
-    """Return the file's first record that is not blank; without one, no fields.
+    """Return the file's first record that is not blank; without one, ``fields`` is empty.
 
-    Raises Refusal WRONG_ENCODING, or UNREADABLE_HEADER if the record does not end.
+    Raise Refusal WRONG_ENCODING, or UNREADABLE_HEADER if the record does not end.
     """
     for size in (_USUAL_HEADER, _LONGEST_HEADER):
         raw = beginning(spark, file, size)

@@ -7,7 +7,7 @@ from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Op
 from loader.spark.sources.text_lines import text_lines
 from metadata.domain.source_formats import columns_of
 
-# Spark splits lines at bytes, before it knows the encoding.
+# Encodings that cannot be read: Spark splits lines at bytes, before decoding.
 _WIDE = ("utf-16", "utf16", "utf-32", "utf32")
 
 
@@ -28,7 +28,7 @@ class FixedWidthFormat(FileFormat):
                 f"{delivered.name}: lines of fixed width cannot be read in {delivered.options.encoding}",
                 hint="Deliver them in UTF-8 or in a character set of one byte per character.",
             )
-        # Bytes that are no character are replaced, and found by the checks.
+        # Spark replaces bytes that are no character, and the checks look for its replacement.
         delivered.spark.conf.set("spark.sql.legacy.codingErrorAction", "true")
         names = tuple(name for name, _, _ in columns_of(delivered.options.columns))
         return Layout.of_text(names, delivered.files)

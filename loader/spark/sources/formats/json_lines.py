@@ -45,11 +45,11 @@ class JsonLinesFormat(FileFormat):
         parents = only_parents(paths, contract)
         for path in paths:
             if path.partition(".")[0] not in parents:
-                raise _whole_and_part(delivered, path)
+                raise _path_conflict(delivered, path)
         return Layout.of_text(tuple(name for name in names if name not in parents), delivered.files, paths)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
-        fields = _one_per_case(group.names)
+        fields = _unique_ignoring_case(group.names)
         tree: dict[str, Any] = dict.fromkeys(fields)
         for path in group.paths:
             *outer, last = path.split(".")
@@ -76,29 +76,29 @@ class JsonLinesFormat(FileFormat):
 
 
 def _schema(tree: dict[str, Any]) -> T.StructType:
-    """Return the schema of names with texts or, by further names, objects."""
+    """Return the schema of a tree of names: None is a text, a dict an object."""
     kinds = {name: T.StringType() if inner is None else _schema(inner) for name, inner in tree.items()}
     return T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
 
 
 def _delivered_paths(delivered: Delivered, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the paths that lead to a key in any line; a path through an unusual name is taken as it is."""
+    """Return the paths that lead to a key in any line; one through an unusual name counts as delivered."""
     usual = [path for path in paths if _USUAL_PATH.fullmatch(path)]
     if not usual:
         return paths
     outer = {path: path.rpartition(".")[::2] for path in usual}
     line = F.trim(F.col("value"), F.lit(" \t\r"))
-    found = text_lines(delivered.spark, delivered.files).agg(
+    totals = text_lines(delivered.spark, delivered.files).agg(
         *(
             F.count_if(F.array_contains(F.json_object_keys(F.get_json_object(line, f"$.{objects}")), name))
             for objects, name in outer.values()
         )
     )
-    counts = dict(zip(usual, found.first(), strict=True))
+    counts = dict(zip(usual, totals.first(), strict=True))
     return tuple(path for path in paths if counts.get(path, 1))
 
 
-def _whole_and_part(delivered: Delivered, path: str) -> Refusal:
+def _path_conflict(delivered: Delivered, path: str) -> Refusal:
     parent = path.partition(".")[0]
     return Refusal(
         "NO_SUCH_PATH",
@@ -108,7 +108,7 @@ def _whole_and_part(delivered: Delivered, path: str) -> Refusal:
     )
 
 
-def _one_per_case(names: tuple[str, ...]) -> list[str]:
+def _unique_ignoring_case(names: tuple[str, ...]) -> list[str]:
     """Return the names without those that differ from an earlier one in case only, which a frame cannot hold."""
     return list({name.lower(): name for name in reversed(names)}.values())[::-1]
 
@@ -127,18 +127,22 @@ def keys_of_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], wanted:
         "bad": ~F.coalesce(_is_one_object(line), F.lit(False)),
         "twice": F.size(F.array_distinct(keys)) < F.size(keys),
     }
-    # Mostly there is one set of keys, so it is collected as a set of sets.
-    seen = F.collect_set(F.array_sort(F.array_distinct(keys)))
-    found = (
+    # Most lines have the same set of keys, so sets are collected.
+    key_sets = F.collect_set(F.array_sort(F.array_distinct(keys)))
+    summary = (
         lines.where(line != "")
-        .agg(F.count(F.lit(1)).alias("rows"), seen.alias("seen"), *(F.count_if(c).alias(n) for n, c in checks.items()))
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            key_sets.alias("key_sets"),
+            *(F.count_if(c).alias(n) for n, c in checks.items()),
+        )
         .first()
     )
-    for check, describe in (("invalid", _wrong_encoding), ("bad", _bad_json), ("twice", _key_twice)):
-        if found[check]:
-            raise describe(found[check], *first_lines(spark, files, checks[check] & (line != "")))
-    delivered = {key for keys in found["seen"] for key in keys}
-    first = tuple(name for name in wanted if name in delivered or not found["rows"])
+    for check, describe in (("invalid", _wrong_encoding), ("bad", _bad_json), ("twice", _duplicate_key)):
+        if summary[check]:
+            raise describe(summary[check], *first_lines(spark, files, checks[check] & (line != "")))
+    delivered = {key for keys in summary["key_sets"] for key in keys}
+    first = tuple(name for name in wanted if name in delivered or not summary["rows"])
     return first + tuple(sorted(delivered - set(first)))
 
 
@@ -165,7 +169,7 @@ def _bad_json(count: int, file: str, line: int, samples: tuple[str, ...]) -> Ref
     )
 
 
-def _key_twice(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
+def _duplicate_key(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
     return Refusal(
         "DUPLICATE_COLUMN",
         f"{file}, line {line}: the object names a key more than once; {count} lines in all",

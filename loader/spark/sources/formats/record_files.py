@@ -1,7 +1,7 @@
 """Formats that are read record by record in Python, a file per task: JSON documents, XML, Excel workbooks.
 
-Each file is read twice: for its columns and refusals, and for its rows. What a task holds is limited by the format's
-own limits (``loader.records``).
+Each file is read twice: for its columns and refusals, and for its rows. The limits of the formats bound the memory of a
+task (``loader.records``).
 """
 
 from pyspark import RDD
@@ -23,30 +23,30 @@ _SCHEMA = T.StructType(
         T.StructField("values", T.MapType(T.StringType(), T.StringType())),
     ]
 )
-# Of an object store: the JVM reads such a file whole before a task gets it.
+# Limit of a file on an object store: the JVM reads it into memory before a task gets it.
 _LARGEST_REMOTE = 64 << 20  # bytes
 _TASKS = 256
 
 
 class RecordFormat(FileFormat):
-    """Format of ``loader.records``; ``numbers`` says what its records' numbers count."""
+    """Format of ``loader.records``; ``numbers`` is the unit of its records' numbers."""
 
     def __init__(self, name: str, numbers: str):
         self._name, self.numbers = name, numbers
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        read = FileReading(self._name, delivered.options, contract)
-        found = _contents(delivered, delivered.files).map(read.summary).collect()
-        for refusal in (summary["refusal"] for summary in found if "refusal" in summary):
+        reading = FileReading(self._name, delivered.options, contract)
+        summaries = _contents(delivered, delivered.files).map(reading.summary).collect()
+        for refusal in (summary["refusal"] for summary in summaries if "refusal" in summary):
             raise Refusal.from_json(refusal)
-        names = dict.fromkeys(name for summary in found for name in summary["names"])
-        is_empty = not any(summary["rows"] for summary in found)
+        names = dict.fromkeys(name for summary in summaries for name in summary["names"])
+        is_empty = not any(summary["rows"] for summary in summaries)
         first = tuple(name for name in contract if name in names or is_empty)
         return Layout.of_text((*first, *(name for name in names if name not in first)), delivered.files)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
-        read = FileReading(self._name, opened.options, opened.names)
-        records = _contents(opened, group.files).flatMap(read.rows)
+        reading = FileReading(self._name, opened.options, opened.names)
+        records = _contents(opened, group.files).flatMap(reading.rows)
         frame = opened.spark.createDataFrame(records, _SCHEMA, verifySchema=False)
         values = {name: nulls_read(_value(name), opened.options) for name in group.names}
         return Rows(frame, values, file=F.col("file"), order=F.col("number"))
@@ -57,7 +57,10 @@ def _value(name: str) -> Column:
 
 
 def _contents(delivered: Delivered, files: tuple[DeliveredFile, ...]) -> RDD:
-    """Return (path, content) of each file; a local file is opened by its task, and has no content here."""
+    """Return (path, content) of each file. Content is None for a local file, which its task opens.
+
+    Raise Refusal TOO_LARGE for a large file of an object store.
+    """
     spark = delivered.spark
     ship_modules(spark.sparkContext)
     if all(file.path.startswith(LOCAL) for file in files):

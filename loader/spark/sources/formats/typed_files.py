@@ -47,8 +47,8 @@ class TypedFormat(FileFormat):
         contract: tuple[str, ...],
     ) -> Layout:
         """Return the layout of files by their columns, with the paths into structs that the contract has."""
-        found = {path: _type_at(types, path) for path in paths_within(types, contract)}
-        paths = {path: kind for path, kind in found.items() if kind is not None}
+        types_of_paths = {path: _type_at(types, path) for path in paths_within(types, contract)}
+        paths = {path: kind for path, kind in types_of_paths.items() if kind is not None}
         named = {name: kind for name, kind in types.items() if name not in only_parents(paths, contract)} | paths
         groups = tuple(
             Group(tuple(listed), names, paths=tuple(path for path in paths if path.partition(".")[0] in names))
@@ -68,18 +68,18 @@ class TypedFormat(FileFormat):
 
 
 class AvroFormat(TypedFormat):
-    """Avro, whose data source takes the schema of one file for all: so each file's own is read."""
+    """Avro. Spark's data source applies the schema of one file to all, so the schema of each file is read first."""
 
     def __init__(self) -> None:
         super().__init__("avro")
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        written: dict[str, list[DeliveredFile]] = {}
+        files: dict[str, list[DeliveredFile]] = {}
         for file in delivered.files:
-            written.setdefault(_avro_schema(delivered, file), []).append(file)
+            files.setdefault(_avro_schema(delivered, file), []).append(file)
         layouts: dict[tuple[str, ...], list[DeliveredFile]] = {}
         types: dict[str, tuple[T.DataType, DeliveredFile]] = {}
-        for file, *others in written.values():
+        for file, *others in files.values():
             schema = self._schema(delivered, (file,))
             layouts.setdefault(tuple(field.name for field in schema), []).extend((file, *others))
             for field in schema:
