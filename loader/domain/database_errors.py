@@ -1,4 +1,4 @@
-"""Errors of databases as refusals, by SQLSTATE: messages may be in any language."""
+"""Refusals for errors of databases, by SQLSTATE, since messages may be in any language."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from loader.domain.engines import engine_of
 from loader.domain.manifest import SourceSpec
 from loader.domain.refusals import Refusal
 
-# A number behind the state is the database's own.
+# A number behind a state is the database's own error number.
 _SIGN_IN = ("28", "S0001-18456", "72000-1017")
 _NO_DATABASE = ("3D000", "42000-1049", "S0001-4060", "66000-12514")
 _NO_PERMISSION = ("42501", "42000-1044", "42000-1142", "42000-1143", "42000-1031")
@@ -20,7 +20,7 @@ _STATEMENT = ("42",)
 
 @dataclass(frozen=True)
 class DatabaseError:
-    """SQLSTATE and message of an error; ``no_driver``: Java lacks the driver's class."""
+    """SQLSTATE and message of an error; ``no_driver`` is true if Java lacks the driver's class."""
 
     state: str
     message: str
@@ -31,29 +31,30 @@ class DatabaseError:
 
 
 def refusal_of(error: DatabaseError, source: SourceSpec, *, timeout: int, started: bool, lost: bool = False) -> Refusal:
-    """Return an error as a refusal. ``started``: rows were being read; ``lost``: the runner's connection is gone."""
-    code, message, hint = _described(error, source, timeout, started, lost)
+    """Return the refusal for an error.
+
+    ``timeout`` is in seconds, ``started`` true if rows were being read, ``lost`` if the runner's connection is closed.
+    """
+    code, message, hint = _explain(error, source, timeout, started, lost)
     return Refusal(code, f"{source.name}: {message}", hint=hint, file=source.location)
 
 
-def _described(
-    error: DatabaseError, source: SourceSpec, timeout: int, started: bool, lost: bool
-) -> tuple[str, str, str]:
+def _explain(error: DatabaseError, source: SourceSpec, timeout: int, started: bool, lost: bool) -> tuple[str, str, str]:
     assert source.database is not None
     place, secret = source.database.place, source.database.secret
     first = next(iter(error.message.strip().splitlines()), "no message")[:300]
     lost = lost or started and (error.among(_LOST) or not error.state)
     if error.no_driver:
         engine = engine_of(place)
-        said = f"Spark has no JDBC driver of {engine.title}"
-        return "DRIVER_MISSING", said, f"Name {engine.package} in ELEVATA_SPARK_PACKAGES and run make setup."
+        message = f"Spark has no JDBC driver of {engine.title}"
+        return "DRIVER_MISSING", message, f"Name {engine.package} in ELEVATA_SPARK_PACKAGES and run make setup."
     if lost:
-        said = f"the connection to {place} was lost while rows were read: {first}"
-        return "SOURCE_GONE", said, "Nothing was loaded. Run again under the same id once the database is back."
+        message = f"the connection to {place} was lost while rows were read: {first}"
+        return "SOURCE_GONE", message, "Nothing was loaded. Run again under the same id once the database is back."
     if error.among(_SIGN_IN):
-        held = f"the password in {secret}" if secret else "no password (the system names no variable)"
-        said = f"{place} is there, but does not let {place.user or 'the user'} in with {held}"
-        return "SIGN_IN_REFUSED", said, "Correct the user in the system's location, or the password in the variable."
+        credentials = f"the password in {secret}" if secret else "no password (the system names no variable)"
+        message = f"{place} is there, but does not let {place.user or 'the user'} in with {credentials}"
+        return "SIGN_IN_REFUSED", message, "Correct the user in the system's location, or the password in the variable."
     if error.among(_NO_DATABASE):
         return "NO_SUCH_DATABASE", f"{place.host} has no database {place.name}", "Correct the system's location."
     if error.among(_NO_PERMISSION):
@@ -62,8 +63,8 @@ def _described(
         hint = "Names are case-sensitive. Correct the source's location or query, or create the table."
         return "MISSING_TABLE", f"{place} has no such table: {first}", hint
     if error.among(_SLOW):
-        said = f"{place} needed longer than {timeout:,} seconds for a statement, or an administrator stopped it"
-        return "TOO_SLOW", said, "Run again when it has less to do, give the option timeout, or read fewer rows."
+        message = f"{place} needed longer than {timeout:,} seconds for a statement, or an administrator stopped it"
+        return "TOO_SLOW", message, "Run again when it has less to do, give the option timeout, or read fewer rows."
     if error.among(_VALUE):
         hint = "Correct the value, the query or the filter; the database's log has the value."
         return "SOURCE_FAILED", f"{place} cannot compute a value (SQLSTATE {error.state})", hint

@@ -1,11 +1,11 @@
-"""Databases as sources: addresses for the driver, statements and partitions, as PostgreSQL has them.
+"""Databases as sources: JDBC addresses, SQL statements and partitions of PostgreSQL.
 
-``loader.domain.engines`` has what other databases do in another way.
+``loader.domain.engines`` has those of other databases.
 
-Pure: statements are text. Types that Spark or a driver would change are read as numbers, with the text of values that
-have none (infinity), or cast to text by the database and converted like the text of CSV
-(``loader.spark.expressions``). So a value either fits exactly or is refused: dates before 1582, infinity, numerics
-without limits, ``24:00``.
+This module is pure: it builds text and opens no connection. Types that Spark or a driver would change are read as
+numbers, with the text of values that have none (infinity), or cast to text by the database and converted like the text
+of CSV (``loader.spark.expressions``). So a value either fits exactly or is refused: dates before 1582, infinity,
+numerics without limits, ``24:00``.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,11 +23,11 @@ from metadata.domain.locations import DatabasePlace
 from metadata.domain.source_formats import TABLE, check_options, options_of
 
 CONNECT_SECONDS = 10
-# Beyond the time limit of a statement, after which a connection without an answer counts as lost.
+# Added to the time limit of a statement; a connection without an answer for so long counts as lost.
 GRACE_SECONDS = 30
 PARTITION = "part"
 NATIVE, _TEXT = "{column}", "CAST({column} AS {text})"
-_WHOLE = (data_types.INTEGER, data_types.BIGINT)
+_INTEGERS = (data_types.INTEGER, data_types.BIGINT)
 _MOMENTS = (data_types.DATE, data_types.TIMESTAMP)
 
 
@@ -43,10 +43,11 @@ class DescribedColumn:
 
 @dataclass(frozen=True)
 class Transport:
-    """SQL by which a column is read, and of the text of a value that cannot be read so (NULL for all others).
+    """SQL expressions that read a column.
 
-    ``kind`` says what the number stands for: days (``date``) or microseconds (``timestamp``, ``timestamp_ntz``) since
-    1970 in UTC; empty for a value as it is.
+    ``sql`` gives the value, ``unfit`` the text of a value that ``sql`` cannot give (NULL for all others).
+    ``kind`` is the meaning of a number: days (``date``) or microseconds (``timestamp``, ``timestamp_ntz``) since
+    1970 in UTC; empty for an unchanged value.
     """
 
     sql: str
@@ -99,23 +100,23 @@ class TableOptions:
 
 
 class Engine:
-    """Kind of database; this one is PostgreSQL, and the base of the others."""
+    """SQL and settings of PostgreSQL, and base class of the other databases."""
 
     title = "PostgreSQL"
     driver = "org.postgresql.Driver"
     package = "org.postgresql:postgresql"
     quotes = ('"', '"')
     text = "text"
-    # Connections of one run see one state of the database.
+    # All connections of a run read the state of one exported snapshot.
     has_snapshots = True
     default_schema = "public"
-    # Expressions by the name of the column's type; all other types become text.
+    # SQL expressions by the name of the column's type; columns of all other types are cast to text.
     as_delivered: Mapping[str, str] = {
         **dict.fromkeys(("int2", "int4", "int8", "smallserial", "serial", "bigserial"), NATIVE),
         **dict.fromkeys(("float4", "float8", "bool", "bytea"), NATIVE),
         "money": "CAST(CAST({column} AS numeric) AS text)",
     }
-    # Our types by the name of the database's; all others are text.
+    # Data types by the database's name of a type; all others are text.
     types: Mapping[str, str] = {
         **dict.fromkeys(("int2", "int4", "smallserial", "serial"), data_types.INTEGER),
         **dict.fromkeys(("int8", "bigserial"), data_types.BIGINT),
@@ -147,10 +148,10 @@ class Engine:
         }
 
     def session(self, options: TableOptions, snapshot: str = "") -> str:
-        """Return the statement that begins each connection's transaction; with a snapshot it sees that state."""
-        taken = f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}; " if snapshot else ""
+        """Return the statement that begins each connection's transaction, which reads the snapshot if one is given."""
+        use_snapshot = f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}; " if snapshot else ""
         return (
-            f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; {taken}"
+            f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; {use_snapshot}"
             f"SET LOCAL statement_timeout = '{options.timeout}s'; "
             "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TIME ZONE 'UTC'"
         )
@@ -187,23 +188,23 @@ class Engine:
         )
 
     def relation(self, location: str, place: DatabasePlace, options: TableOptions) -> str:
-        """Return what stands behind FROM: the quoted table, or the query."""
+        """Return the operand of FROM: the quoted table, or the query in parentheses."""
         return f"(\n{options.query}\n)" if options.query else self.table(location, place)
 
     def description(self, relation: str) -> str:
-        """Return a query without rows that has the relation's columns."""
+        """Return a query that gives the relation's columns and no rows."""
         return f"SELECT * FROM {relation} t WHERE 1 = 0"
 
     def transport(self, column: DescribedColumn) -> Transport:
-        """Return the SQL of a column as it is delivered.
+        """Return the SQL that reads a column.
 
-        Numbers and times that Spark holds are read as such, which is much faster than text.
+        Numbers and times that Spark can represent are read as such, which is much faster than as text.
         """
         name = f"t.{self.quoted(column.name)}"
         if column.type.startswith("_"):
             return Transport(f"CAST(array_to_json({name}) AS text)")
-        if column.type in _READ_AS:
-            number, kind = _READ_AS[column.type]
+        if column.type in _AS_NUMBERS:
+            number, kind = _AS_NUMBERS[column.type]
             number = number.format(column=name)
             unfit = f"CASE WHEN {name} NOT {_YEARS} THEN CAST({name} AS text) END"
             return Transport(f"CASE WHEN {name} {_YEARS} THEN {number} END", unfit, kind)
@@ -212,12 +213,12 @@ class Engine:
         return self.as_text(column)
 
     def as_text(self, column: DescribedColumn) -> Transport:
-        """Return the SQL of a column as the driver has it, or as text."""
+        """Return the SQL that reads a column by ``as_delivered``, or as text."""
         name = f"t.{self.quoted(column.name)}"
         return Transport(self.as_delivered.get(column.type, _TEXT).format(column=name, text=self.text))
 
     def type_of(self, column: DescribedColumn) -> str:
-        """Return our type for a column that the contract does not have."""
+        """Return the data type for a column that the contract does not have."""
         if column.type.startswith("_"):
             return data_types.JSON
         if column.type in self.decimals:
@@ -227,12 +228,12 @@ class Engine:
     def statement(self, relation: str, columns: Sequence[DescribedColumn], options: TableOptions) -> str:
         """Return the SELECT of the columns as ``d0`` …, of their unfit values as ``x0`` …, and of ``part``."""
         transports = [self.transport(column) for column in columns]
-        chosen = [f"{read.sql} AS {self.quoted(f'd{place}')}" for place, read in enumerate(transports)]
-        chosen += [f"{read.unfit} AS {self.quoted(f'x{n}')}" for n, read in enumerate(transports) if read.unfit]
+        expressions = [f"{read.sql} AS {self.quoted(f'd{place}')}" for place, read in enumerate(transports)]
+        expressions += [f"{read.unfit} AS {self.quoted(f'x{n}')}" for n, read in enumerate(transports) if read.unfit]
         if options.partition_column:
-            chosen.append(f"t.{self.quoted(options.partition_column)} AS {self.quoted(PARTITION)}")
+            expressions.append(f"t.{self.quoted(options.partition_column)} AS {self.quoted(PARTITION)}")
         condition = f" WHERE (\n{options.filter}\n)" if options.filter else ""
-        return f"SELECT {', '.join(chosen)} FROM {relation} t{condition}"
+        return f"SELECT {', '.join(expressions)} FROM {relation} t{condition}"
 
     def bounds(self, relation: str, options: TableOptions) -> str:
         """Return the query for the least and the greatest value of the partition column."""
@@ -254,7 +255,7 @@ class Engine:
         if not steps:
             return ["1 = 1"]
         texts = [self.moment(step) if isinstance(step, date) else str(step) for step in steps]
-        middle = [f"{name} >= {one} AND {name} < {other}" for one, other in pairwise(texts)]
+        middle = [f"{name} >= {start} AND {name} < {end}" for start, end in pairwise(texts)]
         return [f"{name} < {texts[0]} OR {name} IS NULL", *middle, f"{name} >= {texts[-1]}"]
 
     def _steps(self, column: DescribedColumn, low: str | None, high: str | None, count: int) -> list[Any]:
@@ -262,7 +263,7 @@ class Engine:
             return []
         kind = self.type_of(column)
         is_moment = kind in _MOMENTS
-        if not is_moment and kind not in _WHOLE and column.type not in self.decimals:
+        if not is_moment and kind not in _INTEGERS and column.type not in self.decimals:
             raise self.not_divisible(column.name, f"its type is {column.type}")
         try:
             if is_moment:
@@ -282,7 +283,7 @@ class Engine:
         )
 
 
-_READ_AS = {
+_AS_NUMBERS = {
     "date": (_DAYS, "date"),
     "timestamp": (_MICROSECONDS, "timestamp_ntz"),
     "timestamptz": (_MICROSECONDS, "timestamp"),

@@ -1,7 +1,7 @@
 """Kinds of databases besides PostgreSQL: MariaDB and MySQL, SQL Server, Oracle.
 
-Their drivers come by ``ELEVATA_SPARK_PACKAGES``. They export no snapshot, so their rows are read once and kept by
-Spark while they are checked; each connection sees the state at its own beginning.
+``ELEVATA_SPARK_PACKAGES`` names their drivers. They export no snapshot, so Spark reads their rows once and caches them
+while they are checked; each connection sees the state at its own beginning.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ _MYSQL_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer")
 _BLOBS = ("tinyblob", "blob", "mediumblob", "longblob", "binary", "varbinary")
 
 
-class _Other(Engine):
-    """Database of which nothing but its statements is known: no snapshot, no query for the primary key."""
+class _WithoutSnapshot(Engine):
+    """Base class of databases that export no snapshot, without a query for the primary key."""
 
     has_snapshots = False
     default_schema = ""
@@ -39,8 +39,8 @@ class _Other(Engine):
         return self.as_text(column)
 
 
-class MySQL(_Other):
-    """MariaDB and MySQL, both by MariaDB's driver; Spark knows the quotes of ``jdbc:mysql`` only."""
+class MySQL(_WithoutSnapshot):
+    """MariaDB and MySQL, through MariaDB's driver. Spark quotes names correctly for ``jdbc:mysql`` only."""
 
     title, text = "MariaDB and MySQL", "CHAR"
     driver, package = "org.mariadb.jdbc.Driver", "org.mariadb.jdbc:mariadb-java-client"
@@ -49,7 +49,7 @@ class MySQL(_Other):
         **dict.fromkeys((*_MYSQL_INTEGERS, "bigint", "float", "double", "real", *_BLOBS), NATIVE),
         **dict.fromkeys((f"{name} unsigned" for name in _MYSQL_INTEGERS), NATIVE),
         "bit": "CAST({column} + 0 AS CHAR)",
-        # The session's time zone is UTC.
+        # In UTC, the session's time zone.
         "timestamp": "CONCAT(CAST({column} AS CHAR), 'Z')",
     }
     types: Mapping[str, str] = {
@@ -77,7 +77,7 @@ class MySQL(_Other):
         }
 
     def session(self, options: TableOptions, snapshot: str = "") -> str:
-        """Return one statement; each server runs only its own of the two comments."""
+        """Return one statement for both; each server executes only its own of the two comments."""
         mariadb = f"tx_read_only = 1, max_statement_time = {options.timeout}"
         mysql = f"transaction_read_only = 1, max_execution_time = {options.timeout * _MILLISECONDS}"
         return f"SET SESSION time_zone = '+00:00' /*M!100100 , {mariadb} */ /*!80000 , {mysql} */"
@@ -87,7 +87,7 @@ _SQL_SERVER_INTEGERS = ("tinyint", "smallint", "int", "int identity", "smallint 
 _ISO = "CONVERT(nvarchar(40), {column}, 126)"
 
 
-class SQLServer(_Other):
+class SQLServer(_WithoutSnapshot):
     title, text = "SQL Server", "nvarchar(max)"
     driver, package = "com.microsoft.sqlserver.jdbc.SQLServerDriver", "com.microsoft.sqlserver:mssql-jdbc"
     quotes = ("[", "]")
@@ -134,8 +134,8 @@ class SQLServer(_Other):
 _SECONDS, _FRACTIONS = "SYYYY-MM-DD HH24:MI:SS", "SYYYY-MM-DD HH24:MI:SS.FF6"
 
 
-class Oracle(_Other):
-    """Oracle; DATE has a time of day there."""
+class Oracle(_WithoutSnapshot):
+    """Oracle, whose type DATE has a time of day."""
 
     title, text = "Oracle", "VARCHAR2(4000)"
     driver, package = "oracle.jdbc.OracleDriver", "com.oracle.database.jdbc:ojdbc11"

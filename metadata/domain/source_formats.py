@@ -54,7 +54,7 @@ _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.ending
 
 
 def format_of(name: str) -> str:
-    """Return the format that a file's ending indicates, packed or not; empty if it indicates none."""
+    """Return the format that a file's ending indicates, compressed or not; empty if it indicates none."""
     stem = name.lower()
     for packed in PACKED:
         stem = stem.removesuffix(packed)
@@ -101,14 +101,17 @@ _RANGE = re.compile(r"([A-Z]{1,3})([1-9]\d{0,6})(?::([A-Z]{1,3})([1-9]\d{0,6}))?
 
 
 def range_of(text: Any) -> tuple[int, int, int | None, int | None] | None:
-    """Return the first column and row, and the last ones or None, of cells like A3:F200; None for no such text."""
-    found = _RANGE.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    """Return (first column, first row, last column, last row), from 1, of cells like A3:F200; None for other text.
+
+    The last ones are None for a single cell like B2.
+    """
+    match = _RANGE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         return None
-    left, top = _number_of(found[1]), int(found[2])
-    if found[3] is None:
+    left, top = _number_of(match[1]), int(match[2])
+    if match[3] is None:
         return left, top, None, None
-    right, bottom = _number_of(found[3]), int(found[4])
+    right, bottom = _number_of(match[3]), int(match[4])
     return (left, top, right, bottom) if left <= right and top <= bottom else None
 
 
@@ -120,22 +123,22 @@ def _number_of(letters: str) -> int:
 
 
 def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
-    """Return name, first and last position of each column of a text like ``id:1-8, name:9-30``; empty for no such text.
+    """Return name, first and last position of each column of a text like ``id:1-8, name:9-30``; empty for other text.
 
     Positions count from 1, names differ, and columns do not overlap.
     """
     if not isinstance(text, str):
         return ()
-    found = [_POSITIONS.fullmatch(part.strip()) for part in text.split(",")]
-    columns = [(match[1].strip(), int(match[2]), int(match[3])) for match in found if match]
+    matches = [_POSITIONS.fullmatch(part.strip()) for part in text.split(",")]
+    columns = [(match[1].strip(), int(match[2]), int(match[3])) for match in matches if match]
     in_order = sorted(columns, key=lambda column: column[1])
     overlap = any(after <= end for (_, _, end), (_, after, _) in zip(in_order, in_order[1:], strict=False))
     names = {name for name, _, _ in columns}
-    is_right = all(found) and len(names) == len(columns) and all(start <= end for _, start, end in columns)
-    return tuple(columns) if is_right and not overlap else ()
+    is_valid = all(matches) and len(names) == len(columns) and all(start <= end for _, start, end in columns)
+    return tuple(columns) if is_valid and not overlap else ()
 
 
-# One character means: exactly one, or none to switch it off.
+# An empty text switches the character off.
 CHARACTER = Kind("one character", _is_character)
 DELIMITER = Kind("one character, not empty", lambda value: _is_character(value) and value != "")
 TEXT = Kind("text", _is_text)
@@ -150,7 +153,7 @@ COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value
 
 @dataclass(frozen=True)
 class Option:
-    """Reading option. ``default_in`` has the formats whose default is another one."""
+    """Reading option. ``default_in`` has the formats with another default."""
 
     name: str
     formats: tuple[str, ...]
@@ -358,25 +361,25 @@ class ReadingOptions:
 
 
 def check_options(format_name: str, given: Any) -> None:
-    """Refuse options that the format does not have, and values that do not have the option's kind."""
+    """Raise MetadataError ``bad_option`` for unknown options, values of another kind, and missing required options."""
     if not isinstance(given, Mapping):
-        raise _problem("options", f"must be fields with values, not {given!r}")
+        raise _bad_option("options", f"must be fields with values, not {given!r}")
     known = options_of(format_name)
     for name, value in given.items():
         where = f"options.{name}"
         if name not in known:
             message = f"known are {', '.join(known)}" if known else "there are none"
-            raise _problem(where, f"is no option of {format_name}; {message}")
+            raise _bad_option(where, f"is no option of {format_name}; {message}")
         if isinstance(value, str) and VARIABLE in value:
-            raise _problem(where, f"holds {VARIABLE}, which would stand for a variable of the worker")
+            raise _bad_option(where, f"holds {VARIABLE}, which would stand for a variable of the worker")
         if not known[name].kind.fits(value):
-            raise _problem(where, f"must be {known[name].kind.description}, not {value!r}")
+            raise _bad_option(where, f"must be {known[name].kind.description}, not {value!r}")
     for name, option in known.items():
         if option.required and name not in given:
-            raise _problem(f"options.{name}", f"is needed: {option.kind.description}")
+            raise _bad_option(f"options.{name}", f"is needed: {option.kind.description}")
 
 
-def _problem(where: str, message: str) -> MetadataError:
+def _bad_option(where: str, message: str) -> MetadataError:
     return MetadataError("bad_option", message, where)
 
 
