@@ -1,4 +1,4 @@
-"""A private MariaDB server for tests of sources, and the jars of a Spark that can read it."""
+"""Private MariaDB server for tests of sources, and the JDBC drivers that Spark needs to read it."""
 
 import os
 import pwd
@@ -24,7 +24,7 @@ def start_mariadb(folder: Path, statements: Iterable[str]) -> Server:
         raise ServerProblem("MariaDB is not installed")
     user = _user()
     folder.mkdir()
-    # The server reads a statement a line.
+    # The server expects one statement per line.
     lines = "".join(" ".join(statement.split()) + ";\n" for statement in statements)
     begin = folder / "begin.sql"
     begin.write_text(lines, encoding="utf-8")
@@ -34,7 +34,7 @@ def start_mariadb(folder: Path, statements: Iterable[str]) -> Server:
         for parent in list(folder.parents)[:3]:
             parent.chmod(0o711)
     data = ["--no-defaults", f"--datadir={folder}/data", f"--tmpdir={folder}"]
-    _call([install, *data, "--auth-root-authentication-method=normal", "--skip-test-db"], user)
+    _run([install, *data, "--auth-root-authentication-method=normal", "--skip-test-db"], user)
     return Server(
         "MariaDB",
         lambda port: [
@@ -56,7 +56,7 @@ def start_mariadb(folder: Path, statements: Iterable[str]) -> Server:
 
 
 def _user() -> str | None:
-    """MariaDB refuses to run as root; Debian's package brings a user for it."""
+    """Return the user of the server: Debian's own for root, since MariaDB refuses to run as root; else None."""
     if os.geteuid() != 0:
         return None
     try:
@@ -74,7 +74,7 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _call(command: list[str], user: str | None) -> None:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/", **as_user(user))
-    if done.returncode != 0:
-        raise ServerProblem(f"{Path(command[0]).name}: {done.stderr.strip() or done.stdout.strip()}")
+def _run(command: list[str], user: str | None) -> None:
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/", **as_user(user))
+    if result.returncode != 0:
+        raise ServerProblem(f"{Path(command[0]).name}: {result.stderr.strip() or result.stdout.strip()}")

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DEPLOY = "org.apache.spark.deploy"
-_STARTS_WITHIN = 60
+_START_SECONDS = 60
 
 
 class Cluster:
-    """Spark master and workers, started by pyspark's own scripts; ``folder`` gets their logs and files."""
+    """Spark master and workers, started by pyspark's own scripts; ``folder`` has their logs and files."""
 
     def __init__(self, folder: Path, *, memory: str = "1g"):
-        self._folder, self._started = folder, []
+        self._folder, self._processes = folder, []
         folder.mkdir(parents=True)
         self.master = self._master()
         for number in (1, 2):
@@ -46,14 +46,14 @@ class Cluster:
                 start_new_session=True,
                 env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1"},
             )
-        self._started.append(process)
+        self._processes.append(process)
 
     def _wait_for(self, name: str, pattern: str) -> re.Match:
-        deadline = time.monotonic() + _STARTS_WITHIN
+        deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
-            found = re.search(pattern, (self._folder / f"{name}.log").read_text())
-            if found:
-                return found
+            match = re.search(pattern, (self._folder / f"{name}.log").read_text())
+            if match:
+                return match
             time.sleep(0.2)
         raise AssertionError((self._folder / f"{name}.log").read_text()[-2000:])
 
@@ -63,7 +63,7 @@ class Cluster:
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 folder, command = (process / "cwd").readlink(), (process / "cmdline").read_bytes()
-            except OSError:  # it has ended since
+            except OSError:  # the process has ended
                 continue
             if folder.is_relative_to(self._folder) and b"CoarseGrainedExecutorBackend" in command:
                 running.append(int(process.name))
@@ -73,17 +73,17 @@ class Cluster:
         return any((self._folder / f"work-{number}").glob("app-*/*") for number in (1, 2))
 
     def stop(self) -> None:
-        for process in self._started:
+        for process in self._processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         for executor in self.executors():
             os.kill(executor, signal.SIGKILL)
-        self._started.clear()
+        self._processes.clear()
 
 
 @contextmanager
 def running_cluster(folder: Path, *, memory: str = "1g") -> Iterator[str]:
-    """Yield the master's address of a cluster whose workers have so much memory each; its folder is removed."""
+    """Yield the address of a cluster's master; each worker has ``memory``. The folder is removed at the end."""
     shutil.rmtree(folder, ignore_errors=True)
     cluster = Cluster(folder, memory=memory)
     try:
