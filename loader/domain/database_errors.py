@@ -6,6 +6,7 @@ from loader.domain.databases import CONNECT_SECONDS
 from loader.domain.engines import engine_of
 from loader.domain.manifest import SourceSpec
 from loader.domain.refusals import Refusal
+from metadata.domain.locations import DatabasePlace
 
 # A number behind a state is the database's own error number.
 _SIGN_IN = ("28", "S0001-18456", "72000-1017")
@@ -43,7 +44,7 @@ def _explain(error: DatabaseError, source: SourceSpec, timeout: int, started: bo
     assert source.database is not None
     place, secret = source.database.place, source.database.secret
     first = next(iter(error.message.strip().splitlines()), "no message")[:300]
-    lost = lost or started and (error.among(_LOST) or not error.state)
+    lost = lost or started and error.among(_LOST)
     if error.no_driver:
         engine = engine_of(place)
         message = f"Spark has no JDBC driver of {engine.title}"
@@ -52,9 +53,7 @@ def _explain(error: DatabaseError, source: SourceSpec, timeout: int, started: bo
         message = f"the connection to {place} was lost while rows were read: {first}"
         return "SOURCE_GONE", message, "Nothing was loaded. Run again under the same id once the database is back."
     if error.among(_SIGN_IN):
-        credentials = f"the password in {secret}" if secret else "no password (the system names no variable)"
-        message = f"{place} is there, but does not let {place.user or 'the user'} in with {credentials}"
-        return "SIGN_IN_REFUSED", message, "Correct the user in the system's location, or the password in the variable."
+        return sign_in_refused(place, secret)
     if error.among(_NO_DATABASE):
         return "NO_SUCH_DATABASE", f"{place.host} has no database {place.name}", "Correct the system's location."
     if error.among(_NO_PERMISSION):
@@ -70,7 +69,15 @@ def _explain(error: DatabaseError, source: SourceSpec, timeout: int, started: bo
         return "SOURCE_FAILED", f"{place} cannot compute a value (SQLSTATE {error.state})", hint
     if error.among(_STATEMENT):
         return "SQL_INVALID", f"{place} refuses the statement: {first}", "Correct the options query and filter."
-    if not error.among(_LOST) and error.state:
-        return "SOURCE_FAILED", f"{place}: {first} (SQLSTATE {error.state})", "See what the database's log says."
+    if started or (error.state and not error.among(_LOST)):
+        state = f"SQLSTATE {error.state}" if error.state else "without an SQLSTATE"
+        return "SOURCE_FAILED", f"{place}: {first} ({state})", "See what the database's log says."
     hint = f"Is it running, and may this machine reach it? It has {CONNECT_SECONDS} seconds to answer."
     return "NOT_REACHED", f"{place}: {first}", hint
+
+
+def sign_in_refused(place: DatabasePlace, secret: str) -> tuple[str, str, str]:
+    """Return code, message and hint for a user that the database does not let in."""
+    credentials = f"the password in {secret}" if secret else "no password (the system names no variable)"
+    message = f"{place} is there, but does not let {place.user or 'the user'} in with {credentials}"
+    return "SIGN_IN_REFUSED", message, "Correct the user in the system's location, or the password in the variable."

@@ -16,11 +16,11 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
-from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.domain.source_options import check_source_options
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace
-from metadata.domain.source_formats import TABLE, check_options, options_of
+from metadata.domain.source_formats import TABLE
 
 CONNECT_SECONDS = 10
 # Added to the time limit of a statement; a connection without an answer for so long counts as lost.
@@ -79,24 +79,8 @@ class TableOptions:
     @classmethod
     def of(cls, name: str, given: Mapping[str, Any]) -> "TableOptions":
         """Return the checked options, with their defaults. Raise Refusal UNKNOWN_OPTION or BAD_OPTION."""
-        values = {option: value for option, value in given.items() if value is not None}
-        unknown = sorted(set(values) - set(options_of(TABLE)))
-        if unknown:
-            raise Refusal(
-                "UNKNOWN_OPTION",
-                f"{name}: a table has no option {', '.join(unknown)}",
-                hint=f"Known are {', '.join(options_of(TABLE))}.",
-            )
-        try:
-            check_options(TABLE, values)
-        except MetadataError as problem:
-            option = problem.field.rpartition(".")[2]
-            raise Refusal(
-                "BAD_OPTION",
-                f"{name}: the option {option} {problem.message}",
-                hint="Correct the option of the source dataset.",
-            ) from None
-        return cls(**values)
+        check_source_options(name, TABLE, given)
+        return cls(**given)
 
 
 class Engine:

@@ -18,6 +18,7 @@ from loader.domain.databases import (
     escaped,
     host_of,
 )
+from loader.domain.refusals import Refusal
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace
 
@@ -174,7 +175,16 @@ class Oracle(_WithoutSnapshot):
         return "SET TRANSACTION READ ONLY"
 
     def names(self, location: str, place: DatabasePlace) -> tuple[str, str]:
-        """Return schema and table; a table without a schema is the user's own."""
+        """Return schema and table; a table without a schema is the user's own.
+
+        Raise Refusal BAD_LOCATION if there is neither a schema nor a user.
+        """
+        if "." not in location and not place.user:
+            raise Refusal(
+                "BAD_LOCATION",
+                f"{location} names no schema, and the system's location no user",
+                hint="Write schema.table as the source's location.",
+            )
         return super().names(location if "." in location else f"{place.user.upper()}.{location.strip()}", place)
 
     def moment(self, value: date) -> str:

@@ -18,15 +18,17 @@ _OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda stored: gzip.GzipFile(fileobj=stored),
     ".bz2": bz2.BZ2File,
     ".zst": lambda stored: pa.CompressedInputStream(stored, "zstd"),
-    ".zstd": lambda stored: pa.CompressedInputStream(stored, "zstd"),
 }
 _CHUNK = 1 << 18
 UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
 def unpacked(stored: BinaryIO, name: str) -> Any:
-    """Return the unpacked stream of a file; ``stored`` itself if the ending of ``name`` is no compression."""
-    ending = "." + name.lower().rpartition(".")[2]
+    """Return the unpacked stream of a file; ``stored`` itself if the ending of ``name`` is no compression.
+
+    Endings are in lower case, as Spark recognises them.
+    """
+    ending = "." + name.rpartition(".")[2]
     return _OPENERS[ending](stored) if ending in _OPENERS else stored
 
 

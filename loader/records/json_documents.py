@@ -56,19 +56,21 @@ class _Document:
         if not path:
             yield from self._elements()
             return
-        is_found = False
+        names: set[str] = set()
         self._expect("{")
         for _ in self._parts("}"):
             name = self._value()
             if not isinstance(name, str) or isinstance(name, Number):
                 raise self._refusal("a name in quotes is expected")
+            if name in names:
+                raise self._refusal(f"the name {name} occurs twice in one object")
+            names.add(name)
             self._expect(":")
-            if name == path[0] and not is_found:
-                is_found = True
+            if name == path[0]:
                 yield from self.records(path[1:])
             else:
                 self._value()
-        if not is_found:
+        if path[0] not in names:
             raise Refusal(
                 "NO_SUCH_PATH",
                 f"{self._shown} has no {path[0]} where the option path looks for it",

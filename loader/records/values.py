@@ -102,6 +102,11 @@ def _json(value: Any) -> Iterator[str]:
             yield json.dumps(value, ensure_ascii=False)
 
 
+def local_name(name: str) -> str:
+    """Return a name of XML without its prefix."""
+    return name.rpartition(":")[2]
+
+
 def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, ...]:
     """Return a header's names without surrounding blanks; a column without a name is named by its position.
 

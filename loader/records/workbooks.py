@@ -1,22 +1,25 @@
 """Excel workbooks (``.xlsx``): the rows of one sheet, or of a range in it.
 
 A workbook is a zip archive of XML files. The reader unpacks them into memory and allocates every cell between the first
-and the last one, so the sizes of the parts and the extents of the sheets are checked first.
+and the last one, so the sizes of the parts and the extents of the sheets are checked first. Sheets are the parts that
+the workbook lists, wherever they are; a cell or row without a reference follows the one before it.
 """
 
 import io
+import posixpath
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, BinaryIO
+from xml.parsers import expat
 
 from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook
 
 from loader.domain.refusals import Refusal
 from loader.records.content import UNREADABLE, too_large, unreadable, whole
-from loader.records.values import Place, Record, Value, header_names
-from metadata.domain.source_formats import ReadingOptions, range_of
+from loader.records.values import Place, Record, Value, header_names, local_name
+from metadata.domain.source_formats import ReadingOptions, column_number, range_of
 
 LIMIT = 64 << 20  # bytes of the file
 LARGEST_CONTENT = 512 << 20  # bytes of all its parts, unpacked
@@ -24,9 +27,8 @@ LARGEST_RATIO = 250  # unpacked to packed size of a part
 _RATIO_FROM = 16 << 20  # bytes; the ratio of smaller parts is not checked
 MOST_CELLS = 10_000_000
 _CHUNK = 1 << 20
-# Reference of a cell in a sheet's XML, like r="B3".
-_CELL = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]{1,3})([0-9]{1,7})["']""")
-_OVERLAP = 64  # bytes; longer than a reference
+_WORKBOOK, _RELATIONS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
+_CELL = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 
 
 def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
@@ -59,33 +61,74 @@ def _check_sizes(content: bytes, shown: str) -> None:
                 if part.file_size > max(_RATIO_FROM, LARGEST_RATIO * part.compress_size):
                     message = f"{part.filename} is packed to less than 1/{LARGEST_RATIO} of its size"
                     raise too_large(shown, message, LARGEST_RATIO)
-                _check_part(packed, part, shown)
-    except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+                _read_part(packed, part)
+            for name in _sheet_names(packed):
+                _check_extent(packed, name, shown)
+    except (*UNREADABLE, zipfile.BadZipFile, expat.ExpatError, NotImplementedError, RuntimeError) as error:
         raise unreadable(shown, f"it is no whole workbook: {error}") from error
 
 
-def _check_part(packed: zipfile.ZipFile, part: zipfile.ZipInfo, shown: str) -> None:
-    is_sheet = part.filename.lower().startswith("xl/worksheets/")
-    low, high, rest = [1 << 14, 1 << 20], [0, 0], b""
+def _read_part(packed: zipfile.ZipFile, part: zipfile.ZipInfo) -> None:
+    """Unpack a part without keeping it, so that a false size or checksum is found."""
     with packed.open(part) as unpacked:
-        while piece := unpacked.read(_CHUNK):
-            if not is_sheet:
-                continue
-            for letters, digits in set(_CELL.findall(rest + piece)):
-                place = (_column_number(letters.decode()), int(digits))
-                low = [min(pair) for pair in zip(low, place, strict=True)]
-                high = [max(pair) for pair in zip(high, place, strict=True)]
-            rest = piece[-_OVERLAP:]
+        while unpacked.read(_CHUNK):
+            pass
+
+
+def _sheet_names(packed: zipfile.ZipFile) -> list[str]:
+    """Return the names of the parts that the workbook lists as sheets."""
+    parts = {name.lower(): name for name in packed.namelist()}
+    if _WORKBOOK not in parts or _RELATIONS not in parts:
+        return []
+    ids: set[str] = set()
+    targets: dict[str, str] = {}
+
+    def sheet(name: str, attributes: dict[str, str]) -> None:
+        if local_name(name) == "sheet":
+            ids.update(value for key, value in attributes.items() if local_name(key) == "id")
+
+    def relation(name: str, attributes: dict[str, str]) -> None:
+        if local_name(name) == "Relationship" and "Target" in attributes:
+            targets[attributes.get("Id", "")] = attributes["Target"]
+
+    _parse(packed, parts[_WORKBOOK], sheet)
+    _parse(packed, parts[_RELATIONS], relation)
+    listed = [targets[sheet_id].lower() for sheet_id in ids & set(targets)]
+    # A path is relative to the workbook's folder; the reader also takes one from the archive's root.
+    paths = {posixpath.normpath(posixpath.join(folder, path)).lstrip("/") for path in listed for folder in ("/xl", "/")}
+    return [parts[path] for path in sorted(paths) if path in parts]
+
+
+def _check_extent(packed: zipfile.ZipFile, name: str, shown: str) -> None:
+    """Raise Refusal TOO_LARGE for a sheet that spans more cells than ``MOST_CELLS``."""
+    row = column = 0
+    low, high = [1 << 20, 1 << 14], [0, 0]
+
+    def cell(element: str, attributes: dict[str, str]) -> None:
+        nonlocal row, column
+        kind = local_name(element)
+        if kind == "row":
+            number = attributes.get("r", "")
+            row, column = int(number) if number.isdecimal() else row + 1, 0
+        elif kind == "c":
+            reference = _CELL.fullmatch(attributes.get("r", ""))
+            column = column_number(reference[1]) if reference else column + 1
+            row = int(reference[2]) if reference else row
+            low[:] = min(low[0], row), min(low[1], column)
+            high[:] = max(high[0], row), max(high[1], column)
+
+    _parse(packed, name, cell)
     cells = max(0, high[0] - low[0] + 1) * max(0, high[1] - low[1] + 1)
     if cells > MOST_CELLS:
-        raise too_large(shown, f"{part.filename} spans {cells:,} cells, more than {MOST_CELLS:,}", MOST_CELLS)
+        raise too_large(shown, f"{name} spans {cells:,} cells, more than {MOST_CELLS:,}", MOST_CELLS)
 
 
-def _column_number(letters: str) -> int:
-    number = 0
-    for letter in letters.upper():
-        number = number * 26 + ord(letter) - 64
-    return number
+def _parse(packed: zipfile.ZipFile, name: str, element: Callable[[str, dict[str, str]], None]) -> None:
+    """Call ``element`` with the name and attributes of each element of a part. Raise ExpatError for broken XML."""
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = element
+    with packed.open(name) as unpacked:
+        parser.ParseFile(unpacked)
 
 
 def _sheet(workbook: CalamineWorkbook, shown: str, name: str | None) -> CalamineSheet:

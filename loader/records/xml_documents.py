@@ -11,14 +11,15 @@ from xml.parsers import expat
 
 from loader.domain.refusals import Refusal
 from loader.records.content import chunks
-from loader.records.values import Place, Record, values_of
+from loader.records.values import Place, Record, local_name, values_of
 from metadata.domain.source_formats import ReadingOptions
 
 LIMIT = 1 << 30  # bytes of the unpacked document
 DEEPEST = 100  # nested elements
 LARGEST_RECORD = 64 << 20  # characters
 TEXT = "#text"
-_NIL = ("xsi:nil", "true")
+# Attribute xsi:nil under any prefix, and the values of a true boolean in XML Schema.
+_NIL, _TRUE = ":nil", ("true", "1")
 _HINT = "An XML document has one root element, and each element is closed."
 
 
@@ -42,8 +43,8 @@ def _records(elements: list[tuple[int, Any]], shown: str, wanted: Sequence[str])
 class _Element:
     """Open element of a record: its attributes and finished elements, and its text."""
 
-    def __init__(self, fields: dict[str, Any]):
-        self.fields, self.texts = fields, [""]
+    def __init__(self, fields: dict[str, Any], *, is_nil: bool):
+        self.fields, self.texts, self._is_nil = fields, [""], is_nil
 
     def add(self, name: str, value: Any) -> None:
         if name not in self.fields:
@@ -56,7 +57,7 @@ class _Element:
     def value(self) -> Any:
         """Return the text if the element has nothing else, an object if it has; None for ``xsi:nil``."""
         text = "".join(self.texts)
-        if self.fields.get(_NIL[0]) == _NIL[1]:
+        if self._is_nil:
             return None
         if not self.fields:
             return text
@@ -100,14 +101,19 @@ class _Document:
         if self._open or self._is_record(name):
             if not self._open:
                 self._line, self._size = self._parser.CurrentLineNumber, 0
-            fields = {key: value for key, value in attributes.items() if not key.startswith("xmlns")}
+            is_nil = any(key.endswith(_NIL) and text.strip() in _TRUE for key, text in attributes.items())
+            fields = {
+                local_name(key): text
+                for key, text in attributes.items()
+                if not key.startswith("xmlns") and not key.endswith(_NIL)
+            }
             self._add_size(sum(map(len, fields.values())))
-            self._open.append(_Element({key if key == _NIL[0] else _local(key): text for key, text in fields.items()}))
+            self._open.append(_Element(fields, is_nil=is_nil))
 
     def _is_record(self, name: str) -> bool:
         if self._row_tag is None:
             return self._depth == 2
-        return self._row_tag in (name, _local(name))
+        return self._row_tag in (name, local_name(name))
 
     def _end(self, name: str) -> None:
         self._depth -= 1
@@ -115,7 +121,7 @@ class _Document:
             return
         value = self._open.pop().value()
         if self._open:
-            self._open[-1].add(_local(name), value)
+            self._open[-1].add(local_name(name), value)
         else:
             self._finished.append((self._line, value))
 
@@ -143,8 +149,3 @@ class _Document:
 
     def _refusal(self, code: str, message: str, hint: str) -> Refusal:
         return Place(self._shown, self._parser.CurrentLineNumber, "line").refusal(code, message, hint)
-
-
-def _local(name: str) -> str:
-    """Return a name without its prefix."""
-    return name.rpartition(":")[2]

@@ -1,5 +1,6 @@
 """Deliveries in a folder of files: connection test, listing and sample."""
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -108,7 +109,7 @@ def files_at(path: Path, roots: Roots) -> list[Path]:
         raise Refusal(
             "MISSING_FILE", f"{path} is not there", file=str(path), hint="Put the delivery there, or correct the name."
         )
-    files = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path, 0) if _is_allowed(entry, roots))
+    files = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path) if _is_allowed(entry, roots))
     if not files:
         raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
     return files
@@ -127,7 +128,7 @@ def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
     parts: dict[str, list[tuple[str, os.stat_result]]] = {}
     deliveries: list[Found] = []
     count = 0
-    for entry, relative in _walk(folder, 0):
+    for entry, relative in _walk(folder, MAX_DEPTH):
         count += 1
         if count > MAX_FILES:
             break
@@ -170,8 +171,11 @@ def _delivery(location: str, kind: str, statuses: list[os.stat_result], *, folde
     )
 
 
-def _walk(folder: Path, depth: int, above: str = "") -> Iterator[tuple[os.DirEntry, str]]:
-    """Yield every file below the folder that is not hidden, with its relative path. Raise Refusal UNREADABLE_FOLDER."""
+def _walk(folder: Path, depth: float = math.inf, above: str = "") -> Iterator[tuple[os.DirEntry, str]]:
+    """Yield every file that is not hidden, with its relative path, in the folder and ``depth`` levels below.
+
+    Raise Refusal UNREADABLE_FOLDER.
+    """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
@@ -186,8 +190,8 @@ def _walk(folder: Path, depth: int, above: str = "") -> Iterator[tuple[os.DirEnt
             continue
         if entry.is_file():
             yield entry, f"{above}{entry.name}"
-        elif entry.is_dir(follow_symlinks=False) and depth < MAX_DEPTH:
-            yield from _walk(Path(entry.path), depth + 1, f"{above}{entry.name}/")
+        elif entry.is_dir(follow_symlinks=False) and depth > 0:
+            yield from _walk(Path(entry.path), depth - 1, f"{above}{entry.name}/")
 
 
 _SAMPLES = 3

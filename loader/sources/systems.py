@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from elevata.core.errors import MetadataError, as_sentence
+from loader.domain.database_errors import sign_in_refused
 from loader.domain.refusals import Refusal
 from loader.domain.sampling import SampledColumn
 from loader.services.manifests import source_roots
@@ -180,16 +181,10 @@ def connected(system: System) -> Iterator[psycopg.Connection]:
 
 def _connection_refusal(system: System, place: DatabasePlace, error: psycopg.Error) -> Refusal:
     text = str(error)
-    if "authentication failed" in text or "no password supplied" in text or "role" in text and "exist" in text:
-        credentials = (
-            f"the password in {system.secret}" if system.secret else "no password (the system names no variable)"
-        )
-        return Refusal(
-            "SIGN_IN_REFUSED",
-            f"{place} is there, but does not let {place.user or 'the user'} in with {credentials}",
-            hint="Correct the user in the system's location, or the password in the variable.",
-        )
-    if "does not exist" in text and "database" in text:
+    if "authentication failed" in text or "no password supplied" in text or re.search('role ".*" does not exist', text):
+        code, message, hint = sign_in_refused(place, system.secret)
+        return Refusal(code, message, hint=hint)
+    if re.search('database ".*" does not exist', text):
         return Refusal(
             "NO_SUCH_DATABASE",
             f"{place.host} answers, but has no database {place.name}",

@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import orc
+from pyarrow import dataset, orc
 
 from loader.domain.sampling import Value
 from loader.sources.text_files import ROWS, unreadable
@@ -61,17 +61,18 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
 
 
 def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
-    """Return the first rows of an ORC file, which is read by stripes. Raise Refusal UNREADABLE_FILE."""
+    """Return the first rows of an ORC file, without reading its first stripe whole. Raise Refusal UNREADABLE_FILE."""
     try:
         with path.open("rb") as stored:
             file = orc.ORCFile(stored)
-            batch = file.read_stripe(0) if file.nstripes else None
-            return _rows_of_batch(file.schema, batch, file.nrows, rows)
+            schema, total = file.schema, file.nrows
+        head = dataset.dataset(path, format="orc").scanner(batch_size=rows).head(rows)
+        return _rows_of_batch(schema, head, total, rows)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
 
 
-def _rows_of_batch(schema: pa.Schema, batch: pa.RecordBatch | None, total: int, rows: int) -> TypedRows:
+def _rows_of_batch(schema: pa.Schema, batch: pa.RecordBatch | pa.Table | None, total: int, rows: int) -> TypedRows:
     columns_of_batch = (
         [column.slice(0, rows).to_pylist() for column in batch.columns] if batch is not None else [[] for _ in schema]
     )

@@ -16,7 +16,7 @@ from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
 PARQUET, ORC, AVRO, TABLE = "parquet", "orc", "avro", "table"
-PACKED = (".gz", ".bz2", ".zst", ".zstd")
+PACKED = (".gz", ".bz2", ".zst")
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,9 @@ _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.ending
 
 def format_of(name: str) -> str:
     """Return the format that a file's ending indicates, compressed or not; empty if it indicates none."""
-    stem = name.lower()
     for packed in PACKED:
-        stem = stem.removesuffix(packed)
-    return _BY_ENDING.get(f".{stem.rpartition('.')[2]}", "") if "." in stem else ""
+        name = name.removesuffix(packed)
+    return _BY_ENDING.get(f".{name.rpartition('.')[2].lower()}", "") if "." in name else ""
 
 
 @dataclass(frozen=True)
@@ -108,16 +107,17 @@ def range_of(text: Any) -> tuple[int, int, int | None, int | None] | None:
     match = _RANGE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         return None
-    left, top = _number_of(match[1]), int(match[2])
+    left, top = column_number(match[1]), int(match[2])
     if match[3] is None:
         return left, top, None, None
-    right, bottom = _number_of(match[3]), int(match[4])
+    right, bottom = column_number(match[3]), int(match[4])
     return (left, top, right, bottom) if left <= right and top <= bottom else None
 
 
-def _number_of(letters: str) -> int:
+def column_number(letters: str) -> int:
+    """Return the number, from 1, of a spreadsheet's column like AB."""
     number = 0
-    for letter in letters:
+    for letter in letters.upper():
         number = number * 26 + ord(letter) - ord("A") + 1
     return number
 
@@ -358,6 +358,11 @@ class ReadingOptions:
     @property
     def is_utf8(self) -> bool:
         return codecs.lookup(self.encoding).name == "utf-8"
+
+    @property
+    def is_wide(self) -> bool:
+        """Return True if a character takes two bytes or more, a line end included."""
+        return codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32"))
 
 
 def check_options(format_name: str, given: Any) -> None:

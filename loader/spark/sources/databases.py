@@ -40,6 +40,7 @@ from loader.domain.databases import DescribedColumn, Engine, TableOptions, check
 from loader.domain.engines import engine_of
 from loader.domain.manifest import DatabaseSpec, SourceSpec
 from loader.domain.refusals import DEEPEST, Refusal
+from loader.domain.source_options import bad_option
 from loader.spark.session import source_hosts
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.opened import MALFORMED, FileFormat, Opened
@@ -224,12 +225,7 @@ def _check_queries(options: TableOptions, source: SourceSpec) -> TableOptions:
         if options.filter:
             checked["filter"] = checked_condition(options.filter, kind)
     except MetadataError as problem:
-        option = problem.field.rpartition(".")[2]
-        raise Refusal(
-            problem.code.upper(),
-            f"{source.name}: the option {option} {problem.message}",
-            hint="Correct the option of the source dataset.",
-        ) from None
+        raise bad_option(source.name, problem, problem.code.upper()) from None
     return replace(options, **checked)
 
 

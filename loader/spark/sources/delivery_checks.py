@@ -91,7 +91,7 @@ def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[
 
     Skipped blank lines make it uncertain.
     """
-    if not opened.reader.has_lines or not rows or not _lines_are_bytes(opened):
+    if not opened.reader.has_lines or not rows or opened.options.is_wide:
         return [None] * len(rows)
     skipped = _files_with_blank_lines(opened)
     spanning = opened.names if opened.reader.spans_lines else ()
@@ -110,11 +110,6 @@ def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[
         line = header + (before[place] or 0) + row[ORDER] - starts[row[FILE]] + 1
         lines.append(None if path in skipped else line)
     return lines
-
-
-def _lines_are_bytes(opened: Opened) -> bool:
-    """Return True if a line end is one byte, as in every encoding except UTF-16 and UTF-32."""
-    return not opened.options.encoding.lower().startswith(("utf-16", "utf-32", "utf16", "utf32"))
 
 
 def _line_ends(text: Column) -> Column:

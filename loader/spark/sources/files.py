@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.records import content
 from metadata.domain.locations import Location, Roots, parse_location
 
 # Exceptions of a call into the JVM: pyspark translates the ones it knows.
@@ -245,12 +246,7 @@ def unreadable(file: str, error: Exception) -> Refusal:
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
     reason = cause.toString() if cause is not None else str(error).splitlines()[0]
-    return Refusal(
-        "UNREADABLE_FILE",
-        f"{file} cannot be read: {reason[:300]}",
-        file=file,
-        hint="Check that the file is whole, that its ending says how it is packed, and who may read it.",
-    )
+    return content.unreadable(file, reason)
 
 
 def _statuses(spark: SparkSession, location: str):

@@ -7,6 +7,7 @@ record, else NULL. Text formats give text, the others their own types.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -216,6 +217,12 @@ class Opened(Delivered):
 def attribute(name: str) -> Column:
     """Return the column of this exact name; a dot in it does not lead into a struct."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def attribute_at(path: str) -> Column:
+    """Return the field at a path like ``a.b`` into structs."""
+    first, *inner = path.split(".")
+    return reduce(lambda column, name: column.getField(name), inner, attribute(first))
 
 
 def paths_within(names: Iterable[str], contract: Iterable[str]) -> tuple[str, ...]:

@@ -5,8 +5,8 @@
 
 from pyspark.sql import SparkSession
 
-from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.domain.source_options import check_source_options
 from loader.spark.sources.files import JAVA_ERRORS
 from metadata.domain import source_formats
 from metadata.domain.source_formats import ReadingOptions
@@ -23,18 +23,8 @@ def checked_options(spark: SparkSession, name: str, format_name: str, given: dic
             f"{name}: there is no format {format_name}",
             hint=f"Known are {', '.join(source_formats.FILE_FORMATS)}.",
         )
-    known = source_formats.options_of(format_name)
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise Refusal(
-            "UNKNOWN_OPTION",
-            f"{name}: a source of format {format_name} has no option {', '.join(unknown)}",
-            hint=f"Known are {', '.join(known)}.",
-        )
-    try:
-        options = ReadingOptions.of(format_name, given)
-    except MetadataError as problem:
-        raise Refusal("BAD_OPTION", f"{name}: {problem.field} {problem.message}", hint="Correct the option.") from None
+    check_source_options(name, format_name, given)
+    options = ReadingOptions.of(format_name, given)
     _check_encoding(spark, name, options.encoding)
     _check_zone(spark, name, options.timezone)
     return options

@@ -3,7 +3,7 @@
 import pytest
 
 from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
-from loader.domain.engines import ENGINES
+from loader.domain.engines import ENGINES, Oracle
 from loader.domain.refusals import Refusal
 from metadata.domain.locations import PORTS, DatabasePlace
 from metadata.domain.source_formats import TABLE, options_of
@@ -165,3 +165,9 @@ def test_hosts_are_compared_with_and_without_their_port():
         with pytest.raises(Refusal) as refused:
             check_host(PLACE, hosts)
         assert refused.value.code == "HOST_NOT_ALLOWED"
+
+
+def test_a_table_of_oracle_needs_a_schema_or_a_user():
+    with pytest.raises(Refusal) as refused:
+        Oracle().table("orders", DatabasePlace("db", 1521, "erp", kind="oracle"))
+    assert (refused.value.code, bool(refused.value.hint)) == ("BAD_LOCATION", True)

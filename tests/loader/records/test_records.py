@@ -100,6 +100,11 @@ def test_a_json_document_that_is_cut_after_its_records_is_refused(text):
     assert refused("json", text, path="items").code == "BAD_JSON"
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "items": [], "a": 2}', '{"items": [], "items": [{"id": 1}]}'])
+def test_a_name_that_occurs_twice_beside_the_path_is_refused(text):
+    assert refused("json", text, path="items").code == "BAD_JSON"
+
+
 def test_a_path_that_is_not_in_the_document_is_refused():
     assert refused("json", '{"items": []}', path="rows").code == "NO_SUCH_PATH"
 
@@ -119,6 +124,7 @@ def test_a_path_that_is_not_in_the_document_is_refused():
         ('<r><i><p c="EUR">5</p></i></r>', {}, [{"p": '{"c":"EUR","#text":"5"}'}]),
         ("<r><i><a><b>1</b></a></i></r>", {}, [{"a": '{"b":"1"}'}]),
         ('<r xmlns:xsi="u"><i><a xsi:nil="true"/></i></r>', {}, [{"a": None}]),
+        ('<r xmlns:x="u"><i><a x:nil=" 1 "/><b x:nil="false">2</b></i></r>', {}, [{"a": None, "b": "2"}]),
         ("<r/>", {}, []),
         ('<?xml version="1.0" encoding="ISO-8859-1"?><r><i><t>ü</t></i></r>'.encode("latin-1"), {}, [{"t": "ü"}]),
     ],
@@ -215,6 +221,51 @@ def test_a_workbook_whose_sizes_are_forged_is_refused():
     forged[at : at + 4] = (10).to_bytes(4, "little")
     assert refused("xlsx", bytes(forged)).code == "UNREADABLE_FILE"
     assert zipfile.is_zipfile(io.BytesIO(bytes(forged)))
+
+
+def rewritten(content: bytes, part: str, text: str, *, name: str = "") -> bytes:
+    """Return a workbook with another text in a part, or with that part under another name."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(result, "w") as new:
+        for entry in old.infolist():
+            is_part = entry.filename == part
+            new.writestr(name if is_part and name else entry.filename, text if is_part and text else old.read(entry))
+    return result.getvalue()
+
+
+FAR = '<worksheet><sheetData><row r="1"><c r="A1"><v>1</v></c></row>{}</sheetData></worksheet>'
+SHEET_PART, RELATIONS = "xl/worksheets/sheet1.xml", "xl/_rels/workbook.xml.rels"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>',
+        '<row r="1048576"><c><v>1</v></c><c r="XFD1048576"><v>1</v></c></row>',
+        '<x:row xmlns:x="u" r="1048576"><x:c s="&gt;" r="XFD1048576"/></x:row>',
+        '<row r="1048575"/><row>' + "<c/>" * 20 + "</row>",
+    ],
+    ids=["references", "mixed", "prefixes", "no reference"],
+)
+def test_a_sheet_that_spans_too_many_cells_is_refused(row):
+    refusal = refused("xlsx", rewritten(workbook({"S": [["id"]]}), SHEET_PART, FAR.format(row)))
+    assert (refusal.code, refusal.count) == ("TOO_LARGE", workbooks.MOST_CELLS)
+
+
+@pytest.mark.parametrize("target", ["/xl/data.xml", "xl/data.xml", "data.xml", "./worksheets/../DATA.xml"])
+def test_a_sheet_is_checked_wherever_the_workbook_has_it(target):
+    far = FAR.format('<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>')
+    content = rewritten(workbook({"S": [["id"]]}), SHEET_PART, far, name="xl/data.xml")
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        relations = packed.read(RELATIONS).decode()
+    content = rewritten(content, RELATIONS, relations.replace("worksheets/sheet1.xml", target))
+    assert refused("xlsx", content).code == "TOO_LARGE"
+
+
+def test_cells_without_references_are_counted_by_their_rows():
+    rows = "<row><c><v>1</v></c><c><v>2</v></c></row>" * 3
+    found = records("xlsx", rewritten(workbook({"S": [["a"]]}), SHEET_PART, FAR.format(rows)), header=False)
+    assert [values for _, values in found][1] == {"column_1": "1", "column_2": "2"}
 
 
 def test_a_sheet_that_is_missing_is_refused_with_those_that_exist():

@@ -7,9 +7,6 @@ from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Op
 from loader.spark.sources.text_lines import text_lines
 from metadata.domain.source_formats import columns_of
 
-# Encodings that cannot be read: Spark splits lines at bytes, before decoding.
-_WIDE = ("utf-16", "utf16", "utf-32", "utf32")
-
 
 class FixedWidthFormat(FileFormat):
     """Lines of fields at fixed positions; blanks around a value do not belong to it."""
@@ -22,7 +19,7 @@ class FixedWidthFormat(FileFormat):
     )
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        if delivered.options.encoding.lower().startswith(_WIDE):
+        if delivered.options.is_wide:  # Spark splits lines at bytes, before it knows the encoding
             raise Refusal(
                 "BAD_OPTION",
                 f"{delivered.name}: lines of fixed width cannot be read in {delivered.options.encoding}",

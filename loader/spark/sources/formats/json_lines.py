@@ -23,6 +23,7 @@ from loader.spark.sources.opened import (
     Opened,
     Rows,
     attribute,
+    attribute_at,
     nulls_read,
     only_parents,
     paths_within,
@@ -58,9 +59,7 @@ class JsonLinesFormat(FileFormat):
         reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=RECORD)
         frame = reader.options(allowSingleQuotes="false", allowNonNumericNumbers="false").json(group.patterns)
         values = {field: attribute(field) for field in fields}
-        for path in group.paths:
-            first, *inner = path.split(".")
-            values[path] = reduce(lambda column, name: column.getField(name), inner, attribute(first))
+        values |= {path: attribute_at(path) for path in group.paths}
         values = {name: nulls_read(value, opened.options) for name, value in values.items()}
         return Rows(frame, values, F.col(RECORD))
 

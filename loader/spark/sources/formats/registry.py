@@ -6,15 +6,16 @@ from loader.spark.sources.formats.json_lines import JsonLinesFormat
 from loader.spark.sources.formats.record_files import RecordFormat
 from loader.spark.sources.formats.typed_files import AvroFormat, TypedFormat
 from loader.spark.sources.opened import FileFormat
+from metadata.domain import source_formats as names
 
 FORMATS: dict[str, FileFormat] = {
-    "csv": CsvFormat(),
-    "jsonl": JsonLinesFormat(),
-    "fixed": FixedWidthFormat(),
-    "json": RecordFormat("json", "record"),
-    "xml": RecordFormat("xml", "line"),
-    "xlsx": RecordFormat("xlsx", "row"),
-    "parquet": TypedFormat("parquet"),
-    "orc": TypedFormat("orc"),
-    "avro": AvroFormat(),
+    names.CSV: CsvFormat(),
+    names.JSONL: JsonLinesFormat(),
+    names.FIXED: FixedWidthFormat(),
+    names.JSON: RecordFormat(names.JSON, "record"),
+    names.XML: RecordFormat(names.XML, "line"),
+    names.XLSX: RecordFormat(names.XLSX, "row"),
+    names.PARQUET: TypedFormat("parquet"),
+    names.ORC: TypedFormat("orc"),
+    names.AVRO: AvroFormat(),
 }

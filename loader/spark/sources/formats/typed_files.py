@@ -1,7 +1,5 @@
 """Files that have their own types, read by a data source of Spark: Parquet, ORC, Avro."""
 
-from functools import reduce
-
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
@@ -15,6 +13,7 @@ from loader.spark.sources.opened import (
     Opened,
     Rows,
     attribute,
+    attribute_at,
     only_parents,
     paths_within,
 )
@@ -35,9 +34,7 @@ class TypedFormat(FileFormat):
     def rows(self, opened: Opened, group: Group) -> Rows:
         frame = self._read(opened, group.patterns)
         values = {name: attribute(name) for name in group.names}
-        for path in group.paths:
-            first, *inner = path.split(".")
-            values[path] = reduce(lambda column, name: column.getField(name), inner, attribute(first))
+        values |= {path: attribute_at(path) for path in group.paths}
         return Rows(frame, values)
 
     def _layout(
