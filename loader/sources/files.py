@@ -10,6 +10,7 @@ from typing import Any
 
 from loader.domain.refusals import Refusal
 from loader.domain.sampling import SampledColumn, Value, suggest_key
+from metadata.domain import source_formats
 from metadata.domain.locations import OutsideRoots, Roots
 from metadata.domain.source_formats import format_of
 
@@ -39,6 +40,11 @@ class Found:
     modified: datetime | None = None
     files: int = 1
     note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the display name of the format."""
+        return source_formats.label_of(self.format)
 
 
 @dataclass(frozen=True)

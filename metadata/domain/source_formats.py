@@ -50,7 +50,13 @@ FORMATS = (
 NAMES = tuple(entry.name for entry in FORMATS)
 FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name != TABLE)
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
+_LABELS = {entry.name: entry.label for entry in FORMATS}
 _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}
+
+
+def label_of(name: str) -> str:
+    """Return the display name of a format."""
+    return _LABELS[name]
 
 
 def format_of(name: str) -> str:

@@ -19,6 +19,8 @@ from metadata.models import SourceDataset, System
 MANY_CHARACTERS = 1_000
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 _YES, _NO = "yes", "no"
+# Formats that have an option: static/js/page/format_options.js hides its field for others.
+_FORMATS = "data-formats"
 _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "description", "owner", "tags")
 
@@ -30,18 +32,19 @@ def _option_field(option: Option) -> forms.Field:
     words = {CHARACTER: " (here: none)", DELIMITER: " (a tab: tab)"}
     help_text = f"{groups.get(option.formats, labels)}: {option.short_meaning}{words.get(option.kind, '')}."
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
-    shown = "" if option.default is None else str(option.default)
-    widget = forms.TextInput(attrs={**_MONO, "placeholder": shown} if shown else _MONO)
+    formats = {_FORMATS: " ".join(option.formats)}
+    shown = {} if option.default is None else {"placeholder": str(option.default)}
+    widget: forms.Widget = forms.TextInput(attrs=_MONO | formats | shown)
     if option.kind is FLAG:
-        return forms.ChoiceField(choices=_FLAGS, **shared)
+        return forms.ChoiceField(choices=_FLAGS, widget=forms.Select(attrs=formats), **shared)
     if option.kind is COUNT:
         invalid = "Enter a whole number, 1 or more."
-        widget = forms.NumberInput(attrs={"min": 1})
+        widget = forms.NumberInput(attrs={"min": 1} | formats)
         return forms.IntegerField(min_value=1, widget=widget, error_messages={"invalid": invalid}, **shared)
     if option.kind in words:
         return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
     if option.longest >= MANY_CHARACTERS:
-        widget = forms.Textarea(attrs={**_MONO, "rows": 3})
+        widget = forms.Textarea(attrs=_MONO | formats | {"rows": 3})
     return forms.CharField(max_length=option.longest, widget=widget, **shared)
 
 
@@ -136,14 +139,15 @@ class NewSourceForm(SourceFields, MetadataForm):
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
 
-_PARSING_OPTIONS = ("columns", "path", "row_tag", "sheet", "range")
-AskedFields = type("AskedFields", (forms.Form,), {name: _option_field(_OPTIONS[name]) for name in _PARSING_OPTIONS})
+_PARSING_OPTIONS = ("encoding", "quote", "columns", "path", "row_tag", "sheet", "range")
+ParsingFields = type("ParsingFields", (forms.Form,), {name: _option_field(_OPTIONS[name]) for name in _PARSING_OPTIONS})
 
 
-class ReadingForm(AskedFields, MetadataForm):
+class ReadingForm(ParsingFields, MetadataForm):
     """Reading options of a file. Sent by GET, so the page's address contains them."""
 
     DELIMITERS = ((",", "comma ,"), (";", "semicolon ;"), ("tab", "tab"), ("|", "pipe |"))
+    field_order = ("location", "format", "delimiter", "no_header", *_PARSING_OPTIONS)
 
     location = forms.CharField(
         max_length=1000,
@@ -154,21 +158,17 @@ class ReadingForm(AskedFields, MetadataForm):
         choices=[choice for choice in SourceDataset.Format.choices if choice[0] != SourceDataset.Format.TABLE],
         help_text="File format.",
     )
-    delimiter = forms.ChoiceField(choices=DELIMITERS, required=False, help_text="CSV: field delimiter.")
-    encoding = forms.CharField(
-        max_length=40,
+    delimiter = forms.ChoiceField(
+        choices=DELIMITERS,
         required=False,
-        widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTF-8"}),
-        help_text="CSV, fixed width: the character set; UTF-8 if empty.",
-    )
-    quote = forms.CharField(
-        max_length=1,
-        required=False,
-        widget=forms.TextInput(attrs={**_MONO, "placeholder": '"'}),
-        help_text="CSV: quote character; a double quote if empty.",
+        widget=forms.Select(attrs={_FORMATS: " ".join(_OPTIONS["delimiter"].formats)}),
+        help_text="Character between fields.",
     )
     no_header = forms.BooleanField(
-        required=False, label="No header", help_text="CSV, Excel: the first line contains data, not column names."
+        required=False,
+        label="No header",
+        widget=forms.CheckboxInput(attrs={_FORMATS: " ".join(_OPTIONS["header"].formats)}),
+        help_text="The first line contains data, not column names.",
     )
 
     def options(self) -> dict[str, Any]:
@@ -177,29 +177,17 @@ class ReadingForm(AskedFields, MetadataForm):
             return {}
         data = self.cleaned_data
         known = source_formats.options_of(data["format"])
-        if data["format"] != source_formats.CSV:
-            values = {name: data[name] for name in (*_PARSING_OPTIONS, "encoding") if name in known and data[name]}
-            return values | ({"header": False} if "header" in known and data["no_header"] else {})
-        delimiter = "\t" if data["delimiter"] == "tab" else data["delimiter"]
-        options: dict[str, Any] = {"delimiter": delimiter} if delimiter not in ("", ",") else {}
-        options |= {name: data[name] for name in ("encoding", "quote") if data[name]}
-        return options | ({"header": False} if data["no_header"] else {})
+        options = {} if data["delimiter"] in ("", ",") else {"delimiter": data["delimiter"]}
+        options |= {name: data[name] for name in _PARSING_OPTIONS if data[name]}
+        values = {name: _option_value(_OPTIONS[name], text) for name, text in options.items() if name in known}
+        return values | ({"header": False} if "header" in known and data["no_header"] else {})
 
     @classmethod
     def filled(cls, location: str, format_name: str, options: dict[str, Any]) -> "ReadingForm":
         """Return the form filled with these options."""
-        delimiter = options.get("delimiter", ",")
-        return cls(
-            initial={
-                "location": location,
-                "format": format_name,
-                "delimiter": "tab" if delimiter == "\t" else delimiter,
-                "encoding": options.get("encoding", ""),
-                "quote": options.get("quote", ""),
-                "no_header": options.get("header", True) is False,
-                **{name: options.get(name, "") for name in _PARSING_OPTIONS},
-            }
-        )
+        texts = {name: _option_text(options.get(name)) for name in ("delimiter", *_PARSING_OPTIONS)}
+        no_header = options.get("header", True) is False
+        return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 
 
 class SourceForm(SourceFields, OptionFields, EditForm):

@@ -10,4 +10,5 @@ import "./page/log.js";
 import "./page/drafts.js";
 import "./grid/grid.js";
 import "./page/history_policy.js";
+import "./page/format_options.js";
 import "./graph/graph.js";
