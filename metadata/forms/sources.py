@@ -24,27 +24,32 @@ _FORMATS = "data-formats"
 _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "description", "owner", "tags")
 
+# Characters that cannot be typed are written as words.
+_SPELLED = {CHARACTER: "; write none for an empty one", DELIMITER: "; write tab for a tab"}
+
 
 def _option_field(option: Option) -> forms.Field:
     """Return the field of a reading option. An empty field is not stored, so the default applies."""
     labels = ", ".join(entry.label for entry in source_formats.FORMATS if entry.name in option.formats)
-    groups = {source_formats.NAMES: "All", source_formats.FILE_FORMATS: "Files"}
-    words = {CHARACTER: " (here: none)", DELIMITER: " (a tab: tab)"}
-    help_text = f"{groups.get(option.formats, labels)}: {option.short_meaning}{words.get(option.kind, '')}."
+    groups = {source_formats.NAMES: "", source_formats.FILE_FORMATS: "", source_formats.TEXT_FORMATS: "Text formats"}
+    prefix = groups.get(option.formats, labels)
+    meaning = option.short_meaning + _SPELLED.get(option.kind, "")
+    help_text = f"{prefix}: {meaning}." if prefix else f"{meaning[0].upper()}{meaning[1:]}."
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     formats = {_FORMATS: " ".join(option.formats)}
-    shown = {} if option.default is None else {"placeholder": str(option.default)}
-    widget: forms.Widget = forms.TextInput(attrs=_MONO | formats | shown)
+    placeholder = option.example.strip("`") if option.default is None else str(option.default)
+    attributes = _MONO | formats | {"placeholder": placeholder}
+    widget: forms.Widget = forms.TextInput(attrs=attributes)
     if option.kind is FLAG:
         return forms.ChoiceField(choices=_FLAGS, widget=forms.Select(attrs=formats), **shared)
     if option.kind is COUNT:
         invalid = "Enter a whole number, 1 or more."
         widget = forms.NumberInput(attrs={"min": 1} | formats)
         return forms.IntegerField(min_value=1, widget=widget, error_messages={"invalid": invalid}, **shared)
-    if option.kind in words:
+    if option.kind in _SPELLED:
         return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
     if option.longest >= MANY_CHARACTERS:
-        widget = forms.Textarea(attrs=_MONO | formats | {"rows": 3})
+        widget = forms.Textarea(attrs=attributes | {"rows": 3})
     return forms.CharField(max_length=option.longest, widget=widget, **shared)
 
 
