@@ -9,7 +9,7 @@ numerics without limits, ``24:00``.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
@@ -74,13 +74,15 @@ class TableOptions:
     partitions: int | None = None
     fetch_size: int = 10_000
     timeout: int = 3_600
-    timezone: str = "UTC"
 
     @classmethod
     def of(cls, name: str, given: Mapping[str, Any]) -> "TableOptions":
-        """Return the checked options, with their defaults. Raise Refusal UNKNOWN_OPTION or BAD_OPTION."""
+        """Return the checked options, with their defaults, without those of all formats (``ReadingOptions``).
+
+        Raise Refusal UNKNOWN_OPTION or BAD_OPTION.
+        """
         check_source_options(name, TABLE, given)
-        return cls(**given)
+        return cls(**{entry.name: given[entry.name] for entry in fields(cls) if entry.name in given})
 
 
 class Engine:

@@ -15,6 +15,7 @@ from elevata.core.words import counted
 from loader.domain.reference.values import DoesNotFit, typed
 from metadata.domain import types as data_types
 from metadata.domain.types import PATTERNS, DataType, stored_type
+from metadata.domain.value_formats import STANDARD, ValueFormats
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS = re.compile(r"-?[0-9]+")
@@ -53,16 +54,18 @@ class SampledColumn:
     problem: str = ""
 
 
-def infer(values: Iterable[Value], rows: int) -> tuple[DataType, str]:
+def infer(values: Iterable[Value], rows: int, formats: ValueFormats = STANDARD) -> tuple[DataType, str]:
     """Return the type that holds every value, and the evidence as part of a sentence.
 
-    ``rows`` is the number of sampled rows, those without a value among them.
+    ``rows`` is the number of sampled rows, those without a value among them. ``formats`` are those that the source
+    declares.
     """
     present = [value for value in values if value is not None]
     if not present:
         return DataType(data_types.STRING), "no row of the sample has a value" if rows else "the sample has no rows"
-    for read in _READERS:
-        typed = read(present)
+    for type_name, read in _READERS:
+        standard = standard_values(present, type_name, formats)
+        typed = read(standard) if None not in standard else None
         if typed is not None:
             data_type, message = typed
             return data_type, f"{_all(len(present))} {message}"
@@ -78,10 +81,18 @@ def holds(data_type: DataType, value: Value) -> bool:
     return True
 
 
-def misfits(data_type: DataType, values: Iterable[Value]) -> tuple[int, str]:
+def misfits(data_type: DataType, values: Iterable[Value], formats: ValueFormats = STANDARD) -> tuple[int, str]:
     """Return the number of values that the type does not hold, and the first of them."""
-    wrong = [value for value in values if value is not None and not holds(data_type, value)]
+    present = [value for value in values if value is not None]
+    standard = standard_values(present, data_type.name, formats)
+    wrong = [value for value, text in zip(present, standard, strict=True) if text is None or not holds(data_type, text)]
     return len(wrong), wrong[0] if wrong else ""
+
+
+def standard_values(values: list[str], type_name: str, formats: ValueFormats) -> list[Value]:
+    """Return the standard texts of values for a type; None for a value that is not in its declared format."""
+    read = formats.reader(type_name)
+    return list(values) if read is None else [read(value.strip()) for value in values]
 
 
 def suggest_key(names: Sequence[str], values: Sequence[Sequence[Value]]) -> tuple[tuple[int, ...], str]:
@@ -190,7 +201,17 @@ def _typed_as(data_type: DataType, values: list[str], looks: Callable[[str], obj
     return (data_type, said) if fits else None
 
 
-_READERS = (_booleans, _integers, _fixed_point, _floats, _dates, _timestamps, _times, _uuids, _json)
+_READERS: tuple[tuple[str, Callable[[list[str]], Found]], ...] = (
+    (data_types.BOOLEAN, _booleans),
+    (data_types.BIGINT, _integers),
+    (data_types.DECIMAL, _fixed_point),
+    (data_types.FLOAT, _floats),
+    (data_types.DATE, _dates),
+    (data_types.TIMESTAMP, _timestamps),
+    (data_types.TIME, _times),
+    (data_types.UUID, _uuids),
+    (data_types.JSON, _json),
+)
 
 
 def _why_text(values: list[str]) -> str:
@@ -263,6 +284,7 @@ def compare_contract(
     *,
     typed: bool,
     masked: Collection[str] = (),
+    formats: ValueFormats = STANDARD,
 ) -> list[Line]:
     """Return one line per column, by status: new, returning, clashing, changed, gone, same.
 
@@ -276,7 +298,14 @@ def compare_contract(
         match = by_name.get(column.name)
         if match is not None:
             lines.append(
-                _known(match, column, values.get(column.name, ()), typed=typed, masked=column.name.lower() in masked)
+                _known(
+                    match,
+                    column,
+                    values.get(column.name, ()),
+                    typed=typed,
+                    masked=column.name.lower() in masked,
+                    formats=formats,
+                )
             )
             continue
         other = names.get(column.name.lower())
@@ -298,7 +327,15 @@ def compare_contract(
     return sorted(lines, key=lambda line: order.index(line.status))
 
 
-def _known(known: KnownColumn, found: SampledColumn, values: Iterable[Value], *, typed: bool, masked: bool) -> Line:
+def _known(
+    known: KnownColumn,
+    found: SampledColumn,
+    values: Iterable[Value],
+    *,
+    typed: bool,
+    masked: bool,
+    formats: ValueFormats,
+) -> Line:
     if not known.active:
         message = "is retired in the contract"
         return Line(RETURNING, known.name, known.type, known.nullable, message, found, known)
@@ -308,7 +345,7 @@ def _known(known: KnownColumn, found: SampledColumn, values: Iterable[Value], *,
             differs.append(f"the contract says {known.type}, {found.evidence}")
             wanted = found.type
     else:
-        count, first = misfits(known.type, values)
+        count, first = misfits(known.type, values, formats)
         if count:
             value = "value does" if count == 1 else "values do"
             example = "" if masked else f", {shown(first)} for one"

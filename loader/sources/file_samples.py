@@ -1,6 +1,6 @@
 """Samples of files: columns and first rows of the first file of a delivery, by a reader per format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from metadata.domain import types as data_types
 from metadata.domain.locations import Roots
 from metadata.domain.source_formats import FIXED, XML, ReadingOptions, check_options
 from metadata.domain.types import DataType
+from metadata.domain.value_formats import ValueFormats
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
@@ -71,7 +72,7 @@ def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
     notes = ()
     if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
         notes = ("The file has one column only, and its name has a sign in it that may be the delimiter.",)
-    columns = [_column_of_texts(name, column) for name, column in zip(names, values, strict=True)]
+    columns = _columns_of_texts(names, values, csv_options)
     return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
 
 
@@ -81,7 +82,8 @@ def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample
     _check_width(path, names)
     raw_values = [[record.get(name) for record in records] for name in names]
     values = [[text_of(value) for value in column] for column in raw_values]
-    columns = [_column_of_json(*each) for each in zip(names, raw_values, values, strict=True)]
+    formats = ValueFormats.of(options)
+    columns = [_column_of_json(*each, formats) for each in zip(names, raw_values, values, strict=True)]
     return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
 
 
@@ -92,7 +94,7 @@ def _fixed_width(path: Path, options: dict[str, Any] | None, rows: int) -> Sampl
     values = [
         [None if record[place] in nulls else record[place] for record in records] for place, _ in enumerate(names)
     ]
-    columns = [_column_of_texts(*each) for each in zip(names, values, strict=True)]
+    columns = _columns_of_texts(names, values, options or {})
     return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
 
 
@@ -118,7 +120,7 @@ def _record_reader(name: str) -> _Reader:
         nulls = nulls_of(options or {}, empty_is_null=reading.empty_is_null)
         texts = [[record.values.get(column) for record in records[:rows]] for column in names]
         values = [[None if value in nulls else value for value in column] for column in texts]
-        columns = [_column_of_texts(*each) for each in zip(names, values, strict=True)]
+        columns = _columns_of_texts(names, values, options or {})
         whole = len(records) <= rows
         return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
 
@@ -145,14 +147,16 @@ def _column_of_type(name: str, file_type: str, known_type: DataType | None) -> S
     return SampledColumn(name, known_type or DataType(data_types.STRING), f"the file says {file_type}", problem=problem)
 
 
-def _column_of_texts(name: str, values: list[Value]) -> SampledColumn:
-    inferred, evidence = infer(values, len(values))
-    return SampledColumn(name, inferred, evidence)
+def _columns_of_texts(names: Iterable[str], values: list[list[Value]], options: dict[str, Any]) -> list[SampledColumn]:
+    formats = ValueFormats.of(options)
+    return [
+        SampledColumn(name, *infer(column, len(column), formats)) for name, column in zip(names, values, strict=True)
+    ]
 
 
-def _column_of_json(name: str, raw_values: list[Any], values: list[Value]) -> SampledColumn:
+def _column_of_json(name: str, raw_values: list[Any], values: list[Value], formats: ValueFormats) -> SampledColumn:
     """Return a column of JSON, which distinguishes numbers from text: ``"12"`` stays text."""
-    inferred, evidence = infer(values, len(values))
+    inferred, evidence = infer(values, len(values), formats)
     present = [value for value in raw_values if value is not None]
     texts = [value for value in present if isinstance(value, str) and not isinstance(value, Number)]
     if texts and inferred.name in (

@@ -16,7 +16,8 @@ from loader.domain.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
 from loader.records.values import Number, header_names, text_of
-from metadata.domain.source_formats import ReadingOptions, columns_of
+from metadata.domain.option_kinds import columns_of
+from metadata.domain.source_formats import ReadingOptions
 
 ROWS = 2_000
 # Characters of one file; a file whose first rows are longer is sampled by fewer rows.

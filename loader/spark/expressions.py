@@ -22,7 +22,8 @@ string(n)      at most n characters
 =============  =============================================================================
 
 Blanks, tabs and line ends around a value are ignored for all types except string and json, where they belong
-to the value. An empty text fits string only.
+to the value. An empty text fits string only. Formats that a source declares (``metadata.domain.value_formats``) are
+rewritten to these texts first.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,9 +34,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY, escape, in_order, peppered
+from loader.spark.value_formats import BLANKS as _BLANKS
+from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON, TO_MICROSECONDS
+from metadata.domain.value_formats import ValueFormats
 
 # Encoding v1 as native Spark expressions (defined in ``loader.domain.historization.hashing``). Needs a session with
 # ``spark.sql.ansi.enabled=true`` (a decimal's text is then plain digits, never ``1E-7``) and, for timestamps without
@@ -140,7 +144,6 @@ def _combine(parts: list[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part
     return parts[0]
 
 
-_BLANKS = " \t\r\n"
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.FloatType, T.DoubleType)
 _NESTED = (T.StructType, T.ArrayType, T.MapType, T.VariantType)
 _NUMBERS = (data_types.INTEGER, data_types.BIGINT, data_types.DECIMAL, data_types.FLOAT)
@@ -165,7 +168,8 @@ def typed(column: Column, type_text: str, options: dict | None = None, source: T
     target = data_types.parse(type_text)
     zone = (options or {}).get("timezone") or "UTC"
     if source is None or isinstance(source, _TEXT):
-        return _from_text(column.cast("string"), target, zone)
+        text = standard_text(column.cast("string"), target.name, ValueFormats.of(options or {}))
+        return _from_text(text, target, zone)
     return _from_value(column, source, target, zone)
 
 

@@ -31,6 +31,7 @@ from loader.sources.limits import place_in
 from loader.views.systems import SystemPage
 from metadata.domain import naming
 from metadata.domain.source_formats import FILE_FORMATS, TABLE, format_of
+from metadata.domain.value_formats import ValueFormats
 from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
 from metadata.models import SourceDataset, System
 from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
@@ -126,7 +127,8 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
 
 def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line]:
     values = dict(zip([column.name for column in result.columns], result.values, strict=False))
-    return compare_contract(known, result.columns, values, typed=result.typed, masked=masked)
+    formats = ValueFormats.of(result.options)
+    return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
 
 
 def _has_key(rows: list[Row]) -> bool:

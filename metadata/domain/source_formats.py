@@ -5,13 +5,31 @@ documentation all come from ``FORMATS`` and ``OPTIONS``.
 """
 
 import codecs
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from elevata.core.errors import MetadataError
+from metadata.domain.option_kinds import (
+    CASE,
+    CHARACTER,
+    COUNT,
+    DATE_FORMAT,
+    DECIMAL,
+    DELIMITER,
+    ENCODING,
+    FLAG,
+    PATH,
+    POSITIONS,
+    RANGE,
+    TEXT,
+    THOUSANDS,
+    TIME_FORMAT,
+    WORDS,
+    ZONE,
+    Kind,
+)
+from metadata.domain.value_formats import ValueFormats
 from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
@@ -64,97 +82,6 @@ def format_of(name: str) -> str:
     for packed in PACKED:
         name = name.removesuffix(packed)
     return _BY_ENDING.get(f".{name.rpartition('.')[2].lower()}", "") if "." in name else ""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Kind of an option's value: its description, and the condition that a value has to fulfil."""
-
-    description: str
-    fits: Callable[[Any], bool]
-
-
-def _is_character(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= 1 and value not in ("\n", "\r", "\0")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-_OFFSET = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
-
-
-def _is_zone(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        return bool(_OFFSET.fullmatch(value) or ZoneInfo(value))
-    except (ValueError, OSError, ZoneInfoNotFoundError):
-        return False
-
-
-def _is_encoding(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and bool(codecs.lookup(value))
-    except (LookupError, ValueError):
-        return False
-
-
-_POSITIONS = re.compile(r"([^:]*[^:\s][^:]*):\s*([1-9]\d{0,4})\s*-\s*([1-9]\d{0,4})")
-_RANGE = re.compile(r"([A-Z]{1,3})([1-9]\d{0,6})(?::([A-Z]{1,3})([1-9]\d{0,6}))?")
-
-
-def range_of(text: Any) -> tuple[int, int, int | None, int | None] | None:
-    """Return (first column, first row, last column, last row), from 1, of cells like A3:F200; None for other text.
-
-    The last ones are None for a single cell like B2.
-    """
-    match = _RANGE.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        return None
-    left, top = column_number(match[1]), int(match[2])
-    if match[3] is None:
-        return left, top, None, None
-    right, bottom = column_number(match[3]), int(match[4])
-    return (left, top, right, bottom) if left <= right and top <= bottom else None
-
-
-def column_number(letters: str) -> int:
-    """Return the number, from 1, of a spreadsheet's column like AB."""
-    number = 0
-    for letter in letters.upper():
-        number = number * 26 + ord(letter) - ord("A") + 1
-    return number
-
-
-def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
-    """Return name, first and last position of each column of a text like ``id:1-8, name:9-30``; empty for other text.
-
-    Positions count from 1, names differ, and columns do not overlap.
-    """
-    if not isinstance(text, str):
-        return ()
-    matches = [_POSITIONS.fullmatch(part.strip()) for part in text.split(",")]
-    columns = [(match[1].strip(), int(match[2]), int(match[3])) for match in matches if match]
-    in_order = sorted(columns, key=lambda column: column[1])
-    overlap = any(after <= end for (_, _, end), (_, after, _) in zip(in_order, in_order[1:], strict=False))
-    names = {name for name, _, _ in columns}
-    is_valid = all(matches) and len(names) == len(columns) and all(start <= end for _, start, end in columns)
-    return tuple(columns) if is_valid and not overlap else ()
-
-
-# An empty text switches the character off.
-CHARACTER = Kind("one character", _is_character)
-DELIMITER = Kind("one character, not empty", lambda value: _is_character(value) and value != "")
-TEXT = Kind("text", _is_text)
-FLAG = Kind("true or false", lambda value: isinstance(value, bool))
-PATH = Kind("names with dots between, like result.items", lambda value: _is_text(value) and all(value.split(".")))
-RANGE = Kind("cells like A3:F200, or the first cell like B2", lambda value: range_of(value) is not None)
-POSITIONS = Kind("columns with positions like id:1-8, name:9-30", lambda value: bool(columns_of(value)))
-ZONE = Kind("a time zone like Europe/Berlin or +02:00", _is_zone)
-ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_encoding)
-COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
 
 
 @dataclass(frozen=True)
@@ -315,6 +242,60 @@ OPTIONS = (
         label="Time zone",
     ),
     Option(
+        "date_format",
+        NAMES,
+        DATE_FORMAT,
+        None,
+        "`%d.%m.%Y`",
+        "format of dates in text, with the directives %Y %m %d %b and, for numbers without leading zeros, %-m %-d. "
+        "By default ISO 8601",
+    ),
+    Option(
+        "timestamp_format",
+        NAMES,
+        TIME_FORMAT,
+        None,
+        "`%d.%m.%Y %H:%M`",
+        "format of timestamps in text, with %H %M %S %f, %I %p and the offset %z besides those of dates. By default "
+        "ISO 8601",
+    ),
+    Option(
+        "decimal_separator",
+        NAMES,
+        DECIMAL,
+        ".",
+        "`,`",
+        "character before the decimals of numbers in text",
+    ),
+    Option(
+        "thousands_separator",
+        NAMES,
+        THOUSANDS,
+        None,
+        "`.`",
+        "character between groups of three digits of numbers in text",
+    ),
+    Option(
+        "true_words",
+        NAMES,
+        WORDS,
+        None,
+        "`ja, wahr`",
+        "words for true, in any case, in place of true, yes, y, t and 1. They need false_words",
+    ),
+    Option("false_words", NAMES, WORDS, None, "`nein, falsch`", "words for false, in any case"),
+    Option("trim_keys", NAMES, FLAG, False, "`true`", "blanks around text in the business key are removed"),
+    Option("fold_keys", NAMES, CASE, None, "`upper`", "case to which text in the business key is changed"),
+    Option(
+        "ignored_columns",
+        NAMES,
+        TEXT,
+        None,
+        "`note, filler`",
+        "delivered columns, with commas between, that are left out without being reported as drift",
+        longest=4000,
+    ),
+    Option(
         "expected_files",
         FILE_FORMATS,
         COUNT,
@@ -350,6 +331,15 @@ class ReadingOptions:
     empty_is_null: bool
     null_string: str | None
     timezone: str
+    date_format: str | None
+    timestamp_format: str | None
+    decimal_separator: str
+    thousands_separator: str | None
+    true_words: str | None
+    false_words: str | None
+    trim_keys: bool
+    fold_keys: str | None
+    ignored_columns: str | None
     expected_files: int | None
 
     @classmethod
@@ -360,6 +350,11 @@ class ReadingOptions:
         if values["escape"] is None:
             values["escape"] = values["quote"]
         return cls(**{entry.name: values[entry.name] for entry in fields(cls)})
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """Return the names of the delivered columns to leave out without a report."""
+        return frozenset(name.strip() for name in (self.ignored_columns or "").split(","))
 
     @property
     def is_utf8(self) -> bool:
@@ -388,6 +383,8 @@ def check_options(format_name: str, given: Any) -> None:
     for name, option in known.items():
         if option.required and name not in given:
             raise _bad_option(f"options.{name}", f"is needed: {option.kind.description}")
+    for name, reason in ValueFormats.of(given).problems():
+        raise _bad_option(f"options.{name}", reason)
 
 
 def _bad_option(where: str, message: str) -> MetadataError:

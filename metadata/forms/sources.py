@@ -10,7 +10,8 @@ from elevata.core.lengths import MAX_SHORT_NAME, MAX_TEXT, MAX_TYPE
 from elevata.web.forms import DescribedFields, EditForm, MetadataForm
 from metadata.domain import naming, source_formats
 from metadata.domain.locations import SECRET_PREFIX, without_password
-from metadata.domain.source_formats import CHARACTER, COUNT, DELIMITER, FLAG, Option
+from metadata.domain.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, THOUSANDS
+from metadata.domain.source_formats import Option
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
@@ -50,7 +51,8 @@ def _option_field(option: Option) -> forms.Field:
         return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
     if option.longest >= MANY_CHARACTERS:
         widget = forms.Textarea(attrs=attributes | {"rows": 3})
-    return forms.CharField(max_length=option.longest, widget=widget, **shared)
+    # A blank separates thousands in some languages.
+    return forms.CharField(max_length=option.longest, strip=option.kind is not THOUSANDS, widget=widget, **shared)
 
 
 _OPTIONS = {option.name: option for option in source_formats.OPTIONS}

@@ -115,7 +115,6 @@ class OpenedTable(Opened):
     """Table, view or query of a database, described and ready to be read in one snapshot."""
 
     rows: DataFrame
-    keys: tuple[str, ...]
     key_is_unique: bool
     # Positions of the columns that may have values Spark cannot represent; column ``x0`` … has their text.
     partial: frozenset[int]
@@ -140,7 +139,8 @@ class OpenedTable(Opened):
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; those of a table have no order, so they are never numbered."""
-        return self.rows
+        keys = [name for name in self.keys if name in self.names]
+        return self.rows.withColumns({f"d{self.names.index(k)}": self.key_text(k, self.column(k)) for k in keys})
 
     def text_of(self, name: str) -> Column:
         place, text = self.names.index(name), self.column(name).cast("string")
@@ -160,7 +160,7 @@ class OpenedTable(Opened):
     def first_samples(self, wrong: Column, text: Column, count: int) -> list[tuple[str, str]]:
         """Return (business key, text) of the first ``count`` ``wrong`` rows, in the order of the keys."""
         keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
-        rows = self.rows.where(wrong).select(*keys, text.alias("text"))
+        rows = self.frame().where(wrong).select(*keys, text.alias("text"))
         ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
         return [
             (", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)), row["text"])
@@ -259,6 +259,7 @@ def _connect(
 
 def _open(reader: _Reader, location: str) -> OpenedTable:
     source, options = reader.source, reader.options
+    read_options = ReadingOptions.of(TABLE, source.options)
     relation = reader.engine.relation(source.location, _database(source).place, options)
     described = reader.describe(relation)
     wanted = {column.name for column in source.columns}
@@ -277,7 +278,7 @@ def _open(reader: _Reader, location: str) -> OpenedTable:
         location=location,
         roots=Roots(()),
         format=TABLE,
-        options=ReadingOptions.of(TABLE, {"timezone": options.timezone}),
+        options=read_options,
         files=(),
         reader=FileFormat(),
         names=tuple(column.name for column in chosen),
@@ -287,7 +288,8 @@ def _open(reader: _Reader, location: str) -> OpenedTable:
         groups=(),
         rows=rows,
         keys=tuple(column.name for column in source.columns if column.business_key),
-        key_is_unique=_key_is_unique(reader, chosen),
+        # Keys that are written in one way may then be the same.
+        key_is_unique=not (read_options.trim_keys or read_options.fold_keys) and _key_is_unique(reader, chosen),
         partial=frozenset(partial),
         database=reader,
         others=tuple(column for column in described if column.name not in wanted),

@@ -63,8 +63,10 @@ from loader.spark.sources.opened import Opened
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
+from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
 from metadata.domain.sql import quote_identifier
+from metadata.domain.value_formats import ValueFormats
 
 # Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
 # ``007`` and numbers of twenty digits stay string. JSON itself distinguishes text and numbers.
@@ -105,16 +107,20 @@ def _tests(opened: Opened, name: str) -> dict[str, Column]:
     """
     if not opened.is_text:
         return {}
-    value = opened.column(name)
-    timestamp = typed(value, data_types.TIMESTAMP)
+    value, formats = opened.column(name), ValueFormats.of(vars(opened.options))
+    truth, number, date, timestamp = (
+        standard_text(value, kind, formats)
+        for kind in (data_types.BOOLEAN, data_types.FLOAT, data_types.DATE, data_types.TIMESTAMP)
+    )
+    is_date = typed(date, data_types.DATE).isNotNull()
     return {
-        data_types.BOOLEAN: F.lower(value).isin("true", "false"),
-        data_types.INTEGER: value.rlike(_INTEGER) & value.try_cast("int").isNotNull(),
-        data_types.BIGINT: value.rlike(_INTEGER) & value.try_cast("bigint").isNotNull(),
-        data_types.FLOAT: value.rlike(_FLOAT),
-        data_types.DATE: typed(value, data_types.DATE).isNotNull(),
-        data_types.TIMESTAMP: timestamp.isNotNull() & value.rlike(_TIME_OF_DAY)
-        | typed(value, data_types.DATE).isNotNull(),
+        data_types.BOOLEAN: F.lower(truth).isin("true", "false"),
+        data_types.INTEGER: number.rlike(_INTEGER) & number.try_cast("int").isNotNull(),
+        data_types.BIGINT: number.rlike(_INTEGER) & number.try_cast("bigint").isNotNull(),
+        data_types.FLOAT: number.rlike(_FLOAT),
+        data_types.DATE: is_date,
+        data_types.TIMESTAMP: typed(timestamp, data_types.TIMESTAMP).isNotNull() & timestamp.rlike(_TIME_OF_DAY)
+        | is_date,
     }
 
 
@@ -210,15 +216,17 @@ def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, .
     if source.database is not None:
         return open_table(spark, source)
     wanted = tuple(column.name for column in source.columns)
+    keys = tuple(column.name for column in source.columns if column.business_key)
     where = {"roots": source_roots(spark), "files": files}
-    return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, **where)
+    return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
 
 
 def _unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
-    """Return the delivered columns outside the contract with their types."""
+    """Return the delivered columns outside the contract with their types, without those that are to be ignored."""
+    left_out = {*wanted, *opened.options.ignored}
     if isinstance(opened, OpenedTable):
-        return opened.unknown()
-    return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
+        return [column for column in opened.unknown() if column["name"] not in left_out]
+    return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in left_out))
 
 
 def _check_file_count(opened: Opened) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from loader.domain.manifest import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
@@ -20,7 +21,9 @@ from loader.spark.sources.databases import OpenedTable
 from loader.spark.sources.files import from_uri, shown, whole_files
 from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
+from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.value_formats import ValueFormats
 
 # Places of errors in a delivery: file, record and, if it is certain, line.
 #
@@ -150,7 +153,7 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
     required = [column for column in source.columns if not column.nullable and not column.business_key]
     zone = opened.options.timezone
     local = [c for c in source.columns if c.type == data_types.TIMESTAMP and zone != "UTC"]
-    twice = [F.count_if(comes_twice(opened.column(c.name), opened.type_of(c.name), zone)) for c in local]
+    twice = [F.count_if(_comes_twice(opened, c.name, source.options)) for c in local]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     with checked_quotes(opened):
         totals = frame.agg(
@@ -233,6 +236,14 @@ def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
 def _misfit(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
     misfit = ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
     return opened.unfit(column.name) | misfit
+
+
+def _comes_twice(opened: Opened, name: str, options: dict) -> Column:
+    """Return the condition that a timestamp without offset is repeated by a clock change."""
+    value, source = opened.column(name), opened.type_of(name)
+    if isinstance(source, T.StringType):
+        value = standard_text(value, data_types.TIMESTAMP, ValueFormats.of(options))
+    return comes_twice(value, source, opened.options.timezone)
 
 
 def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:

@@ -24,11 +24,14 @@ def open_delivery(
     format_name: str,
     options: dict,
     contract: tuple[str, ...] = (),
+    keys: tuple[str, ...] = (),
     *,
     roots: Roots,
     files: tuple[DeliveredFile, ...] = (),
 ) -> Opened:
-    """List the files and determine their columns. ``contract`` has the names of the columns that a load wants.
+    """List the files and determine their columns.
+
+    ``contract`` has the names of the columns that a load wants, ``keys`` those of its business key.
 
     The files must be below ``roots``; ``files`` selects some of the location's files, by default all.
 
@@ -46,7 +49,7 @@ def open_delivery(
         if is_read_failure(error):
             raise unreadable(delivered.shown, error) from error
         raise
-    return Opened(**vars(delivered), reader=reader, **vars(layout))
+    return Opened(**vars(delivered), reader=reader, keys=keys, **vars(layout))
 
 
 def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:

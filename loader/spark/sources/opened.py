@@ -23,6 +23,7 @@ from loader.spark.sources.files import (
     is_read_failure,
     unreadable,
 )
+from loader.spark.value_formats import BLANKS
 from metadata.domain.locations import Roots
 from metadata.domain.source_formats import ReadingOptions
 
@@ -135,9 +136,10 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class Opened(Delivered):
-    """Files and columns of an opened delivery, and the reader of its format."""
+    """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key."""
 
     reader: FileFormat
+    keys: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[T.DataType, ...]
     groups: tuple[Group, ...]
@@ -182,6 +184,20 @@ class Opened(Delivered):
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")
 
+    def key_text(self, name: str, value: Column) -> Column:
+        """Return a value, trimmed and in one case if it is text of the business key and the options say so."""
+        if name not in self.keys or not isinstance(self.type_of(name), T.StringType):
+            return value
+        if self.options.trim_keys:
+            value = F.trim(value, F.lit(BLANKS))
+            value = nulls_read(value, self.options) if self.is_text else value
+        match self.options.fold_keys:
+            case "upper":
+                return F.upper(value)
+            case "lower":
+                return F.lower(value)
+        return value
+
     def text_of(self, name: str) -> Column:
         """Return a column's values for messages."""
         return self.column(name)
@@ -204,7 +220,10 @@ class Opened(Delivered):
     def _frame(self, group: Group, numbered: bool) -> DataFrame:
         rows = self.reader.rows(self, group)
         absent = F.lit(None).cast("string")
-        columns = [rows.values.get(name, absent).alias(f"d{place}") for place, name in enumerate(self.names)]
+        columns = [
+            self.key_text(name, rows.values.get(name, absent)).alias(f"d{place}")
+            for place, name in enumerate(self.names)
+        ]
         malformed = absent if rows.malformed is None else rows.malformed
         places = []
         if numbered:
