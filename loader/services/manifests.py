@@ -56,6 +56,7 @@ from metadata.domain.locations import (
     parse_database,
     parse_location,
 )
+from metadata.domain.source_formats import FILE_FORMATS
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
 
@@ -196,7 +197,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
 
     Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
     closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
-    So it is for a table of a database, which has no files.
+    So it is for tables, which have no files.
     """
     found: dict[str, bool] = {}
     whole = set()
@@ -210,7 +211,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
                 continue
             if is_dated:
                 found[table.key] = True
-            is_of_files = not any(key in specs and specs[key].database for key in table.inputs)
+            is_of_files = not any(key in specs and specs[key].format not in FILE_FORMATS for key in table.inputs)
             if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent or not is_of_files:
                 whole.add(table.key)
     return {key: key not in whole for key in found}

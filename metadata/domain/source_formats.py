@@ -33,7 +33,7 @@ from metadata.domain.value_formats import ValueFormats
 from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
-PARQUET, ORC, AVRO, TABLE = "parquet", "orc", "avro", "table"
+PARQUET, ORC, AVRO, DELTA, TABLE = "parquet", "orc", "avro", "delta", "table"
 PACKED = (".gz", ".bz2", ".zst")
 
 
@@ -63,10 +63,13 @@ FORMATS = (
     SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark, by columns", "the file's"),
     SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
     SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
+    SourceFormat(DELTA, "Delta table", (), False, "Spark, at one version", "the table's"),
     SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
-FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name != TABLE)
+FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE))
+# Formats of systems that are folders.
+FOLDER_FORMATS = (*FILE_FORMATS, DELTA)
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
 _LABELS = {entry.name: entry.label for entry in FORMATS}
 _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}

@@ -230,7 +230,7 @@ class SourceForm(SourceFields, OptionFields, EditForm):
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
         super().__init__(*args, **options)
         is_of_files, table = system.kind == System.Kind.FILES, SourceDataset.Format.TABLE
-        formats = source_formats.FILE_FORMATS if is_of_files else (table,)
+        formats = source_formats.FOLDER_FORMATS if is_of_files else (table,)
         self.shown_options = [option.name for option in source_formats.OPTIONS if {*option.formats} & {*formats}]
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 

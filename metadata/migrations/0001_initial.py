@@ -53,6 +53,7 @@ class Migration(migrations.Migration):
                             ("parquet", "Parquet"),
                             ("orc", "ORC"),
                             ("avro", "Avro"),
+                            ("delta", "Delta table"),
                             ("table", "Database table"),
                         ],
                         default="csv",
@@ -494,7 +495,10 @@ class Migration(migrations.Migration):
             model_name="sourcedataset",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    ("format__in", ("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "table"))
+                    (
+                        "format__in",
+                        ("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "delta", "table"),
+                    )
                 ),
                 name="source_dataset_format",
                 violation_error_message="There is no such format.",

@@ -57,6 +57,7 @@ class SourceDataset(Versioned, Described):
         PARQUET = "parquet", "Parquet"
         ORC = "orc", "ORC"
         AVRO = "avro", "Avro"
+        DELTA = "delta", "Delta table"
         TABLE = "table", "Database table"
 
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")

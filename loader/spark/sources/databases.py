@@ -110,12 +110,19 @@ class _Reader:
         )
 
 
+class _Table(FileFormat):
+    """Reader of a table of a database."""
+
+    is_text = False
+    has_files = False
+
+
 @dataclass(frozen=True)
 class OpenedTable(Opened):
     """Table, view or query of a database, described and ready to be read in one snapshot."""
 
     rows: DataFrame
-    key_is_unique: bool
+    has_unique_key: bool
     # Positions of the columns that may have values Spark cannot represent; column ``x0`` … has their text.
     partial: frozenset[int]
     database: _Reader
@@ -130,8 +137,8 @@ class OpenedTable(Opened):
         return self.location
 
     @property
-    def is_text(self) -> bool:
-        return False
+    def key_is_unique(self) -> bool:
+        return self.has_unique_key
 
     @property
     def is_read_again(self) -> bool:
@@ -157,16 +164,6 @@ class OpenedTable(Opened):
             for column in self.others
         ]
 
-    def first_samples(self, wrong: Column, text: Column, count: int) -> list[tuple[str, str]]:
-        """Return (business key, text) of the first ``count`` ``wrong`` rows, in the order of the keys."""
-        keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
-        rows = self.frame().where(wrong).select(*keys, text.alias("text"))
-        ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
-        return [
-            (", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)), row["text"])
-            for row in ordered.limit(count).collect()
-        ]
-
     @contextmanager
     def reading(self, *, again: bool) -> Iterator[None]:
         try:
@@ -175,12 +172,6 @@ class OpenedTable(Opened):
             lost = not _is_open(self.database.connection)
             timeout = self.database.options.timeout
             _raise_refusal(self.spark, self.database.source, failure, timeout=timeout, started=True, lost=lost)
-
-    def check_unchanged(self) -> None:
-        """Do nothing: all rows come from one snapshot."""
-
-    def check_places(self) -> None:
-        """Do nothing: the host was checked before the connection."""
 
     def release(self) -> None:
         """End the snapshot."""
@@ -280,7 +271,7 @@ def _open(reader: _Reader, location: str) -> OpenedTable:
         format=TABLE,
         options=read_options,
         files=(),
-        reader=FileFormat(),
+        reader=_Table(),
         names=tuple(column.name for column in chosen),
         types=tuple(read.dataType for read in rows.schema[: len(chosen)]),
         missing={},
@@ -289,7 +280,7 @@ def _open(reader: _Reader, location: str) -> OpenedTable:
         rows=rows,
         keys=tuple(column.name for column in source.columns if column.business_key),
         # Keys that are written in one way may then be the same.
-        key_is_unique=not (read_options.trim_keys or read_options.fold_keys) and _key_is_unique(reader, chosen),
+        has_unique_key=not (read_options.trim_keys or read_options.fold_keys) and _key_is_unique(reader, chosen),
         partial=frozenset(partial),
         database=reader,
         others=tuple(column for column in described if column.name not in wanted),

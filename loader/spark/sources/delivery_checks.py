@@ -17,7 +17,6 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.csv_quotes import checked_quotes
-from loader.spark.sources.databases import OpenedTable
 from loader.spark.sources.files import from_uri, shown, whole_files
 from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
@@ -64,7 +63,7 @@ class Place:
 def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
     """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
     described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
-    if isinstance(opened, OpenedTable):
+    if not opened.reader.has_files:
         samples = opened.first_samples(wrong, described, SAMPLES)
         return [Place(opened.shown, "", None, sample, key) for key, sample in samples]
     numbers = opened.reader.numbers
@@ -192,7 +191,7 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
     Raise Refusal CONFLICTING_ROWS if rows of one key differ. Without a key in the contract, and in a feed,
     where a key has many rows, all rows stay. A database guarantees its primary key.
     """
-    if not source.one_row_per_key or (isinstance(opened, OpenedTable) and opened.key_is_unique):
+    if not source.one_row_per_key or opened.key_is_unique:
         return frame, 0
     keys = {
         f"k{place}": converted(opened, column, source.options)

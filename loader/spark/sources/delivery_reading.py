@@ -8,7 +8,6 @@ from loader.spark.sources.files import (
     DeliveredFile,
     check_ended,
     is_read_failure,
-    list_files,
     unreadable,
 )
 from loader.spark.sources.formats.registry import FORMATS
@@ -38,11 +37,11 @@ def open_delivery(
     Raise Refusal for errors of the whole delivery: see ``loader.spark.sources.deliveries``.
     """
     checked = checked_options(spark, name, format_name, options)
-    files = files or tuple(list_files(spark, location, roots))
+    reader = FORMATS[format_name]
+    files = files or reader.files(spark, location, roots)
     for file in files:
         check_ended(spark, file)
     delivered = Delivered(spark, name, location, roots, format_name, checked, files)
-    reader = FORMATS[format_name]
     try:
         layout = reader.layout(delivered, contract)
     except JAVA_ERRORS as error:

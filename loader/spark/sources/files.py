@@ -107,10 +107,10 @@ def check_places(location: str, roots: Roots, files: tuple[DeliveredFile, ...]) 
 
 def _list(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
     """Return (name, file) of every file at ``location``, checked against the roots."""
-    checked_location = location if roots.anywhere else str(_check_location(location, roots))
+    checked = checked_location(location, roots)
     files = []
     try:
-        for status in _statuses(spark, checked_location):
+        for status in _statuses(spark, checked):
             path = _path_of(status)
             name = path.rsplit("/", 1)[-1]
             is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
@@ -120,6 +120,11 @@ def _list(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, D
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
     return files
+
+
+def checked_location(location: str, roots: Roots) -> str:
+    """Return the location with its links followed. Raise Refusal BAD_LOCATION or OUTSIDE_ROOTS."""
+    return location if roots.anywhere else str(_check_location(location, roots))
 
 
 def _check_location(location: str, roots: Roots) -> Location:

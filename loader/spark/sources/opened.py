@@ -21,6 +21,7 @@ from loader.spark.sources.files import (
     check_places,
     check_unchanged,
     is_read_failure,
+    list_files,
     unreadable,
 )
 from loader.spark.value_formats import BLANKS
@@ -118,8 +119,15 @@ class FileFormat:
     is_decoded: ClassVar[bool] = False
     # Unit of the row numbers of a format with its own: ``record``, ``line`` or the spreadsheet's ``row``; else empty.
     numbers: str = ""
+    # Rows come from files, which may change meanwhile and give each row a place. Rows of tables are read in one
+    # state, and errors name them by their business key.
+    has_files: ClassVar[bool] = True
     # Refusal of a malformed record: code, message, hint. ``{count}`` is the number of columns.
     malformed: ClassVar[tuple[str, str, str]] = ("UNREADABLE_FILE", "no record", "Deliver the file again.")
+
+    def files(self, spark: SparkSession, location: str, roots: Roots) -> tuple[DeliveredFile, ...]:
+        """Return the files at a location. Raise Refusal."""
+        return tuple(list_files(spark, location, roots))
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
         """Return the columns of the files; ``contract`` has the names that a load wants. Raise Refusal."""
@@ -172,14 +180,31 @@ class Opened(Delivered):
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed since it was listed."""
-        check_unchanged(self.spark, self.location, self.roots, self.files)
+        if self.reader.has_files:
+            check_unchanged(self.spark, self.location, self.roots, self.files)
 
     def check_places(self) -> None:
         """Raise Refusal OUTSIDE_ROOTS if a link now leads out of the source roots."""
-        check_places(self.location, self.roots, self.files)
+        if self.reader.has_files:
+            check_places(self.location, self.roots, self.files)
 
     def release(self) -> None:
         """Release the source; files need no release."""
+
+    @property
+    def key_is_unique(self) -> bool:
+        """Return True if the source guarantees that no two rows have the same business key."""
+        return False
+
+    def first_samples(self, wrong: Column, text: Column, count: int) -> list[tuple[str, str]]:
+        """Return (business key, text) of the first ``count`` ``wrong`` rows, in the order of the keys."""
+        keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
+        rows = self.frame().where(wrong).select(*keys, text.alias("text"))
+        ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
+        return [
+            (", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)), row["text"])
+            for row in ordered.limit(count).collect()
+        ]
 
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")

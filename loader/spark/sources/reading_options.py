@@ -17,11 +17,11 @@ _SPARK_CHARSETS = {"utf-8", "us-ascii", "iso-8859-1", "utf-16", "utf-16be", "utf
 
 def checked_options(spark: SparkSession, name: str, format_name: str, given: dict) -> ReadingOptions:
     """Return a source's checked options; raise Refusal UNKNOWN_FORMAT, UNKNOWN_OPTION or BAD_OPTION."""
-    if format_name not in source_formats.FILE_FORMATS:
+    if format_name not in source_formats.FOLDER_FORMATS:
         raise Refusal(
             "UNKNOWN_FORMAT",
             f"{name}: there is no format {format_name}",
-            hint=f"Known are {', '.join(source_formats.FILE_FORMATS)}.",
+            hint=f"Known are {', '.join(source_formats.FOLDER_FORMATS)}.",
         )
     check_source_options(name, format_name, given)
     options = ReadingOptions.of(format_name, given)

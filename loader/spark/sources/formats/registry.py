@@ -1,6 +1,7 @@
 """Reader of each format by its name in metadata."""
 
 from loader.spark.sources.formats.csv_files import CsvFormat
+from loader.spark.sources.formats.delta_tables import DeltaFormat
 from loader.spark.sources.formats.fixed_width import FixedWidthFormat
 from loader.spark.sources.formats.json_lines import JsonLinesFormat
 from loader.spark.sources.formats.record_files import RecordFormat
@@ -18,4 +19,5 @@ FORMATS: dict[str, FileFormat] = {
     names.PARQUET: TypedFormat("parquet"),
     names.ORC: TypedFormat("orc"),
     names.AVRO: AvroFormat(),
+    names.DELTA: DeltaFormat(),
 }

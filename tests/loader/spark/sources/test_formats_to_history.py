@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 import yaml
 from pyarrow import orc, parquet
+from pyspark.sql import SparkSession
 
 from metadata.domain.locations import dated
-from metadata.domain.source_formats import FILE_FORMATS, TEXT_FORMATS
+from metadata.domain.source_formats import FOLDER_FORMATS, TEXT_FORMATS
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset
 from tests.loader.records.workbook_files import workbook
@@ -49,6 +50,11 @@ def _workbook(path: Path, rows: list[dict]) -> None:
     path.write_bytes(workbook({"Notes": [], "Prices": cells}))
 
 
+def _delta(path: Path, rows: list[dict]) -> None:
+    frame = SparkSession.active().createDataFrame(rows, "id int, v string")
+    frame.write.format("delta").save(str(path.parent))
+
+
 WRITERS = {
     "csv": lambda path, rows: path.write_text("id;v\n" + "".join(f"{r['id']};{r['v'] or ''}\n" for r in rows)),
     "jsonl": _zstd,
@@ -59,6 +65,7 @@ WRITERS = {
     "parquet": lambda path, rows: parquet.write_table(pa.Table.from_pylist(rows, SCHEMA), path),
     "orc": lambda path, rows: orc.write_table(pa.Table.from_pylist(rows, SCHEMA), path),
     "avro": _avro,
+    "delta": _delta,
 }
 
 
@@ -84,7 +91,7 @@ class Delivered(Dataset):
 
 
 def test_every_format_has_an_example():
-    assert sorted(example["format"] for example in EXAMPLES["datasets"]) == sorted(FILE_FORMATS)
+    assert sorted(example["format"] for example in EXAMPLES["datasets"]) == sorted(FOLDER_FORMATS)
 
 
 @pytest.mark.parametrize("example", EXAMPLES["datasets"], ids=lambda example: example["format"])
