@@ -103,7 +103,7 @@ class StageInput:
     """Input of a stage view: a raw table, and the columns and rows taken from it.
 
     ``options`` are the source's reading options that affect the conversion of text (``timezone``). ``feed``: only
-    the rows of this run are read.
+    the rows of this run are read. ``rank``: position of its source in the policy's ``rank``, from 0, the best.
     """
 
     table: TableSpec
@@ -111,6 +111,7 @@ class StageInput:
     filter: str | None = None
     options: dict = field(default_factory=dict)
     feed: bool = False
+    rank: int = 0
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from loader.domain.dependencies import (
     views_read,
 )
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.historization.stage import delivery_checked, stage_inputs
+from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
 from loader.domain.manifest import (
     DatabaseSpec,
     DeliveredColumn,
@@ -279,7 +279,8 @@ def _rawcore_load(
     options = {key: source.options for key, source in sources.items()}
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
     found = () if by_files else stage_inputs(dataset, plan.states, options)
-    inputs = tuple(replace(one, feed=feeds.get(one.table.key, False)) for one in found)
+    names = {key: source.name for key, source in sources.items()}
+    inputs = tuple(replace(one, feed=feeds.get(one.table.key, False)) for one in ranked_inputs(dataset, found, names))
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from elevata.core.words import counted
 from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_keeps_history, check_later
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
@@ -18,6 +19,7 @@ from loader.spark.historization.batches import Batch, dated_by_run, find_batch
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
+from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
@@ -255,6 +257,8 @@ def _load_batch(
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
     with _prepared_batch(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
+        if outranked := batch.counts.get(OUTRANKED):
+            outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
         outcome.warnings += batch.warnings
         if target.history:
             task.phase("writing history")
@@ -289,11 +293,14 @@ def _prepared_batch(
             yield small
             return
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
-        stage = typed_stage(session, task.warehouse, load, **run)
+        outranked = Observation()
+        stage = typed_stage(session, task.warehouse, load, **run, outranked=outranked)
         batch = find_batch(session, load, target, task.stamp, committed)
         resources.callback(batch.release)
         expected = _maximum_rows(task, session, load)
         batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
+        if load.policy.get("rank"):
+            batch.counts[OUTRANKED] = outranked.get[OUTRANKED]
         yield batch
 
 

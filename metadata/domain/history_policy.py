@@ -19,6 +19,7 @@ CLOSE, IGNORE, TOMBSTONE = "close", "ignore", "tombstone"
 ELEVATA, FIVETRAN, DBT, SCD2 = "elevata", "fivetran", "dbt", "scd2"
 HIGH_END_DATE, CURRENT, AS_OF, CHANGES = "high_end_date", "current", "as_of", "changes"
 VIEWS = (HIGH_END_DATE, CURRENT, AS_OF, CHANGES)
+ROW, COLUMN = "row", "column"
 # States of a version (rules 14 and 15).
 STATES = ("new", "changed", "deleted", "live")
 # Columns that every batch file contains; they are not in the metadata.
@@ -31,6 +32,7 @@ _CHOICES = {
     "late": ("split", "refuse", "ignore"),
     "untracked": ("update_in_place", "keep"),
     "profile": (ELEVATA, FIVETRAN, DBT, SCD2),
+    "rank_by": (ROW, COLUMN),
 }
 _TEXTS = ("time", "op", "open_end", "null_string", "unmodified_string")
 TIME_TYPES = (TIMESTAMP, DATE, BIGINT, INTEGER)
@@ -67,6 +69,10 @@ class HistoryPolicy:
         profile: layout of the history's technical columns (``metadata.domain.history_columns``); None only until
             the default is set.
         state_labels: (state, label) pairs of the states whose label differs from the state's name.
+        rank: sources (``system.dataset``), best first, where several deliver the same key; None refuses rows of one
+            key that differ.
+        rank_by: the row of the best source is used whole (``row``), or each column's value of the best source that
+            has one (``column``).
         views: views published over the history; none by default, because each costs every load one or two
             statements.
     """
@@ -86,6 +92,8 @@ class HistoryPolicy:
     profile: str | None = None
     state_labels: tuple[tuple[str, str], ...] = ()
     views: tuple[str, ...] = ()
+    rank: tuple[str, ...] | None = None
+    rank_by: str = ROW
 
     def __post_init__(self) -> None:
         if self.deletes is None:
@@ -289,6 +297,14 @@ def _column_names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _source_names(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or len(value) < 2 or not all(isinstance(item, str) for item in value):
+        raise PolicyProblem(name, f"must be a list of two or more sources like crm.customer, not {value!r}")
+    if len(set(value)) != len(value):
+        raise PolicyProblem(name, "names a source twice")
+    return tuple(value)
+
+
 def _views(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(item in VIEWS for item in value):
         raise PolicyProblem(name, f"must be a list of {', '.join(VIEWS)}, not {value!r}")
@@ -325,6 +341,7 @@ def _labels(_: str, value: Any) -> tuple[tuple[str, str], ...]:
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "late_horizon": _days,
     "track": _column_names,
+    "rank": _source_names,
     "state_labels": _labels,
     "views": _views,
 }
@@ -352,6 +369,11 @@ def _check_combination(policy: HistoryPolicy) -> None:
         raise PolicyContradiction("profile", "can only be fivetran: batch files say what stands in its columns")
     if policy.untracked != "update_in_place" and policy.track is None:
         raise PolicyContradiction("untracked", "needs track: without it every column is tracked")
+    if policy.rank is not None and (policy.input != SNAPSHOT or own_time):
+        message = "needs full snapshots dated by the load: in other batches the row of a better source may be absent"
+        raise PolicyContradiction("rank", message)
+    if policy.rank_by != ROW and policy.rank is None:
+        raise PolicyContradiction("rank_by", "needs rank: without it no source is better than another")
     _check_texts(policy)
 
 

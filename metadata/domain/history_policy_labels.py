@@ -16,6 +16,7 @@ from metadata.domain.history_policy import (
     CDC,
     CHANGES,
     CLOSE,
+    COLUMN,
     CURRENT,
     DBT,
     DELTA,
@@ -25,6 +26,7 @@ from metadata.domain.history_policy import (
     HIGH_END_DATE,
     IGNORE,
     LOAD_TIME,
+    ROW,
     SCD2,
     SNAPSHOT,
     STATES,
@@ -72,6 +74,10 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
         Choice("update_in_place", "Update in place", "They are written into the version in force, without a new one."),
         Choice("keep", "Keep", "They stay as they were when the version opened."),
     ),
+    "rank_by": (
+        Choice(ROW, "Whole row", "The row of the best source is used, with its missing values."),
+        Choice(COLUMN, "Per column", "A value that the best source lacks is taken from the next source that has one."),
+    ),
     "profile": (
         Choice(BY_INPUT, "As the input has it", "Batch files bring Fivetran's columns; all others get elevata's."),
         Choice(ELEVATA, "elevata", "version_started_at, version_ended_at, version_state."),
@@ -92,7 +98,7 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
 class Chosen:
     """Current choices that other fields depend on.
 
-    ``numbered``: the time column has numbers; ``tracks``: only some columns are tracked.
+    ``numbered``: the time column has numbers; ``tracks``: only some columns are tracked; ``ranks``: sources are ranked.
     """
 
     input: str = SNAPSHOT
@@ -100,6 +106,7 @@ class Chosen:
     time: str = LOAD_TIME
     numbered: bool = False
     tracks: bool = False
+    ranks: bool = False
 
 
 _ABSENT = {
@@ -121,7 +128,7 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
         "untracked": _no_untracked(chosen),
         "profile": "Batch files bring Fivetran's columns." if files else "",
     }
-    found |= _no_late(chosen)
+    found |= _no_late(chosen) | _no_rank(chosen)
     if files:
         found["open_end"] = "Batch files say themselves what stands at an open end."
     else:
@@ -144,6 +151,12 @@ def _no_untracked(chosen: Chosen) -> str:
     if chosen.input == BATCH_FILES:
         return "Batch files say themselves what a version is."
     return "" if chosen.tracks else "Every column opens a version, so no column is left over."
+
+
+def _no_rank(chosen: Chosen) -> dict[str, str]:
+    is_complete = chosen.input == SNAPSHOT and chosen.time == LOAD_TIME
+    reason = "" if is_complete else "Only full snapshots that are dated by the load show which sources have a key."
+    return {"rank": reason, "rank_by": reason or ("" if chosen.ranks else "No sources are ranked.")}
 
 
 def _no_late(chosen: Chosen) -> dict[str, str]:
@@ -188,6 +201,7 @@ _LATE = {
     "ignore": "are counted and left out",
 }
 _PROFILES = {"elevata": "elevata", "fivetran": "Fivetran", "dbt": "dbt snapshots", "scd2": "SCD 2"}
+_RANKED = {ROW: "the best one's row is used", COLUMN: "each column's value of the best one that has it is used"}
 _UNTRACKED = {"update_in_place": "others update the version in place", "keep": "others stay as they were"}
 
 
@@ -197,6 +211,8 @@ def history_facts(base: str, policy: HistoryPolicy, time_type: str) -> tuple[tup
     ``time_type`` is the type of its versions' times.
     """
     facts = [("History is fed by", _fed_by(policy)), ("Versions are dated by", _dated_by(policy))]
+    if policy.rank:
+        facts.append(("Sources, best first", f"{', '.join(policy.rank)}; {_RANKED[policy.rank_by]}"))
     if policy.input != BATCH_FILES:
         facts += [("Deletes", _DELETES[policy.deletes or CLOSE]), ("Tracked columns", _tracked(policy))]
         facts.append(("End of an open version", open_end(policy, time_type) or "NULL"))

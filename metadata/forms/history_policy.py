@@ -17,9 +17,10 @@ from metadata.services.checks import input_column_names
 FILES_START = "_fivetran_start"
 _LABEL = "label_"
 _PLAIN = ("input", "op", "absent_keys", "time", "late", "late_horizon", "deletes", "track", "untracked")
+_RANKED = ("rank", "rank_by")
 _STORED = ("open_end", "profile", "null_string", "unmodified_string", "views")
 _GROUPS = (
-    ("What comes", ("historize", "input", "op", "absent_keys", "null_string", "unmodified_string")),
+    ("What comes", ("historize", "input", "op", "absent_keys", *_RANKED, "null_string", "unmodified_string")),
     ("Time", ("time", "late", "late_horizon")),
     ("What is recorded", ("deletes", "track", "untracked")),
     ("Storage in the table", ("profile", "open_end", *(_LABEL + word for word in STATES))),
@@ -49,7 +50,7 @@ class PolicyForm(EditForm):
     Fields without effect for the other choices are not sent by a browser, and are left out of the policy.
     """
 
-    seen = ("historize", *_PLAIN, *_STORED, *(_LABEL + word for word in STATES))
+    seen = ("historize", *_PLAIN, *_RANKED, *_STORED, *(_LABEL + word for word in STATES))
     field_order = (*seen, "version")
 
     historize = forms.BooleanField(
@@ -82,6 +83,15 @@ class PolicyForm(EditForm):
         widget=forms.CheckboxSelectMultiple,
         help_text="A change in these columns opens a version. None selected means all columns.",
     )
+    rank = forms.CharField(
+        required=False,
+        max_length=2000,
+        label="Sources, best first",
+        widget=forms.TextInput(attrs={**_MONO, "placeholder": "crm.customer, erp.customer"}),
+        help_text="Sources of this dataset, where several have the same key. Empty: rows of one key that differ refuse "
+        "the load.",
+    )
+    rank_by = _choice("rank_by", label="Best source", help_text="What the best source decides.")
     untracked = _choice("untracked", label="The other columns", help_text="Handling of changes in untracked columns.")
     open_end = forms.CharField(
         required=False,
@@ -133,6 +143,7 @@ class PolicyForm(EditForm):
         by_input = {name: written.get(name, "") for name in ("deletes", "profile")}
         plain = {name: getattr(policy, name) for name in (*_PLAIN, *_STORED) if name not in by_input}
         lists = {"track": list(policy.track or ()), "views": list(policy.views)}
+        lists |= {"rank": ", ".join(policy.rank or ()), "rank_by": policy.rank_by}
         texts = {name: plain[name] or "" for name in ("op", "open_end", "null_string", "unmodified_string")}
         named = {_LABEL + word: labels.get(word, "") for word in STATES}
         return {"historize": row.historize, **plain, **by_input, **lists, **texts, **named}
@@ -141,8 +152,8 @@ class PolicyForm(EditForm):
         """Return the fields that do not apply to the current choices, with the reason."""
         time = self["time"].value() or LOAD_TIME
         numbered = time in self.types and self.types[time].name in (BIGINT, INTEGER)
-        chosen = Chosen(self["input"].value(), self["absent_keys"].value(), time, numbered, bool(self["track"].value()))
-        return not_applying(chosen)
+        some = {"tracks": bool(self["track"].value()), "ranks": bool(self["rank"].value())}
+        return not_applying(Chosen(self["input"].value(), self["absent_keys"].value(), time, numbered, **some))
 
     def groups(self) -> list[Group]:
         """Return the fields in groups, as the page shows them; fields without effect with the reason."""
@@ -155,7 +166,8 @@ class PolicyForm(EditForm):
             return cleaned
         labels = {word: cleaned[_LABEL + word] for word in STATES}
         try:
-            policy = HistoryPolicy.from_dict(described_policy(cleaned, labels))
+            ranked = [name.strip() for name in cleaned["rank"].split(",") if name.strip()]
+            policy = HistoryPolicy.from_dict(described_policy(cleaned | {"rank": ranked}, labels))
             if cleaned["historize"]:
                 self.check(policy)
             self.policy = policy

@@ -14,7 +14,15 @@ from metadata.domain.locations import check_database_location, check_location, c
 from metadata.domain.source_formats import check_options
 from metadata.domain.source_queries import check_queries
 from metadata.domain.sql import check_expression
-from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import (
+    DatasetInput,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
 from metadata.services.row_changes import check_word_list
 
 MAX_DATASET_SHORT_NAME = 90
@@ -81,6 +89,9 @@ def check_source_policy(dataset: SourceDataset) -> None:
     if not columns or not dataset.history_policy:
         return
     policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if policy.rank is not None:
+        message = "ranks several sources, so it belongs to the policy of the dataset that unites them"
+        raise MetadataError("bad_history_policy", message, "history_policy.rank", str(dataset))
     if not dataset.historize:
         with_place(dataset, policy.check_without_history)
     key = [column.name for column in columns if column.key_ordinal]
@@ -175,6 +186,8 @@ def check_history(dataset: TargetDataset) -> None:
     if not (dataset.active and active):
         return
     policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if policy.rank is not None:
+        _check_rank(dataset, policy.rank)
     if not dataset.historize:
         with_place(dataset, policy.check_without_history)
         return
@@ -184,6 +197,29 @@ def check_history(dataset: TargetDataset) -> None:
     delivered = input_column_names(dataset) if policy.op else ()
     types = {column.name: column.type for column in active}
     with_place(dataset, lambda: policy.check_described(types, key, delivered))
+
+
+def _check_rank(dataset: TargetDataset, rank: tuple[str, ...]) -> None:
+    """Refuse a rank that names other sources than those behind the dataset; one without inputs is not checked."""
+    sources = _source_names(dataset)
+    wrong = sorted(sources ^ set(rank)) if sources else []
+    if wrong:
+        message = "is no source of this dataset" if wrong[0] in rank else "is a source of this dataset without a rank"
+        listed = ", ".join(sorted(sources))
+        raise MetadataError(
+            "bad_history_policy", f"{wrong[0]} {message}; its sources are {listed}", "history_policy.rank", str(dataset)
+        )
+
+
+def _source_names(dataset: TargetDataset) -> set[str]:
+    """Return the names of the sources that a dataset reads, directly or through other datasets."""
+    names, waiting, seen = set(), [dataset.pk], set()
+    while waiting:
+        seen.update(waiting)
+        inputs = DatasetInput.objects.filter(dataset__in=waiting).select_related("source__system")
+        names |= {str(item.source) for item in inputs if item.source}
+        waiting = [item.upstream_id for item in inputs if item.upstream_id and item.upstream_id not in seen]
+    return names
 
 
 def check_logic(dataset: TargetDataset) -> None:

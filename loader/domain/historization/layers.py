@@ -247,12 +247,13 @@ def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) 
         components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs if child in names)
         hashes.append((components, reference.column_name))
     hashes.append((row_hash_components(dataset), table.column("row_hash").name))
-    selects = []
+    selects, rank = [], HistoryPolicy.from_dict(dataset.history_policy).rank
     for stage_input in stage_inputs(dataset, by_key):
         columns = [_typed_column(column) for column in stage_input.columns]
         keys = [f"{_hash(parts, stage_input.columns)} AS {quoted(name)}" for parts, name in hashes]
         selects.append(select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
-    return "\nUNION ALL\n".join(selects)
+    comment = f"-- of rows of one key, the best source's is used: {', '.join(rank)}\n" if rank else ""
+    return comment + "\nUNION ALL\n".join(selects)
 
 
 def _hash(parts: tuple[HashComponent, ...], columns: tuple[StageColumn, ...]) -> str:

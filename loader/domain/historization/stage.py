@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import sqlglot
 from sqlglot.tokens import Token, TokenType
@@ -32,6 +33,29 @@ def stage_inputs(
             hint="give it an input in the metadata, or retire it",
         )
     return inputs
+
+
+def ranked_inputs(
+    rawcore: DatasetState, inputs: Iterable[StageInput], sources: Mapping[str, str]
+) -> tuple[StageInput, ...]:
+    """Return the inputs with the rank of their sources by the dataset's policy.
+
+    ``sources`` are the names of the sources behind raw tables, by the table's key. Raise Refusal BAD_RANK unless the
+    policy ranks exactly these sources.
+    """
+    rank, inputs = HistoryPolicy.from_dict(rawcore.history_policy).rank, tuple(inputs)
+    if rank is None:
+        return inputs
+    names = [sources.get(stage_input.table.key, stage_input.table.qualified_name) for stage_input in inputs]
+    wrong = sorted(set(names) ^ set(rank))
+    if wrong:
+        message = "is not among its inputs" if wrong[0] in rank else "has no rank"
+        raise Refusal(
+            "BAD_RANK",
+            f"{rawcore.qualified_name}: the source {wrong[0]} {message}",
+            hint=f"The history policy's rank names its inputs, best first: {', '.join(sorted(names))}.",
+        )
+    return tuple(replace(one, rank=rank.index(name)) for one, name in zip(inputs, names, strict=True))
 
 
 def branches_of(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:

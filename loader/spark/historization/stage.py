@@ -7,15 +7,17 @@ differ.
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import ColumnSpec
 from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
+from loader.spark.historization.ranking import best_rows
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
+from metadata.domain.history_policy import COLUMN, HistoryPolicy
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 
 
@@ -26,12 +28,29 @@ def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
 
 
 def typed_stage(
-    session: SparkSession, warehouse: str, load: RawcoreLoad, *, run_id: str, load_timestamp: str
+    session: SparkSession,
+    warehouse: str,
+    load: RawcoreLoad,
+    *,
+    run_id: str,
+    load_timestamp: str,
+    outranked: Observation | None = None,
 ) -> DataFrame:
-    """Read, type and unite the inputs. Raise Refusal VALUE_DOES_NOT_FIT."""
+    """Read, type and unite the inputs, and choose between ranked ones. Raise Refusal VALUE_DOES_NOT_FIT.
+
+    ``outranked`` receives the number of rows of other sources that are left out.
+    """
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
     frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
-    return united(frames, DataFrame.unionByName)
+    policy = HistoryPolicy.from_dict(load.policy)
+    if policy.rank is None:
+        return united(frames, DataFrame.unionByName)
+    return best_rows(
+        [(stage_input.rank, frame) for stage_input, frame in zip(load.inputs, frames, strict=True)],
+        [column.name for column in load.table.of_purpose("business_key")],
+        by_column=policy.rank_by == COLUMN,
+        counted=outranked or Observation(),
+    )
 
 
 def _input_frame(

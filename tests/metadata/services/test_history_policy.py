@@ -42,6 +42,11 @@ def dated(rawcore: TargetDataset) -> TargetDataset:
         ({"input": "effective", "time": "counter", "open_end": "9999-12-31"}, "open_end"),
         ({"state_labels": {"new": "deleted"}}, "state_labels"),
         ({"views": ["newest"]}, "views"),
+        ({"rank": ["air.airport"]}, "rank"),
+        ({"rank": ["air.airport", "air.airport"]}, "rank"),
+        ({"rank": ["air.airport", "crm.airport"]}, "rank"),
+        ({"input": "delta", "rank": ["air.airport", "crm.airport"]}, "rank"),
+        ({"rank_by": "column"}, "rank_by"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused_when_it_is_saved(
