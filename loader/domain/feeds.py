@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from loader.domain.refusals import Refusal
+from metadata.domain.option_kinds import KEEP_LOADED, REFUSE_CHANGED
 
 NOTE = "feeds"
 _FILE, _RUN = "elevata.file ", "elevata.run "
@@ -71,34 +72,50 @@ class FeedLog:
 
 @dataclass(frozen=True)
 class FeedChoice:
-    """Files that a run reads, runs whose rows it replaces, and paths that no longer exist."""
+    """Files that a run reads, runs whose rows it replaces, and paths that no longer exist.
+
+    ``changed`` are paths of files that changed after they were loaded, and are not read again.
+    """
 
     files: tuple[FeedFile, ...]
     replaced: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
-def choose(name: str, log: FeedLog, listed: Iterable[FeedFile], *, held: int, one_file: bool) -> FeedChoice:
+def choose(
+    name: str,
+    log: FeedLog,
+    listed: Iterable[FeedFile],
+    *,
+    held: int,
+    one_file: bool,
+    changed_files: str = REFUSE_CHANGED,
+) -> FeedChoice:
     """Return the files to read from a feed's location, if all its histories have the numbers up to ``held``.
 
     ``one_file``: the location is one file, which every delivery replaces; it is read again if it has changed.
-    Otherwise raise Refusal CHANGED_SINCE_LOADED for a file that changed after it was loaded.
+    Otherwise ``changed_files`` decides on a file that changed after it was loaded: it is read again, or left out, or
+    Refusal CHANGED_SINCE_LOADED is raised.
     """
     by_path = {file.path: file for file in listed}
-    files = []
+    files, changed = [], []
     for path, file in by_path.items():
         loaded = log.files.get(path)
         if loaded is not None and loaded.number <= held:
             if file.is_as(loaded):
                 continue
-            if not one_file:
+            if not one_file and changed_files == REFUSE_CHANGED:
                 raise _changed_file(name, file, loaded)
+            if not one_file and changed_files == KEEP_LOADED:
+                changed.append(path)
+                continue
         files.append(file)
     unread = [file for file in log.files.values() if file.number > held]
     missing = tuple(file.path for file in unread if file.path not in by_path)
     lost = {file.number for file in unread if file.path not in by_path}
     replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
-    return FeedChoice(tuple(files), replaced, missing)
+    return FeedChoice(tuple(files), replaced, missing, tuple(changed))
 
 
 def with_note(note: str | None, raw: str, log: FeedLog, run_id: str) -> str | None:
@@ -117,5 +134,6 @@ def _changed_file(name: str, file: FeedFile, known: FeedFile) -> Refusal:
         else f"{shown} was written again after {name} had loaded it",
         file=shown,
         hint="Each file of a feed is loaded once: deliver corrections as a file of another name. "
-        "Where every delivery replaces one file, name that file as the location.",
+        "Where every delivery replaces one file, name that file as the location. The source's option changed_files "
+        "can read such files again, or keep what was loaded.",
     )

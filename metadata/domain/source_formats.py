@@ -12,6 +12,7 @@ from typing import Any
 from elevata.core.errors import MetadataError
 from metadata.domain.option_kinds import (
     CASE,
+    CHANGED_FILES,
     CHARACTER,
     COUNT,
     DATE_FORMAT,
@@ -22,6 +23,7 @@ from metadata.domain.option_kinds import (
     PATH,
     POSITIONS,
     RANGE,
+    REFUSE_CHANGED,
     TEXT,
     THOUSANDS,
     TIME_FORMAT,
@@ -308,6 +310,15 @@ OPTIONS = (
         "`EXTRA_FILE`",
         label="Number of files",
     ),
+    Option(
+        "changed_files",
+        FILE_FORMATS,
+        CHANGED_FILES,
+        REFUSE_CHANGED,
+        "`reload`",
+        "what a feed does with a file that changed after it was loaded: refuse the load, keep what was loaded with a "
+        "warning, or read the file again",
+    ),
 )
 
 
@@ -344,6 +355,7 @@ class ReadingOptions:
     fold_keys: str | None
     ignored_columns: str | None
     expected_files: int | None
+    changed_files: str
 
     @classmethod
     def of(cls, format_name: str, given: Mapping[str, Any]) -> "ReadingOptions":

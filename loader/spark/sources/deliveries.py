@@ -65,6 +65,7 @@ from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.option_kinds import REFUSE_CHANGED
 from metadata.domain.sql import quote_identifier
 from metadata.domain.value_formats import ValueFormats
 
@@ -303,6 +304,7 @@ class Feed:
             (FeedFile(file.path, file.size, file.written, file.etag) for file in listed.values()),
             held=_common_feed_number(session, warehouse, load, manifest, log),
             one_file=is_one_file(session, location),
+            changed_files=load.source.options.get("changed_files", REFUSE_CHANGED),
         )
         files = tuple(listed[file.path] for file in choice.files)
         warnings = []
@@ -311,6 +313,11 @@ class Feed:
             warnings.append(
                 f"{len(choice.gone)} files were read by a run that did not reach the history, and are no longer at "
                 f"{location}: {paths}. Deliver them again if they are to be loaded."
+            )
+        if choice.changed:
+            paths = ", ".join(DeliveredFile(path, 0, 0).shown for path in choice.changed[:3])
+            warnings.append(
+                f"Changed after they were loaded, and not read again: {paths} ({len(choice.changed)} in all)."
             )
         if not files:
             warnings.append(f"No new files: each of the {len(listed)} at {location} was loaded before.")

@@ -43,6 +43,13 @@ def test_in_a_folder_a_file_that_changed_is_refused_and_where_each_delivery_repl
     assert chosen(log, changed, one_file=True).files == (changed,)
 
 
+@pytest.mark.parametrize(("choice", "files", "changed"), [("reload", (A.path,), ()), ("keep", (), (A.path,))])
+def test_a_source_may_read_changed_files_again_or_keep_what_was_loaded(choice, files, changed):
+    log = loaded(("r1", (A,)))
+    found = choose("raw.r", log, [FeedFile(A.path, 11, 1)], held=1, one_file=False, changed_files=choice)
+    assert (tuple(file.path for file in found.files), found.changed) == (files, changed)
+
+
 def test_where_the_store_tags_content_the_tag_decides_and_not_the_time():
     log = loaded(("r1", (FeedFile("s3a://b/a", 10, 1, "x"),)))
     assert chosen(log, FeedFile("s3a://b/a", 10, 9, "x")).files == ()
