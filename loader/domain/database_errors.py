@@ -36,13 +36,16 @@ def refusal_of(error: DatabaseError, source: SourceSpec, *, timeout: int, starte
 
     ``timeout`` is in seconds, ``started`` true if rows were being read, ``lost`` if the runner's connection is closed.
     """
-    code, message, hint = _explain(error, source, timeout, started, lost)
+    assert source.database is not None
+    place, secret = source.database.place, source.database.secret
+    code, message, hint = explain(error, place, secret, timeout, started=started, lost=lost)
     return Refusal(code, f"{source.name}: {message}", hint=hint, file=source.location)
 
 
-def _explain(error: DatabaseError, source: SourceSpec, timeout: int, started: bool, lost: bool) -> tuple[str, str, str]:
-    assert source.database is not None
-    place, secret = source.database.place, source.database.secret
+def explain(
+    error: DatabaseError, place: DatabasePlace, secret: str, timeout: int, *, started: bool = False, lost: bool = False
+) -> tuple[str, str, str]:
+    """Return code, message and hint for an error of a database; see ``refusal_of``."""
     first = next(iter(error.message.strip().splitlines()), "no message")[:300]
     lost = lost or started and error.among(_LOST)
     if error.no_driver:

@@ -12,6 +12,7 @@ from loader.domain.sampling import SampledColumn, infer
 from loader.records.readers import READERS
 from loader.records.values import Number, Value, text_of
 from loader.sources.files import Sample, files_at, sampled
+from loader.sources.limits import MAX_COLUMNS
 from loader.sources.text_files import (
     ROWS,
     empty,
@@ -29,7 +30,6 @@ from metadata.domain.value_formats import ValueFormats
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
-MAX_COLUMNS = 2_000
 LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
 
 

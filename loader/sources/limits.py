@@ -22,6 +22,10 @@ from metadata.models import System
 T = TypeVar("T")
 
 SECONDS = 8.0  # after which a page no longer waits for a source system
+CONNECT_SECONDS = 4
+STATEMENT_SECONDS = 5
+MAX_COLUMNS = 2_000
+LONGEST_VALUE = 2_000  # characters of a sampled value
 
 
 def within(seconds: float, what: str, work: Callable[[], T]) -> T:

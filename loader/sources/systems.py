@@ -1,4 +1,4 @@
-"""Connection test, discovery and sampling of systems: folders and PostgreSQL."""
+"""Connection test, discovery and sampling of systems: folders and databases (PostgreSQL here)."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,24 @@ from elevata.core.errors import MetadataError, as_sentence
 from loader.domain.database_errors import sign_in_refused
 from loader.domain.refusals import Refusal
 from loader.domain.sampling import SampledColumn
-from loader.services.manifests import source_roots
+from loader.services.manifests import database_place, source_roots
 from loader.sources import files
-from loader.sources.file_samples import MAX_COLUMNS, sample_files
+from loader.sources.file_samples import sample_files
 from loader.sources.files import Found, Listing, Reached, Sample, sampled
-from loader.sources.limits import SECONDS, database_of, folder_of, local, password_of, place_in, within
+from loader.sources.limits import (
+    CONNECT_SECONDS,
+    LONGEST_VALUE,
+    MAX_COLUMNS,
+    SECONDS,
+    STATEMENT_SECONDS,
+    database_of,
+    folder_of,
+    local,
+    password_of,
+    place_in,
+    within,
+)
+from loader.sources.mariadb import KINDS, list_mariadb, reach_mariadb, sample_mariadb
 from loader.sources.text_files import ROWS
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace, OutsideRoots
@@ -26,10 +39,6 @@ from metadata.models import System
 # PostgreSQL: connection test, list of tables, sample of a table. Every connection is read-only, short, and goes to an
 # allowed host only. Errors never include the password.
 
-
-CONNECT_SECONDS = 4
-STATEMENT_SECONDS = 5
-_LONGEST_VALUE = 2_000
 
 # Tables, partitioned tables, views, materialized views and foreign tables that may be read.
 _TABLES = """
@@ -222,7 +231,7 @@ def _first_rows(
 ) -> tuple[list[tuple], tuple[str, ...]]:
     """Return the first rows as text, long values cut; if they cannot be read, no rows and the reason as a note."""
     columns = sql.SQL(", ").join(
-        sql.SQL("left({}::text, {})").format(sql.Identifier(name), sql.Literal(_LONGEST_VALUE)) for name in names
+        sql.SQL("left({}::text, {})").format(sql.Identifier(name), sql.Literal(LONGEST_VALUE)) for name in names
     )
     table = sql.Identifier(table_name["schema"], table_name["table"])
     query = sql.SQL("SELECT {} FROM {} LIMIT {}").format(columns, table, sql.Literal(rows))
@@ -238,7 +247,7 @@ def reach(system: System) -> Reached:
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         return within(SECONDS, str(folder), lambda: files.reach_folder(folder, source_roots()))
-    return reach_database(system)
+    return reach_mariadb(system) if _is_mariadb(system) else reach_database(system)
 
 
 def discover(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
@@ -247,13 +256,14 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
         folder = folder_of(system)
         page = {"search": search, "start": start, "count": count}
         return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
-    return list_tables(system, search=search, start=start, count=count)
+    list_items = list_mariadb if _is_mariadb(system) else list_tables
+    return list_items(system, search=search, start=start, count=count)
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
     """Return the columns of one file or table and its first rows; without ``options`` a delimiter is guessed."""
     if system.kind != System.Kind.FILES:
-        return sample_table(system, location)
+        return sample_mariadb(system, location, ROWS) if _is_mariadb(system) else sample_table(system, location)
     path = local(place_in(system, location))
     try:
         return within(SECONDS, str(path), lambda: sample_files(path, format_name, options, roots=source_roots()))
@@ -261,3 +271,7 @@ def sample(system: System, location: str, format_name: str, options: dict[str, A
         raise Refusal("OUTSIDE_ROOTS", problem.message) from None
     except MetadataError as problem:
         raise Refusal("BAD_OPTION", as_sentence(f"{problem.field.partition('.')[2]} {problem.message}")) from None
+
+
+def _is_mariadb(system: System) -> bool:
+    return system.kind == System.Kind.JDBC and database_place(system).kind in KINDS

@@ -117,7 +117,7 @@ def test_a_table_that_is_not_there_is_refused(database: System, location: str):
         ("postgresql://{user}@127.0.0.1:{port}/no_such_database", "NO_SUCH_DATABASE"),
         ("postgresql://{user}@127.0.0.1:1/postgres", "NOT_REACHED"),
         ("postgresql://{user}@localhost:{port}/postgres", "HOST_NOT_ALLOWED"),
-        ("mariadb://{user}@127.0.0.1:{port}/shop", "NOT_FROM_HERE"),
+        ("sqlserver://{user}@127.0.0.1:{port}/shop", "NOT_FROM_HERE"),
     ],
 )
 def test_why_a_database_is_not_reached_is_told(database: System, location: str, code: str):
