@@ -15,7 +15,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
-PARQUET, ORC, AVRO, TABLE = "parquet", "orc", "avro", "table"
+PARQUET, ORC, AVRO, TABLE, KAFKA = "parquet", "orc", "avro", "table", "kafka"
 PACKED = (".gz", ".bz2", ".zst")
 
 
@@ -46,9 +46,10 @@ FORMATS = (
     SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
     SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
     SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
+    SourceFormat(KAFKA, "Kafka topic", (), True, "Spark, by offsets", "JSON's own, then the values"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
-FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name != TABLE)
+FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (TABLE, KAFKA))
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
 _LABELS = {entry.name: entry.label for entry in FORMATS}
 _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}
@@ -68,10 +69,14 @@ def format_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of an option's value: its description, and the condition that a value has to fulfil."""
+    """Kind of an option's value: its description, and the condition that a value has to fulfil.
+
+    ``choices`` are the possible values, if these are words.
+    """
 
     description: str
     fits: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
 
 
 def _is_character(value: Any) -> bool:
@@ -155,6 +160,17 @@ POSITIONS = Kind("columns with positions like id:1-8, name:9-30", lambda value: 
 ZONE = Kind("a time zone like Europe/Berlin or +02:00", _is_zone)
 ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_encoding)
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
+
+
+def _one_of(*words: str) -> Kind:
+    return Kind(" or ".join(words), lambda value: value in words, words)
+
+
+# Options of Kafka topics.
+PLAIN, DEBEZIUM = "json", "debezium"
+LSN, TIME, OFFSET = "lsn", "time", "offset"
+REFUSE, EARLIEST, SKIP = "refuse", "earliest", "skip"
+TIME_UNITS = {"milliseconds": 1_000, "microseconds": 1, "nanoseconds": -1_000}
 
 
 @dataclass(frozen=True)
@@ -253,7 +269,7 @@ OPTIONS = (
         True,
         "`false`",
         "an empty text is NULL, quoted or not; false keeps a quoted empty text of CSV as it is",
-        default_in={JSONL: False, JSON: False},
+        default_in={JSONL: False, JSON: False, KAFKA: False},
         label="Empty is NULL",
     ),
     Option(
@@ -304,6 +320,48 @@ OPTIONS = (
         "fetch_size", (TABLE,), COUNT, 10_000, "`1000`", "rows that a connection fetches at a time; fewer for wide rows"
     ),
     Option("timeout", (TABLE,), COUNT, 3600, "`600`", "seconds that a statement may take"),
+    Option(
+        "envelope",
+        (KAFKA,),
+        _one_of(PLAIN, DEBEZIUM),
+        PLAIN,
+        "`debezium`",
+        "content of a message: one JSON object with the columns, or a change event of Debezium",
+    ),
+    Option(
+        "sequence",
+        (KAFKA,),
+        _one_of(LSN, TIME, OFFSET),
+        LSN,
+        "`time`",
+        "order of Debezium's events, the column `_sequence`: the log position of PostgreSQL (`source.lsn`), the time of "
+        "the change (`source.ts_ms`, then the offset), or the offset",
+    ),
+    Option(
+        "time_unit",
+        (KAFKA,),
+        _one_of(*TIME_UNITS),
+        "microseconds",
+        "`milliseconds`",
+        "unit of timestamps that Debezium delivers as numbers since 1970",
+    ),
+    Option(
+        "truncates",
+        (KAFKA,),
+        _one_of(REFUSE, SKIP),
+        REFUSE,
+        "`skip`",
+        "effect of Debezium's event that a table was truncated: the run is refused, or the event skipped with a warning",
+    ),
+    Option(
+        "lost_offsets",
+        (KAFKA,),
+        _one_of(REFUSE, EARLIEST),
+        REFUSE,
+        "`earliest`",
+        "effect of messages that the topic no longer has, though they were not read: the run is refused, or reads from "
+        "the earliest message, with a warning and their number",
+    ),
     Option(
         "timezone",
         NAMES,
@@ -406,7 +464,7 @@ def formats_table() -> str:
     rows = [
         (f"`{entry.name}`", entry.label, _listed(entry.endings), entry.reader, entry.types)
         for entry in FORMATS
-        if entry.name != TABLE
+        if entry.name in FILE_FORMATS
     ]
     return _table(("format", "content", "endings", "read by", "types"), rows)
 
