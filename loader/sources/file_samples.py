@@ -81,7 +81,7 @@ def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample
     _check_width(path, names)
     raw_values = [[record.get(name) for record in records] for name in names]
     values = [[text_of(value) for value in column] for column in raw_values]
-    columns = [_column_of_json(*each) for each in zip(names, raw_values, values, strict=True)]
+    columns = [column_of_json(*each) for each in zip(names, raw_values, values, strict=True)]
     return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
 
 
@@ -150,7 +150,7 @@ def _column_of_texts(name: str, values: list[Value]) -> SampledColumn:
     return SampledColumn(name, inferred, evidence)
 
 
-def _column_of_json(name: str, raw_values: list[Any], values: list[Value]) -> SampledColumn:
+def column_of_json(name: str, raw_values: list[Any], values: list[Value]) -> SampledColumn:
     """Return a column of JSON, which distinguishes numbers from text: ``"12"`` stays text."""
     inferred, evidence = infer(values, len(values))
     present = [value for value in raw_values if value is not None]

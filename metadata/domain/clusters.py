@@ -5,12 +5,16 @@ bootstrap servers, the user and the way to sign in. The password is in the varia
 """
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from elevata.core.errors import MetadataError
 from metadata.domain import types
+from metadata.domain.history_policy import CDC
 from metadata.domain.locations import refuse_password
+from metadata.domain.source_formats import DEBEZIUM
 
 PORT = 9092
 SECURITY = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
@@ -92,6 +96,13 @@ def check_topic(location: str) -> None:
     """Raise MetadataError ``bad_location`` for a text that cannot be the name of a topic."""
     if not _TOPIC.fullmatch(location.strip()) or location.strip() in (".", ".."):
         raise _bad(f"{location!r} is no name of a topic: letters, digits, dots, _ and -")
+
+
+def policy_of_messages(options: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
+    """Return the history policy of Debezium's events; empty for other messages, or without the columns it needs."""
+    if options.get("envelope") != DEBEZIUM or not {OP, SEQUENCE} <= set(columns):
+        return {}
+    return {"input": CDC, "time": SEQUENCE, "op": OP}
 
 
 def _bad(message: str) -> MetadataError:

@@ -170,7 +170,7 @@ def _one_of(*words: str) -> Kind:
 PLAIN, DEBEZIUM = "json", "debezium"
 LSN, TIME, OFFSET = "lsn", "time", "offset"
 REFUSE, EARLIEST, SKIP = "refuse", "earliest", "skip"
-TIME_UNITS = {"milliseconds": 1_000, "microseconds": 1, "nanoseconds": -1_000}
+TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")
 
 
 @dataclass(frozen=True)
@@ -334,8 +334,8 @@ OPTIONS = (
         _one_of(LSN, TIME, OFFSET),
         LSN,
         "`time`",
-        "order of Debezium's events, the column `_sequence`: the log position of PostgreSQL (`source.lsn`), the time of "
-        "the change (`source.ts_ms`, then the offset), or the offset",
+        "order of Debezium's events, the column `_sequence`: PostgreSQL's log position (`source.lsn`), the time of the "
+        "change (`source.ts_ms`, then the offset), or the offset",
     ),
     Option(
         "time_unit",
@@ -351,7 +351,7 @@ OPTIONS = (
         _one_of(REFUSE, SKIP),
         REFUSE,
         "`skip`",
-        "effect of Debezium's event that a table was truncated: the run is refused, or the event skipped with a warning",
+        "effect of Debezium's event of a truncated table: the run is refused, or the event skipped with a warning",
     ),
     Option(
         "lost_offsets",

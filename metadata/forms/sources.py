@@ -84,7 +84,7 @@ class SystemFields(DescribedFields):
         required=False,
         widget=forms.TextInput(attrs=_MONO),
         help_text="Folder of the files, like {{ data_dir }}/landing/air. Of a database: "
-        "postgresql://reader@db.example.org:5432/erp, of a cluster: kafka://broker.example.org:9092, without a password.",
+        "postgresql://reader@db.example.org:5432/erp, of a cluster: kafka://broker.example.org:9092. No password.",
     )
     secret = forms.CharField(
         max_length=100,

@@ -43,7 +43,7 @@ from loader.domain.refusals import DEEPEST, Refusal
 from loader.domain.source_options import bad_option
 from loader.spark.session import source_hosts
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.opened import MALFORMED, FileFormat, Opened
+from loader.spark.sources.opened import MALFORMED, FileFormat, Opened, Place
 from metadata.domain.locations import Roots
 from metadata.domain.source_formats import TABLE, ReadingOptions
 from metadata.domain.source_queries import checked_condition, checked_select
@@ -157,15 +157,14 @@ class OpenedTable(Opened):
             for column in self.others
         ]
 
-    def first_samples(self, wrong: Column, text: Column, count: int) -> list[tuple[str, str]]:
-        """Return (business key, text) of the first ``count`` ``wrong`` rows, in the order of the keys."""
+    def own_places(self, wrong: Column, text: Column, count: int) -> list[Place]:
+        """Return the first ``count`` ``wrong`` rows by their business keys, in the order of the keys."""
         keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
         rows = self.rows.where(wrong).select(*keys, text.alias("text"))
         ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
-        return [
-            (", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)), row["text"])
-            for row in ordered.limit(count).collect()
-        ]
+        found = ordered.limit(count).collect()
+        named = [", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)) for row in found]
+        return [Place(self.shown, "", None, row["text"], key) for row, key in zip(found, named, strict=True)]
 
     @contextmanager
     def reading(self, *, again: bool) -> Iterator[None]:

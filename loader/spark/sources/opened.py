@@ -30,6 +30,33 @@ FILE, ORDER, MALFORMED = "file", "order", "malformed"
 
 
 @dataclass(frozen=True)
+class Place:
+    """Place of one faulty row: ``word`` is the unit of ``number``, counted from 1; ``text`` is the faulty value.
+
+    A row of a table has no number: its ``key`` is a value, so it is part of the sample only. A message has its offset.
+    """
+
+    file: str
+    word: str
+    number: int | None
+    text: str
+    key: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.word} {self.number}"
+
+    @property
+    def where(self) -> str:
+        return self.file if self.number is None else f"{self.file}, {self.name}"
+
+    @property
+    def sample(self) -> str:
+        named = self.key if self.number is None else self.name
+        return f"{named}: {self.text}" if named else self.text
+
+
+@dataclass(frozen=True)
 class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
@@ -190,8 +217,25 @@ class Opened(Delivered):
         """Return the condition that a value cannot be read, and so is NULL in the frame; never NULL itself."""
         return F.lit(False)
 
+    def lacks(self, name: str) -> Column:
+        """Return the condition that a required value is missing."""
+        return self.column(name).isNull()
+
     def type_of(self, name: str) -> T.DataType:
         return self.types[self.names.index(name)]
+
+    def own_places(self, wrong: Column, text: Column, count: int) -> list[Place] | None:
+        """Return the first ``count`` ``wrong`` rows by their own places; None for files, whose rows are numbered."""
+        return None
+
+    def unknown(self) -> list[dict] | None:
+        """Return the columns outside the contract that the source describes; None if only their values tell."""
+        return None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return warnings about the delivery as a whole."""
+        return ()
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; ``numbered`` adds ``file`` and ``order``, which increases along the file.
