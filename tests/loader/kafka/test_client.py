@@ -24,7 +24,9 @@ def cluster(broker) -> Cluster:
     return Cluster(parse_cluster(f"kafka://{broker.address}"), ["127.0.0.1"])
 
 
-def signing_in(broker: Broker, password: str = PASSWORD, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> Cluster:
+def signing_in(
+    broker: Broker, password: str = PASSWORD, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+) -> Cluster:
     location = f"kafka://{USER}@127.0.0.1:{broker.sign_in_port}?security=sasl_plaintext&mechanism=plain"
     return Cluster(parse_cluster(location), hosts, "ELEVATA_SOURCE_SHOP", password)
 
