@@ -7,10 +7,10 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.domain.source_formats import (
+    FILE_FORMATS,
     FORMATS,
     NAMES,
     OPTIONS,
-    TABLE,
     ReadingOptions,
     check_options,
     format_of,
