@@ -104,7 +104,7 @@ def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
     }
     twice = (F.size(F.array_distinct(keys)) < F.size(keys), "the object names a key more than once", HINT)
     if not options.is_debezium:
-        return checks | {"DUPLICATE_COLUMN": twice}
+        return checks | {"DUPLICATE_FIELD": twice}
     is_row = F.coalesce(F.startswith(F.col("row"), F.lit("{")), F.lit(False))
     is_truncate = F.coalesce(F.col("op") == TRUNCATE, F.lit(False))
     known = F.coalesce(F.col("op").isin(*OPERATIONS), F.lit(False))
@@ -113,7 +113,7 @@ def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
         "no event of Debezium with an operation and a row",
         "The envelope debezium needs op, and after or before. Deletes need before: the table's replica identity.",
     )
-    checks["DUPLICATE_COLUMN"] = twice
+    checks["DUPLICATE_FIELD"] = twice
     if not options.skips_truncates:
         hint = "Bring the rows to what the source has now, then set the option truncates to skip for one load."
         checks["TABLE_TRUNCATED"] = (is_truncate, "the table was truncated, which no change of a row tells", hint)

@@ -10,6 +10,7 @@ SECRET_NOT_SET         the system names a password that the worker does not have
 READER_MISSING         Spark's reader of Kafka topics is not among its jars
 TOPIC_REPLACED         the topic was deleted and created again, or lost its newest messages
 OFFSETS_EXPIRED        messages expired before they were read
+DUPLICATE_FIELD        an object names a field more than once
 BAD_EVENT              a message is no event of Debezium with a row
 NO_SEQUENCE            an event lacks the value of the option sequence
 UNAVAILABLE_VALUE      Debezium did not get a value that the database had not logged

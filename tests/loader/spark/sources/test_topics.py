@@ -108,7 +108,7 @@ def test_messages_of_a_run_that_never_reached_the_history_come_with_the_next_one
         ({"id": 1, "v": "a"}, "BAD_EVENT"),
         ({"op": "c", "after": None, "source": {"lsn": 1}}, "BAD_EVENT"),
         ({"op": "d", "before": None, "source": {"lsn": 1}}, "BAD_EVENT"),
-        ('{"op": "c", "after": {"id": 1, "v": "a", "v": "b"}, "source": {"lsn": 1}}', "DUPLICATE_COLUMN"),
+        ('{"op": "c", "after": {"id": 1, "v": "a", "v": "b"}, "source": {"lsn": 1}}', "DUPLICATE_FIELD"),
         ({"op": "t", "before": None, "after": None, "source": {"lsn": 1}}, "TABLE_TRUNCATED"),
         ({"op": "c", "after": {"id": 1, "v": "a"}, "source": {"pos": 4}}, "NO_SEQUENCE"),
         (event("u", {"id": 1, "v": "__debezium_unavailable_value"}, 9), "UNAVAILABLE_VALUE"),
