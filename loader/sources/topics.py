@@ -1,6 +1,8 @@
 """Connection test, topics and first messages of a Kafka cluster."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -79,11 +81,26 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
         texts = [text_of(value) for value in raw]
         columns.append(column_of_json(name, raw, texts))
         values.append(texts)
-    for name in (*((OP, SEQUENCE) if envelope == DEBEZIUM else ()), PARTITION, OFFSET):
-        columns.append(SampledColumn(name, parse(MESSAGE_COLUMNS[name]), "about the message itself"))
-        values.append([text_of(entry.get(name)) for entry in about])
-    whole = len(messages) < ROWS
-    return sampled(columns, values, whole=whole, typed=False, where=location, options=options)
+    key = {"key": _message_key(messages, names), "key_evidence": "the key of the messages"}
+    result = sampled(columns, values, whole=len(rows) < ROWS, typed=False, where=location, options=options, **key)
+    known = (*((OP, SEQUENCE) if envelope == DEBEZIUM else ()), KEY, PARTITION, OFFSET, TIMESTAMP)
+    named = tuple(SampledColumn(name, parse(MESSAGE_COLUMNS[name]), "the message itself has it") for name in known)
+    more = tuple(tuple(text_of(entry[name]) for entry in about) for name in known)
+    return replace(result, columns=result.columns + named, values=result.values + more)
+
+
+def _message_key(messages: list[Message], names: list[str]) -> tuple[str, ...]:
+    """Return the columns in the keys of all messages, if these are JSON objects with columns of the rows."""
+    keys = set()
+    for message in messages:
+        try:
+            value = strict_json.loads((message.key or b"").decode())
+        except (strict_json.BadJson, UnicodeDecodeError):
+            return ()
+        value = value.get("payload", value) if isinstance(value, dict) else None
+        keys.add(tuple(value) if isinstance(value, dict) else ())
+    (key,) = keys if len(keys) == 1 else ((),)
+    return key if set(key) <= set(names) else ()
 
 
 def _cluster(system: System) -> Cluster:
@@ -115,7 +132,7 @@ def _about(message: Message, event: Mapping[str, Any] | None) -> dict[str, Any]:
         KEY: message.key.decode(errors="replace") if message.key is not None else None,
         PARTITION: Number(message.partition),
         OFFSET: Number(message.offset),
-        TIMESTAMP: Number(message.timestamp),
+        TIMESTAMP: datetime.fromtimestamp(message.timestamp / 1000, UTC).isoformat(),
         OP: OPERATIONS.get((event or {}).get("op", "")),
         SEQUENCE: source.get("lsn") if isinstance(source, Mapping) else None,
     }

@@ -66,13 +66,15 @@ def _of_payload(event: Column, name: str) -> Column:
 
 def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOptions) -> Layout:
     """Return the columns after a check of each message by itself, in one pass."""
-    parsed, is_present = parsed_events(messages, options), F.col("value").isNotNull()
+    is_object = F.coalesce(is_one_object(F.trim("value", F.lit(" \t\r\n"))), F.lit(False))
+    parsed = parsed_events(messages, options).withColumns({"is_object": is_object, "keys": F.json_object_keys("row")})
+    is_present = F.col("value").isNotNull()
     checks = {code: (is_present & wrong, *others) for code, (wrong, *others) in _checks(options).items()}
     counts = {"without a value": ~is_present, "rows": is_present}
     if options.is_debezium:  # a tombstone only follows a delete
         counts = {"of a truncated table": F.col("op") == TRUNCATE, "rows": F.col("op").isin("c", "r", "u")}
     summary = parsed.agg(
-        F.collect_set(F.array_sort(F.array_distinct(F.json_object_keys("row")))).alias("key_sets"),
+        F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
         *(F.count_if(F.coalesce(wrong, F.lit(False))).alias(code) for code, (wrong, _, _) in checks.items()),
         *(F.count_if(counted).alias(name) for name, counted in counts.items()),
     ).first()
@@ -97,12 +99,11 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
 
 def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
     """Return the condition of each fault of a message, its description and a hint, in the order of the checks."""
-    value, keys = F.col("value"), F.json_object_keys("row")
     checks = {
-        "WRONG_ENCODING": (~F.is_valid_utf8(value), "not UTF-8", HINT),
-        "BAD_JSON": (~F.coalesce(is_one_object(_trimmed(value)), F.lit(False)), "not one JSON object", HINT),
+        "WRONG_ENCODING": (~F.is_valid_utf8("value"), "not UTF-8", HINT),
+        "BAD_JSON": (~F.col("is_object"), "not one JSON object", HINT),
     }
-    twice = (F.size(F.array_distinct(keys)) < F.size(keys), "the object names a key more than once", HINT)
+    twice = (F.size(F.array_distinct("keys")) < F.size("keys"), "the object names a key more than once", HINT)
     if not options.is_debezium:
         return checks | {"DUPLICATE_FIELD": twice}
     is_row = F.coalesce(F.startswith(F.col("row"), F.lit("{")), F.lit(False))
@@ -126,10 +127,6 @@ def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
         "Set REPLICA IDENTITY FULL for the table, so that events have all values.",
     )
     return checks
-
-
-def _trimmed(value: Column) -> Column:
-    return F.trim(value, F.lit(" \t\r\n"))
 
 
 def _sequence(options: TopicOptions) -> Column:
