@@ -136,8 +136,8 @@ def _sequence(options: TopicOptions) -> Column:
         case "lsn":
             return F.col("source.lsn").try_cast("bigint")
         case "time":
-            time = F.col("source.ts_ms").try_cast("bigint")
-            return time * OFFSETS_PER_MILLISECOND + offset % OFFSETS_PER_MILLISECOND
+            time = F.try_multiply(F.col("source.ts_ms").try_cast("bigint"), F.lit(OFFSETS_PER_MILLISECOND))
+            return time + offset % OFFSETS_PER_MILLISECOND
     return offset
 
 
@@ -222,9 +222,9 @@ def _moment(value: Column, type_: str, options: TopicOptions) -> Column:
         text = F.date_from_unix_date(value.try_cast("int")).cast("string")
     elif type_ == data_types.TIMESTAMP:
         microseconds = {
-            "milliseconds": number * 1_000,
+            "milliseconds": F.try_multiply(number, F.lit(1_000)),
             "microseconds": number,
-            "nanoseconds": F.when(number % 1_000 == 0, (number / 1_000).cast("bigint")),
+            "nanoseconds": F.when(number % 1_000 == 0, (number.cast("decimal(20,0)") / 1_000).cast("bigint")),
         }[options.time_unit]
         text = F.date_format(F.timestamp_micros(microseconds), _MOMENT)
     else:

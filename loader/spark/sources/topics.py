@@ -90,7 +90,7 @@ class OpenedTopic(Opened):
         """Return the condition that a required value is missing; a delete needs the key only."""
         return self.column(name).isNull() & ~F.col(DELETED)
 
-    def ownplaces_of(self, wrong: Column, text: Column, count: int) -> list[Place]:
+    def own_places(self, wrong: Column, text: Column, count: int) -> list[Place]:
         """Return the first ``count`` ``wrong`` rows by partition and offset."""
         return places_of(self.rows.where(wrong), self.location, text, count)
 
@@ -102,7 +102,7 @@ class OpenedTopic(Opened):
     def check_unchanged(self) -> None:
         """Do nothing: messages never change, and the offsets are fixed."""
 
-    def checkplaces_of(self) -> None:
+    def check_places(self) -> None:
         """Do nothing: the hosts were checked before the first message was read."""
 
 
