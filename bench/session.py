@@ -27,6 +27,7 @@ def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
         driver_memory=DRIVER_MEMORY,
         environment="bench",
         source_roots=("/",),
+        source_hosts=("127.0.0.1",),
     )
     # The runner sizes shuffles by the machine's cores; here every engine has the master's two.
     cores = MASTER.removeprefix("local[").removesuffix("]")

@@ -37,6 +37,7 @@ OBJECT_STORE_STEPS: dict[str, Callable[[], str]] = {
     "object store": jars.object_store,
     "MariaDB": programs.mariadb,
     "database drivers": jars.database_drivers,
+    "Kafka broker": jars.kafka_server,
 }
 
 
@@ -75,7 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     setup = commands.add_parser("setup", help="environment, packages, jars, front-end files, database")
     setup.add_argument("--with-tests", action="store_true", help="also the tests' packages, axe and the linter")
     setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis and Chromium")
-    setup.add_argument("--with-object-store", action="store_true", help="also an S3 server, MariaDB and their jars")
+    setup.add_argument(
+        "--with-object-store", action="store_true", help="also an S3 server, MariaDB, a Kafka broker and their jars"
+    )
     setup.add_argument(
         "--without", nargs="*", choices=list(STEPS), default=[], metavar="STEP", help="steps to leave out"
     )

@@ -1,9 +1,9 @@
 """Jars beside Spark's own, fetched once so that starting Spark needs no network, and the archive of classes.
 
-They are Delta Lake's, Spark's reader of Avro files, PostgreSQL's driver, the packages that the installation names by
-coordinates, and Hadoop's S3 client where a location of the installation is on ``s3a://``. Spark's own resolver resolves
-the dependencies into a temporary cache; the jars are copied to the virtual environment, except those that Spark ships
-itself: Spark's version wins when both exist, so the others would only slow every start down.
+They are Delta Lake's, Spark's readers of Avro files and Kafka topics, PostgreSQL's driver, the packages that the
+installation names by coordinates, and Hadoop's S3 client where a location of the installation is on ``s3a://``. Spark's
+own resolver resolves the dependencies into a temporary cache; the jars are copied to the virtual environment, except
+those that Spark ships itself: Spark's version wins when both exist, so the others would only slow every start down.
 
 The class data archive saves a third of every runner's start. It fits one JVM and one set of jars; any other JVM
 ignores it.
@@ -19,7 +19,7 @@ from pathlib import Path
 from elevata.bootstrap.console import Problem, run
 from elevata.bootstrap.environment import RUNTIME
 from elevata.bootstrap.java import java_home
-from elevata.bootstrap.places import DATABASE_DRIVERS, OBJECT_STORE, PYTHON, SPARK_JARS, VENV
+from elevata.bootstrap.places import DATABASE_DRIVERS, KAFKA_BROKER, OBJECT_STORE, PYTHON, SPARK_JARS, VENV
 from elevata.bootstrap.stamps import digest, once
 from elevata.core.properties import BadProperties, Property, parse_properties
 
@@ -34,6 +34,9 @@ MARIADB_DRIVER = "org.mariadb.jdbc:mariadb-java-client:3.5.6"
 # The S3 server of the tests, and a package of which it needs this version or a newer one.
 S3_SERVER = "org.gaul:s3proxy:4.1.0"
 S3_SERVER_ANNOTATIONS = "com.fasterxml.jackson.core:jackson-annotations:2.22"
+# The Kafka broker of the tests, and the writer of its log.
+KAFKA_SERVER = "org.apache.kafka:kafka_2.13:4.1.1"
+KAFKA_SERVER_LOG = "org.slf4j:slf4j-simple:1.7.36"
 # Beside the jars: the coordinates that they were fetched for, one a line.
 COORDINATES = "coordinates"
 # Variables that name places of the warehouse and its sources.
@@ -43,7 +46,7 @@ _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 def spark_jars() -> str:
     """Keep the jars that belong to the pinned versions of Spark and Delta, and the installation's packages."""
-    wanted = list(dict.fromkeys([coordinate(), avro(), POSTGRESQL_DRIVER, *packages(os.environ)]))
+    wanted = list(dict.fromkeys([coordinate(), avro(), kafka(), POSTGRESQL_DRIVER, *packages(os.environ)]))
     options = resolver_options(os.environ)
     return once(
         "spark-jars", digest(*wanted, *options), lambda: fetch(wanted, SPARK_JARS, options), results=[SPARK_JARS]
@@ -101,6 +104,11 @@ def avro() -> str:
     return f"org.apache.spark:spark-avro_{SCALA}:{_pins()[SPARK]}"
 
 
+def kafka() -> str:
+    """Return the Maven coordinate of Spark's reader of Kafka topics, of the pinned version of Spark."""
+    return f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{_pins()[SPARK]}"
+
+
 def _pins() -> dict[str, str]:
     lines = [line for line in RUNTIME.read_text().splitlines() if "==" in line and line[0] != "#"]
     return {name: version.strip() for name, version in (line.split("==", 1) for line in lines)}
@@ -116,6 +124,13 @@ def _object_store() -> str:
     fetched = fetch([coordinate(), s3_client()], OBJECT_STORE / "spark-jars")
     fetch([S3_SERVER, S3_SERVER_ANNOTATIONS], OBJECT_STORE / "s3proxy", of_spark=False)
     return f"{fetched}, and {S3_SERVER}"
+
+
+def kafka_server() -> str:
+    """Keep the jars of the Kafka broker of the tests. Spark's client is older, so it has a class path of its own."""
+    wanted = [KAFKA_SERVER, KAFKA_SERVER_LOG]
+    stamp = digest(*wanted)
+    return once("kafka-server", stamp, lambda: fetch(wanted, KAFKA_BROKER, of_spark=False), results=[KAFKA_BROKER])
 
 
 def database_drivers() -> str:

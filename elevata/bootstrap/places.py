@@ -16,6 +16,7 @@ NODE_MODULES = ROOT / "node_modules"
 STATIC_ROOT = ROOT / "staticfiles"
 OBJECT_STORE = ROOT / "build" / "object-store"
 DATABASE_DRIVERS = ROOT / "build" / "database-drivers"
+KAFKA_BROKER = ROOT / "build" / "kafka-broker"
 LOG = ROOT / "build" / "setup.log"
 
 

@@ -1,10 +1,11 @@
-"""Files of a feed: those in its raw table, and those that a run must read. Each is loaded once.
+"""Files and messages of a feed: those in its raw table, and those that a run must read. Each is loaded once.
 
 The Delta log of the raw table records them as transaction identifiers: one for each file (path, size, time, content
-tag) and one for each run, with the number of the run in this table. They are committed with the rows, and checkpoints
-retain them when the log is cleaned, so they do not depend on the control database. The commit metadata of each history
-record the newest number that it has (``NOTE``). Files with later numbers were read by runs that failed before they
-wrote the history: they are read again, and the same commit removes their old rows from raw.
+tag), one for each range of offsets in a partition of a topic, and one for each run, with the number of the run in this
+table. They are committed with the rows, and checkpoints retain them when the log is cleaned, so they do not depend on
+the control database. The commit metadata of each history record the newest number that it has (``NOTE``). Files and
+ranges with later numbers were read by runs that failed before they wrote the history: they are read again, and the
+same commit removes their old rows from raw.
 """
 
 import json
@@ -15,7 +16,7 @@ from loader.domain.refusals import Refusal
 from metadata.domain.option_kinds import KEEP_LOADED, REFUSE_CHANGED
 
 NOTE = "feeds"
-_FILE, _RUN = "elevata.file ", "elevata.run "
+_FILE, _RANGE, _RUN = "elevata.file ", "elevata.offsets ", "elevata.run "
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,40 @@ class FeedFile:
 
 
 @dataclass(frozen=True)
+class Topic:
+    """Topic as its cluster describes it: the earliest offset of each partition, and its end as the run begins.
+
+    ``id`` differs from that of an earlier topic of the same name; it is empty if the cluster has no such ids.
+    """
+
+    name: str
+    id: str
+    partitions: Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class FeedRange:
+    """Messages of a partition from offset ``start`` to before ``end``; ``number`` is that of their run."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    number: int = 0
+
+
+@dataclass(frozen=True)
 class FeedLog:
-    """Files and runs in a raw table. ``table`` is the table's own id, which a recreated table does not share."""
+    """Files, ranges of messages and runs in a raw table.
+
+    ``table`` is the table's own id, which a recreated table does not share.
+    """
 
     table: str
     files: Mapping[str, FeedFile] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
+    ranges: tuple[FeedRange, ...] = ()
 
     @classmethod
     def of(cls, table: str, transactions: Mapping[str, int]) -> "FeedLog":
@@ -52,7 +81,12 @@ class FeedLog:
                 path, size, written, etag = json.loads(name.removeprefix(_FILE))
                 files[path] = FeedFile(path, size, written, etag, number)
         runs = {name.removeprefix(_RUN): number for name, number in transactions.items() if name.startswith(_RUN)}
-        return cls(table, files, runs)
+        ranges = tuple(
+            FeedRange(*json.loads(name.removeprefix(_RANGE)), number)
+            for name, number in transactions.items()
+            if name.startswith(_RANGE)
+        )
+        return cls(table, files, runs, ranges)
 
     @property
     def newest(self) -> int:
@@ -63,23 +97,29 @@ class FeedLog:
         table, number = json.loads(note or "{}").get(raw, ("", 0))
         return number if table == self.table else 0
 
-    def transactions(self, run_id: str, files: Iterable[FeedFile]) -> dict[str, int]:
-        """Return the transaction identifiers of a run's commit: its own, and those of the files that it adds."""
+    def transactions(self, run_id: str, choice: "FeedChoice") -> dict[str, int]:
+        """Return the transaction identifiers of a run's commit: its own, and those of the deliveries that it adds."""
         number = self.newest + 1
-        names = [_FILE + json.dumps([file.path, file.size, file.written, file.etag]) for file in files]
+        names = [_FILE + json.dumps([file.path, file.size, file.written, file.etag]) for file in choice.files]
+        names += [
+            _RANGE + json.dumps([read.topic, read.topic_id, read.partition, read.start, read.end])
+            for read in choice.ranges
+        ]
         return dict.fromkeys([_RUN + run_id, *names], number)
 
 
 @dataclass(frozen=True)
 class FeedChoice:
-    """Files that a run reads, runs whose rows it replaces, and paths that no longer exist.
+    """Files and messages that a run reads, and runs whose rows it replaces.
 
-    ``changed`` are paths of files that changed after they were loaded, and are not read again.
+    ``gone`` are paths of files, ``skipped`` the number of messages that no longer exist and were not loaded.
     """
 
-    files: tuple[FeedFile, ...]
+    files: tuple[FeedFile, ...] = ()
     replaced: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    ranges: tuple[FeedRange, ...] = ()
+    skipped: int = 0
     changed: tuple[str, ...] = ()
 
 
@@ -115,7 +155,69 @@ def choose(
     missing = tuple(file.path for file in unread if file.path not in by_path)
     lost = {file.number for file in unread if file.path not in by_path}
     replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
-    return FeedChoice(tuple(files), replaced, missing, tuple(changed))
+    return FeedChoice(tuple(files), replaced, missing, changed=tuple(changed))
+
+
+def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lost: bool = False) -> FeedChoice:
+    """Return the messages to read from a topic, if all histories of the feed have the numbers up to ``held``.
+
+    A new partition is read from its earliest message. Raise Refusal TOPIC_REPLACED or OFFSETS_EXPIRED if messages
+    that were not loaded no longer exist; with ``skip_lost``, read from the earliest message instead.
+    """
+    known = [read for read in log.ranges if read.topic == topic.name]
+    same = [read for read in known if read.topic_id == topic.id]
+    if known and (not same or {read.partition for read in same} - set(topic.partitions)) and not skip_lost:
+        raise _topic_replaced(name, topic, "was deleted and created again")
+    ranges, skipped = [], 0
+    lost = {read.number for read in log.ranges if read.number > held and read not in same}
+    for partition, (earliest, end) in sorted(topic.partitions.items()):
+        own = [read for read in same if read.partition == partition]
+        start = _next_offset(own, held, earliest)
+        if not earliest <= start <= end:
+            if not skip_lost and start > end:
+                message = f"ends at offset {end} in partition {partition}, of which {start} offsets were read"
+                raise _topic_replaced(name, topic, message)
+            if not skip_lost:
+                raise _offsets_expired(name, topic, partition, start, earliest)
+            lost |= {
+                read.number for read in own if read.number > held and not earliest <= read.start <= read.end <= end
+            }
+            skipped += max(earliest - start, 0)
+            start = earliest
+        if start < end:
+            ranges.append(FeedRange(topic.name, topic.id, partition, start, end))
+    replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
+    return FeedChoice(replaced=replaced, ranges=tuple(ranges), skipped=skipped)
+
+
+def _next_offset(ranges: Iterable[FeedRange], held: int, earliest: int) -> int:
+    """Return the first offset of a partition that not every history has."""
+    ranges = list(ranges)
+    loaded = [read.end for read in ranges if read.number <= held]
+    return max(loaded) if loaded else min((read.start for read in ranges), default=earliest)
+
+
+_LOST = "To go on with the earliest message, set the option lost_offsets to earliest for one load."
+
+
+def _topic_replaced(name: str, topic: Topic, reason: str) -> Refusal:
+    return Refusal(
+        "TOPIC_REPLACED",
+        f"{name}: the topic {topic.name} {reason}, so its offsets do not continue those that were loaded",
+        file=topic.name,
+        hint=_LOST,
+    )
+
+
+def _offsets_expired(name: str, topic: Topic, partition: int, start: int, earliest: int) -> Refusal:
+    return Refusal(
+        "OFFSETS_EXPIRED",
+        f"{name}: partition {partition} of the topic {topic.name} was read to offset {start}, and its earliest message "
+        f"now has offset {earliest}: {earliest - start} offsets expired before they were loaded",
+        file=topic.name,
+        count=earliest - start,
+        hint=f"Load more often than the topic's retention, or prolong it. {_LOST}",
+    )
 
 
 def with_note(note: str | None, raw: str, log: FeedLog, run_id: str) -> str | None:

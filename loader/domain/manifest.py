@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
+from metadata.domain.clusters import ClusterPlace
 from metadata.domain.locations import DatabasePlace
 
 
@@ -38,11 +39,21 @@ class DatabaseSpec:
 
 
 @dataclass(frozen=True)
+class ClusterSpec:
+    """Kafka cluster of a source, its secret and ``password`` as those of a ``DatabaseSpec``."""
+
+    place: ClusterPlace
+    secret: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class SourceSpec:
     """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time. ``database`` is that of a
-    source of format ``table``, whose location is the table.
+    source of format ``table``, whose location is the table; ``cluster`` that of one of format ``kafka``, whose location
+    is the topic.
     """
 
     name: str
@@ -52,6 +63,21 @@ class SourceSpec:
     options: dict = field(default_factory=dict)
     one_row_per_key: bool = True
     database: DatabaseSpec | None = None
+    cluster: ClusterSpec | None = None
+
+    @property
+    def secret(self) -> str:
+        """Return the name of the secret with its password; empty if it needs none."""
+        system = self.database or self.cluster
+        return system.secret if system else ""
+
+    def with_password(self, password: str) -> "SourceSpec":
+        """Return the source with the password of its database or cluster."""
+        if self.database is not None:
+            return replace(self, database=replace(self.database, password=password))
+        if self.cluster is not None:
+            return replace(self, cluster=replace(self.cluster, password=password))
+        return self
 
 
 @dataclass(frozen=True)
@@ -189,20 +215,13 @@ class LoadManifest:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Return the names of the secrets that the databases of its sources need."""
-        return frozenset(load.source.database.secret for load in self.raw if load.source.database) - {""}
+        """Return the names of the secrets that its sources need."""
+        return frozenset(load.source.secret for load in self.raw) - {""}
 
     def with_passwords(self, values: Mapping[str, str]) -> "LoadManifest":
-        """Return the manifest with the password of each database, from the values of its secrets."""
-        return replace(self, raw=tuple(_with_password(load, values) for load in self.raw))
-
-
-def _with_password(load: RawLoad, values: Mapping[str, str]) -> RawLoad:
-    database = load.source.database
-    if database is None:
-        return load
-    found = replace(database, password=values.get(database.secret, ""))
-    return replace(load, source=replace(load.source, database=found))
+        """Return the manifest with the password of each source, from the values of its secrets."""
+        raw = (replace(load, source=load.source.with_password(values.get(load.source.secret, ""))) for load in self.raw)
+        return replace(self, raw=tuple(raw))
 
 
 @dataclass(frozen=True)

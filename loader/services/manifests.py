@@ -1,6 +1,6 @@
 """Load plans and manifests from metadata: the runner's complete input, read once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -33,6 +33,7 @@ from loader.domain.dependencies import (
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
 from loader.domain.manifest import (
+    ClusterSpec,
     DatabaseSpec,
     DeliveredColumn,
     ForeignKey,
@@ -47,6 +48,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
+from metadata.domain.clusters import ClusterPlace, parse_cluster
 from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
 from metadata.domain.locations import (
     DatabasePlace,
@@ -56,9 +58,10 @@ from metadata.domain.locations import (
     parse_database,
     parse_location,
 )
-from metadata.domain.source_formats import FILE_FORMATS
+from metadata.domain.source_formats import FOLDER_FORMATS, READ_ONCE
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
+from metadata.models.source import FORMAT_OF
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,7 @@ def maintenance_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, Dataset
 
 
 _Load = TypeVar("_Load", RawLoad, RawcoreLoad)
+_Place = TypeVar("_Place", DatabasePlace, ClusterPlace)
 
 
 def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
@@ -197,7 +201,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
 
     Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
     closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
-    So it is for tables, which have no files.
+    So it is for tables, which have neither files nor offsets.
     """
     found: dict[str, bool] = {}
     whole = set()
@@ -211,8 +215,8 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
                 continue
             if is_dated:
                 found[table.key] = True
-            is_of_files = not any(key in specs and specs[key].format not in FILE_FORMATS for key in table.inputs)
-            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent or not is_of_files:
+            is_read_once = all(specs[key].format in READ_ONCE for key in table.inputs if key in specs)
+            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent or not is_read_once:
                 whole.add(table.key)
     return {key: key not in whole for key in found}
 
@@ -369,21 +373,20 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
 def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceSpec:
     """Return location, format and declared columns of a source's deliveries.
 
-    Raise Refusal SOURCE_KIND for a table outside of a database or a file in one, and BAD_LOCATION.
+    Raise Refusal SOURCE_KIND for a table outside of a database, a topic outside of a cluster, or a file in either, and
+    BAD_LOCATION.
     """
-    database = None
-    is_table = source.format == SourceDataset.Format.TABLE
-    if is_table != (source.system.kind == System.Kind.JDBC):
+    system, only = source.system, FORMAT_OF.get(source.system.kind)
+    if (source.format != only) if only else source.format not in FOLDER_FORMATS:
         raise Refusal(
             "SOURCE_KIND",
             f"{source} has the format {source.format}, and {source.system} is {source.system.get_kind_display()}",
-            hint="Sources in a database have the format table, all others another one.",
+            hint="Sources in a database have the format table, those in a cluster kafka, all others another one.",
         )
-    if is_table:
-        database = DatabaseSpec(database_place(source.system), source.system.secret)
+    is_database, is_cluster = system.kind == System.Kind.JDBC, system.kind == System.Kind.KAFKA
     return SourceSpec(
         name=str(source),
-        location=source.location.strip() if is_table else source_location(source, at=at),
+        location=source.location.strip() if only else source_location(source, at=at),
         format=source.format,
         columns=tuple(
             DeliveredColumn(
@@ -396,19 +399,29 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             for column in source.columns.all()
         ),
         options=dict(source.options),
-        database=database,
+        database=DatabaseSpec(database_place(system), system.secret) if is_database else None,
+        cluster=ClusterSpec(cluster_place(system), system.secret) if is_cluster else None,
     )
 
 
 def database_place(system: System) -> DatabasePlace:
     """Return the database of a system. Raise Refusal BAD_LOCATION."""
+    return _place(system, parse_database, "database")
+
+
+def cluster_place(system: System) -> ClusterPlace:
+    """Return the Kafka cluster of a system. Raise Refusal BAD_LOCATION."""
+    return _place(system, parse_cluster, "cluster")
+
+
+def _place(system: System, parse: Callable[[str], _Place], what: str) -> _Place:
     try:
         check_secret_name(system.secret)
-        return parse_database(system.location)
+        return parse(system.location)
     except MetadataError as problem:
         raise Refusal(
             "BAD_LOCATION",
-            f"{system}: {problem.message}" if system.location else f"{system} names no database",
+            f"{system}: {problem.message}" if system.location else f"{system} names no {what}",
             hint="Edit the system and correct it.",
         ) from None
 

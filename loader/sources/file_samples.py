@@ -26,7 +26,7 @@ from metadata.domain import types as data_types
 from metadata.domain.locations import Roots
 from metadata.domain.source_formats import FIXED, XML, ReadingOptions, check_options
 from metadata.domain.types import DataType
-from metadata.domain.value_formats import ValueFormats
+from metadata.domain.value_formats import STANDARD, ValueFormats
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
@@ -83,7 +83,7 @@ def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample
     raw_values = [[record.get(name) for record in records] for name in names]
     values = [[text_of(value) for value in column] for column in raw_values]
     formats = ValueFormats.of(options)
-    columns = [_column_of_json(*each, formats) for each in zip(names, raw_values, values, strict=True)]
+    columns = [column_of_json(*each, formats) for each in zip(names, raw_values, values, strict=True)]
     return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
 
 
@@ -154,7 +154,9 @@ def _columns_of_texts(names: Iterable[str], values: list[list[Value]], options: 
     ]
 
 
-def _column_of_json(name: str, raw_values: list[Any], values: list[Value], formats: ValueFormats) -> SampledColumn:
+def column_of_json(
+    name: str, raw_values: list[Any], values: list[Value], formats: ValueFormats = STANDARD
+) -> SampledColumn:
     """Return a column of JSON, which distinguishes numbers from text: ``"12"`` stays text."""
     inferred, evidence = infer(values, len(values), formats)
     present = [value for value in raw_values if value is not None]

@@ -211,6 +211,7 @@ def sampled(
     typed: bool,
     where: str,
     key: tuple[str, ...] = (),
+    key_evidence: str = "the table's primary key",
     notes: tuple[str, ...] = (),
     options: dict[str, Any] | None = None,
 ) -> Sample:
@@ -219,7 +220,7 @@ def sampled(
     places, evidence = suggest_key([column.name for column in columns], values)
     if key:
         places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)
-        evidence = "the table's primary key"
+        evidence = key_evidence
     counted = [
         replace(
             column,

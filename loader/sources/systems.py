@@ -1,4 +1,4 @@
-"""Connection test, discovery and sampling of systems: folders and databases (PostgreSQL here)."""
+"""Connection test, discovery and sampling of systems: folders, databases (PostgreSQL here) and Kafka clusters."""
 
 import re
 from collections.abc import Iterator
@@ -31,6 +31,7 @@ from loader.sources.limits import (
 )
 from loader.sources.mariadb import KINDS, list_mariadb, reach_mariadb, sample_mariadb
 from loader.sources.text_files import ROWS
+from loader.sources.topics import list_topics, reach_cluster, sample_topic
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace, OutsideRoots
 from metadata.domain.types import DataType, TypeProblem, parse
@@ -247,21 +248,30 @@ def reach(system: System) -> Reached:
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         return within(SECONDS, str(folder), lambda: files.reach_folder(folder, source_roots()))
+    if system.kind == System.Kind.KAFKA:
+        return reach_cluster(system)
     return reach_mariadb(system) if _is_mariadb(system) else reach_database(system)
 
 
 def discover(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
-    """Return one page of the system's files or tables whose name has ``search`` in it."""
+    """Return one page of the system's files, tables or topics whose name has ``search`` in it."""
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         page = {"search": search, "start": start, "count": count}
         return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
     list_items = list_mariadb if _is_mariadb(system) else list_tables
+    if system.kind == System.Kind.KAFKA:
+        list_items = list_topics
     return list_items(system, search=search, start=start, count=count)
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
-    """Return the columns of one file or table and its first rows; without ``options`` a delimiter is guessed."""
+    """Return the columns of one file, table or topic and its first rows.
+
+    Without ``options`` a delimiter or an envelope is guessed.
+    """
+    if system.kind == System.Kind.KAFKA:
+        return sample_topic(system, location, options)
     if system.kind != System.Kind.FILES:
         return sample_mariadb(system, location, ROWS) if _is_mariadb(system) else sample_table(system, location)
     path = local(place_in(system, location))

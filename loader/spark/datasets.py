@@ -114,12 +114,12 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         return
     task.phase("reading and checking")
     feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
-    if feed is not None and not feed.has_new_files():
-        outcome.counts = {"rows": feed.rows, "duplicates": 0, "files": 0}
+    if feed is not None and not feed.part:
+        outcome.counts = {"rows": feed.rows, "duplicates": 0} | feed.counts
         outcome.warnings += feed.warnings
         outcome.version_after = raw.version()
         return
-    delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
+    delivery = read_delivery(session, load.source, feed.part if feed is not None else ())
     try:
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
@@ -137,7 +137,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     outcome.drift = list(delivery.unknown)
     outcome.warnings += delivery.warnings
     if feed is not None:
-        outcome.counts |= {"files": len(feed.files)}
+        outcome.counts |= feed.counts
         outcome.warnings += feed.warnings
     outcome.version_after = raw.version()
 

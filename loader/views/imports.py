@@ -30,10 +30,12 @@ from loader.sources.files import Sample
 from loader.sources.limits import place_in
 from loader.views.systems import SystemPage
 from metadata.domain import naming
+from metadata.domain.clusters import policy_of_messages
 from metadata.domain.source_formats import FILE_FORMATS, TABLE, format_of
 from metadata.domain.value_formats import ValueFormats
 from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
 from metadata.models import SourceDataset, System
+from metadata.models.source import FORMAT_OF
 from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
 from metadata.views.base import Editing
 
@@ -79,8 +81,8 @@ class SourceImport(Editing, SystemPage):
 def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | None]:
     """Return the place of the delivery, and the form with its reading options, where one was sent."""
     location = request.GET.get("location", "").strip()[:1000]
-    if system.kind != System.Kind.FILES:
-        return Place(location, TABLE, {}), None
+    if only := FORMAT_OF.get(system.kind):
+        return Place(location, only.value, {} if only == TABLE else None), None
     form = ReadingForm(request.GET) if "delimiter" in request.GET else None
     kind = request.GET.get("format", "")
     if kind not in FILE_FORMATS:
@@ -100,7 +102,7 @@ def _import_context(system: System, place: Place) -> dict[str, Any]:
         "place": place,
         "known": _known(system, place.location),
         "reading": ReadingForm.filled(place.location, place.format, place.options or {})
-        if place.format != TABLE
+        if place.format in FILE_FORMATS
         else None,
     }
 
@@ -111,12 +113,13 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
         result, masked = readable_sample(request.user, system, place, known)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
-    name = PurePosixPath(place.location).name if place.format != TABLE else place.location
-    stem = name if place.format == TABLE else name.partition(".")[0] or name
+    is_of_files = place.format in FILE_FORMATS
+    name = PurePosixPath(place.location).name if is_of_files else place.location
+    stem = name.partition(".")[0] or name if is_of_files else name
     short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
     rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
     form = NewSourceForm(initial={"name": stem, "short_name": short, "historize": _has_key(rows)})
-    reading = ReadingForm.filled(place.location, place.format, result.options) if place.format != TABLE else None
+    reading = ReadingForm.filled(place.location, place.format, result.options) if is_of_files else None
     return {
         "form": form,
         "reading": reading,
@@ -157,10 +160,11 @@ def _write(system: System, place: Place, form: NewSourceForm, rows: list[Row]) -
     """Return the new dataset; None if one of the lines was refused, whose form then has the reason."""
     given = form.cleaned_data
     columns = chosen(rows, system=system.short_name, dataset=given["short_name"])
+    described = {"location": place.location, "format": place.format, "options": place.options} | given
+    if given["historize"] and (policy := policy_of_messages(place.options or {}, {c.name for c in columns})):
+        described["history_policy"] = policy
     try:
-        return import_source_dataset(
-            system=system, location=place.location, format=place.format, options=place.options, columns=columns, **given
-        )
+        return import_source_dataset(system=system, columns=columns, **described)
     except MetadataError as error:
         if _by_its_line(error, rows, f"{system}.{given['name']}"):
             raise
@@ -178,9 +182,10 @@ def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], di
     except (ValueError, AttributeError, TypeError):
         raise BadRequest("The form is invalid. Reload the page.") from None
     kind, location = posted.get("format", ""), posted.get("location", "").strip()
-    if (kind == TABLE) != (system.kind != System.Kind.FILES) or not location:
+    only = FORMAT_OF.get(system.kind)
+    if (only is not None and kind != only) or not location:
         raise BadRequest("The form belongs to another system. Reload the page.")
-    if kind != TABLE:
+    if only is None:
         if kind not in FILE_FORMATS:
             raise BadRequest(f"There is no format {kind!r}.")
         try:

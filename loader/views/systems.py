@@ -32,7 +32,12 @@ class SystemPage(RowPage):
     model, name, by, page = System, "system", "short_name", "system_page"
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"is_database": self.row.kind != System.Kind.FILES}
+        kind = self.row.kind
+        return super().context() | {
+            "is_database": kind != System.Kind.FILES,
+            "is_cluster": kind == System.Kind.KAFKA,
+            "item": {System.Kind.JDBC: "table", System.Kind.KAFKA: "topic"}.get(kind, "file"),
+        }
 
 
 class SystemCreate(Editing, CreatePage):

@@ -85,7 +85,7 @@ SYSTEM: Spec = {
     "short_name": Field(text, required=True),
     "name": Field(text, required=True),
     **_DESCRIBED,
-    "kind": Field(strict.choice("files", "jdbc"), "files"),
+    "kind": Field(strict.choice("files", "jdbc", "kafka"), "files"),
     "location": Field(text, ""),
     "secret": Field(text, ""),
     "active": Field(flag, True),

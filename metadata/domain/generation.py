@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from metadata.domain import naming
+from metadata.domain.clusters import MESSAGE_COLUMNS
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.source_formats import TEXT_FORMATS
+from metadata.domain.source_formats import KAFKA, TEXT_FORMATS
 from metadata.domain.types import STRING, DataType
 
 RAW, STAGE, RAWCORE = "raw", "stage", "rawcore"
@@ -145,7 +146,7 @@ def _raw(source: SourceDatasetSpec) -> GeneratedDataset:
 
 def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) -> GeneratedDataset:
     """Return the stage or rawcore dataset: the source's columns with their types and target names."""
-    names = _names(source)
+    names, stored = _names(source), layer == RAWCORE
     columns = tuple(
         GeneratedColumn(
             naming.generated_column_key(layer, column.key),
@@ -160,8 +161,8 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
             sensitivity=column.sensitivity,
         )
         for column, read in zip(source.columns, upstream.columns, strict=True)
+        if not (stored and _is_of_message(column, source))
     )
-    stored = layer == RAWCORE
     renamed = {column.name: names[column.key] for column in source.columns}
     return GeneratedDataset(
         naming.generated_dataset_key(layer, source.key),
@@ -174,6 +175,13 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
         history_policy=source.history_policy.renamed(renamed) if stored else HistoryPolicy(),
         description=source.description,
     )
+
+
+def _is_of_message(column: SourceColumnSpec, source: SourceDatasetSpec) -> bool:
+    """Return True for a column that differs between two messages of one row, and so is no attribute of the row."""
+    if source.format != KAFKA or column.name not in MESSAGE_COLUMNS:
+        return False
+    return not column.key_ordinal and column.name != source.history_policy.time
 
 
 def _names(source: SourceDatasetSpec) -> dict[UUID, str]:

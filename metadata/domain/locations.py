@@ -314,7 +314,7 @@ def parse_database(location: str) -> DatabasePlace:
     The scheme may be any of ``KINDS``. Raises MetadataError ``password_in_location`` or ``bad_location``.
     """
     text = location.strip().removeprefix("jdbc:")
-    _refuse_password(text)
+    refuse_password(text)
     try:
         parts = urlsplit(text)
         kind = KINDS.get(parts.scheme)
@@ -342,7 +342,7 @@ def check_database_location(location: str) -> None:
     if text.startswith(tuple(f"{scheme}:" for scheme in POSTGRES)):
         parse_database(location)
     else:
-        _refuse_password(text)
+        refuse_password(text)
 
 
 def check_secret_name(name: str) -> None:
@@ -363,7 +363,8 @@ def without_password(location: str) -> str:
     return location
 
 
-def _refuse_password(text: str) -> None:
+def refuse_password(text: str) -> None:
+    """Raise MetadataError ``password_in_location`` for a location with a password."""
     if without_password(text) != text:
         raise MetadataError(
             "password_in_location",

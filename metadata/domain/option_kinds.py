@@ -12,10 +12,19 @@ from metadata.domain.value_formats import DECIMAL_SEPARATORS, THOUSANDS_SEPARATO
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of an option's value: its description, and the condition that a value has to fulfil."""
+    """Kind of an option's value: its description, and the condition that a value has to fulfil.
+
+    ``choices`` are the possible values, if these are words.
+    """
 
     description: str
     fits: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
+
+
+def one_of(*words: str) -> Kind:
+    """Return the kind of an option that is one of these words."""
+    return Kind(" or ".join(words), lambda value: value in words, words)
 
 
 def _is_character(value: Any) -> bool:
@@ -103,8 +112,13 @@ DECIMAL = Kind("a point or a comma", lambda value: value in tuple(DECIMAL_SEPARA
 THOUSANDS = Kind("a point, comma, apostrophe, blank or underscore", lambda value: value in tuple(THOUSANDS_SEPARATORS))
 WORDS = Kind("words with commas between", lambda value: bool(words_of(value)))
 REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN = "refuse", "keep", "reload"
-CHANGED_FILES = Kind("refuse, keep or reload", lambda value: value in (REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN))
-CASE = Kind("lower or upper", lambda value: value in ("lower", "upper"))
+CHANGED_FILES = one_of(REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN)
+CASE = one_of("lower", "upper")
+# Options of Kafka topics.
+PLAIN, DEBEZIUM = "json", "debezium"
+LSN, TIME, OFFSET = "lsn", "time", "offset"
+REFUSE, EARLIEST, SKIP = "refuse", "earliest", "skip"
+TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")
 DATE_FORMAT = Kind(
     "a format like %d.%m.%Y", lambda value: _is_text(value) and TimeFormat(value).problem(with_time=False) is None
 )

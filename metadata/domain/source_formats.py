@@ -16,26 +16,36 @@ from metadata.domain.option_kinds import (
     CHARACTER,
     COUNT,
     DATE_FORMAT,
+    DEBEZIUM,
     DECIMAL,
     DELIMITER,
+    EARLIEST,
     ENCODING,
     FLAG,
+    LSN,
+    OFFSET,
     PATH,
+    PLAIN,
     POSITIONS,
     RANGE,
+    REFUSE,
     REFUSE_CHANGED,
+    SKIP,
     TEXT,
     THOUSANDS,
+    TIME,
     TIME_FORMAT,
+    TIME_UNITS,
     WORDS,
     ZONE,
     Kind,
+    one_of,
 )
 from metadata.domain.value_formats import ValueFormats
 from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
-PARQUET, ORC, AVRO, DELTA, TABLE = "parquet", "orc", "avro", "delta", "table"
+PARQUET, ORC, AVRO, DELTA, TABLE, KAFKA = "parquet", "orc", "avro", "delta", "table", "kafka"
 PACKED = (".gz", ".bz2", ".zst")
 
 
@@ -67,11 +77,14 @@ FORMATS = (
     SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
     SourceFormat(DELTA, "Delta table", (), False, "Spark, at one version", "the table's"),
     SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
+    SourceFormat(KAFKA, "Kafka topic", (), True, "Spark, by offsets", "JSON's own, then the values"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
-FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE))
+FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE, KAFKA))
 # Formats of systems that are folders.
 FOLDER_FORMATS = (*FILE_FORMATS, DELTA)
+# Formats of which a feed reads each file or message once.
+READ_ONCE = (*FILE_FORMATS, KAFKA)
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
 _LABELS = {entry.name: entry.label for entry in FORMATS}
 _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}
@@ -185,7 +198,7 @@ OPTIONS = (
         True,
         "`false`",
         "an empty text is NULL, quoted or not; false keeps a quoted empty text of CSV as it is",
-        default_in={JSONL: False, JSON: False},
+        default_in={JSONL: False, JSON: False, KAFKA: False},
         label="Empty is NULL",
     ),
     Option(
@@ -236,6 +249,48 @@ OPTIONS = (
         "fetch_size", (TABLE,), COUNT, 10_000, "`1000`", "rows that a connection fetches at a time; fewer for wide rows"
     ),
     Option("timeout", (TABLE,), COUNT, 3600, "`600`", "seconds that a statement may take"),
+    Option(
+        "envelope",
+        (KAFKA,),
+        one_of(PLAIN, DEBEZIUM),
+        PLAIN,
+        "`debezium`",
+        "content of a message: one JSON object with the columns, or a change event of Debezium",
+    ),
+    Option(
+        "sequence",
+        (KAFKA,),
+        one_of(LSN, TIME, OFFSET),
+        LSN,
+        "`time`",
+        "order of Debezium's events, the column `_sequence`: PostgreSQL's log position (`source.lsn`), the time of the "
+        "change (`source.ts_ms`, then the offset), or the offset",
+    ),
+    Option(
+        "time_unit",
+        (KAFKA,),
+        one_of(*TIME_UNITS),
+        "microseconds",
+        "`milliseconds`",
+        "unit of timestamps that Debezium delivers as numbers since 1970",
+    ),
+    Option(
+        "truncates",
+        (KAFKA,),
+        one_of(REFUSE, SKIP),
+        REFUSE,
+        "`skip`",
+        "effect of Debezium's event of a truncated table: the run is refused, or the event skipped with a warning",
+    ),
+    Option(
+        "lost_offsets",
+        (KAFKA,),
+        one_of(REFUSE, EARLIEST),
+        REFUSE,
+        "`earliest`",
+        "effect of messages that the topic no longer has, though they were not read: the run is refused, or reads from "
+        "the earliest message, with a warning and their number",
+    ),
     Option(
         "timezone",
         NAMES,
@@ -418,7 +473,7 @@ def formats_table() -> str:
     rows = [
         (f"`{entry.name}`", entry.label, _listed(entry.endings), entry.reader, entry.types)
         for entry in FORMATS
-        if entry.name != TABLE
+        if entry.name in FILE_FORMATS
     ]
     return _table(("format", "content", "endings", "read by", "types"), rows)
 

@@ -15,6 +15,7 @@ from metadata.domain.source_formats import Option
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
+from metadata.models.source import FORMAT_OF
 
 # The field of an option of this length or more has several lines.
 MANY_CHARACTERS = 1_000
@@ -38,6 +39,9 @@ def _option_field(option: Option) -> forms.Field:
     help_text = f"{prefix}: {meaning}." if prefix else f"{meaning[0].upper()}{meaning[1:]}."
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     formats = {_FORMATS: " ".join(option.formats)}
+    if option.kind.choices:
+        choices = [("", f"as usual ({option.default})"), *((word, word) for word in option.kind.choices)]
+        return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
     placeholder = option.example.strip("`") if option.default is None else str(option.default)
     attributes = _MONO | formats | {"placeholder": placeholder}
     widget: forms.Widget = forms.TextInput(attrs=attributes)
@@ -75,14 +79,14 @@ class SystemFields(DescribedFields):
     )
     kind = forms.ChoiceField(
         choices=System.Kind.choices,
-        help_text="A folder of files, or a database whose tables are read through JDBC.",
+        help_text="A folder of files, a database whose tables are read through JDBC, or a Kafka cluster.",
     )
     location = forms.CharField(
         max_length=1000,
         required=False,
         widget=forms.TextInput(attrs=_MONO),
         help_text="Folder of the files, like {{ data_dir }}/landing/air. Of a database: "
-        "postgresql://reader@db.example.org:5432/erp, without a password.",
+        "postgresql://reader@db.example.org:5432/erp, of a cluster: kafka://broker.example.org:9092. No password.",
     )
     secret = forms.CharField(
         max_length=100,
@@ -162,7 +166,7 @@ class ReadingForm(ParsingFields, MetadataForm):
         help_text="A file, or a folder of files, below the system's folder.",
     )
     format = forms.ChoiceField(
-        choices=[choice for choice in SourceDataset.Format.choices if choice[0] != SourceDataset.Format.TABLE],
+        choices=[choice for choice in SourceDataset.Format.choices if choice[0] in source_formats.FILE_FORMATS],
         help_text="File format.",
     )
     delimiter = forms.ChoiceField(
@@ -212,7 +216,8 @@ class SourceForm(SourceFields, OptionFields, EditForm):
     location = forms.CharField(
         max_length=1000,
         widget=forms.TextInput(attrs=_MONO),
-        help_text="Of files: a file, or a folder of files, below the system's folder. Of a database: schema.table.",
+        help_text="Of files: a file, or a folder of files, below the system's folder. Of a database: schema.table. "
+        "Of a cluster: the topic.",
         error_messages={"required": "Enter a location."},
     )
     format = forms.ChoiceField(help_text="Content of the delivery.")
@@ -229,8 +234,8 @@ class SourceForm(SourceFields, OptionFields, EditForm):
 
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
         super().__init__(*args, **options)
-        is_of_files, table = system.kind == System.Kind.FILES, SourceDataset.Format.TABLE
-        formats = source_formats.FOLDER_FORMATS if is_of_files else (table,)
+        only = FORMAT_OF.get(system.kind)
+        formats = (only,) if only else source_formats.FOLDER_FORMATS
         self.shown_options = [option.name for option in source_formats.OPTIONS if {*option.formats} & {*formats}]
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 

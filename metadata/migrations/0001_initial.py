@@ -55,6 +55,7 @@ class Migration(migrations.Migration):
                             ("avro", "Avro"),
                             ("delta", "Delta table"),
                             ("table", "Database table"),
+                            ("kafka", "Kafka topic"),
                         ],
                         default="csv",
                         max_length=10,
@@ -91,7 +92,9 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("files", "Files"), ("jdbc", "Database (JDBC)")], default="files", max_length=10
+                        choices=[("files", "Files"), ("jdbc", "Database (JDBC)"), ("kafka", "Kafka cluster")],
+                        default="files",
+                        max_length=10,
                     ),
                 ),
                 ("location", models.CharField(blank=True, default="", max_length=1000)),
@@ -497,7 +500,10 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     (
                         "format__in",
-                        ("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "delta", "table"),
+                        (
+                            *("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "delta"),
+                            *("table", "kafka"),
+                        ),
                     )
                 ),
                 name="source_dataset_format",

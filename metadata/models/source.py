@@ -12,11 +12,11 @@ from metadata.models.base import Classified, Described, TypedColumn, typed_colum
 
 
 class System(Versioned, Described):
-    """Source system: a folder of files, or a database reached by JDBC.
+    """Source system: a folder of files, a database reached by JDBC, or a Kafka cluster.
 
     ``short_name`` is part of the names of everything generated from it (``raw_air_airport``). ``location`` of a
-    file system is a folder that the datasets' own locations are relative to; of a database it is its URL without a
-    password. ``secret`` names the environment variable with the password, which is never stored.
+    file system is a folder that the datasets' own locations are relative to; of a database or cluster it is its URL
+    without a password. ``secret`` names the environment variable with the password, which is never stored.
     """
 
     LOG_KEY: ClassVar[str] = "short_name"
@@ -24,6 +24,7 @@ class System(Versioned, Described):
     class Kind(models.TextChoices):
         FILES = "files", "Files"
         JDBC = "jdbc", "Database (JDBC)"
+        KAFKA = "kafka", "Kafka cluster"
 
     name = models.CharField(max_length=200, unique=True)
     short_name = models.CharField(max_length=20, unique=True)
@@ -40,7 +41,7 @@ class System(Versioned, Described):
 
 
 class SourceDataset(Versioned, Described):
-    """Table or file of a system, as a contract of its deliveries.
+    """Table, topic or file of a system, as a contract of its deliveries.
 
     ``key`` is the stable key; ``options`` are the format's reading options (``metadata.domain.source_formats``).
     """
@@ -59,6 +60,7 @@ class SourceDataset(Versioned, Described):
         AVRO = "avro", "Avro"
         DELTA = "delta", "Delta table"
         TABLE = "table", "Database table"
+        KAFKA = "kafka", "Kafka topic"
 
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
     key = models.UUIDField(unique=True, editable=False)
@@ -137,3 +139,7 @@ class SourceColumn(Versioned, Described, Classified, TypedColumn):
 
     def __str__(self) -> str:
         return f"{self.dataset}.{self.name}"
+
+
+# The one format of the datasets of a system that is no folder of files.
+FORMAT_OF = {System.Kind.JDBC: SourceDataset.Format.TABLE, System.Kind.KAFKA: SourceDataset.Format.KAFKA}

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
+from metadata.domain.clusters import check_topic, parse_cluster
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.source_formats import check_options
@@ -34,10 +35,7 @@ def check_system(row: System) -> None:
     with_place(row, lambda: naming.check_short_name(row.short_name))
     _check_other(row, System, "short_name")
     _refuse_address(row.short_name, "short_name", str(row))
-    if row.kind == System.Kind.FILES:
-        with_place(row, lambda: _check_location(row.location))
-    else:
-        with_place(row, lambda: check_database_location(row.location))
+    with_place(row, lambda: _SYSTEM_LOCATIONS.get(row.kind, check_database_location)(row.location))
     with_place(row, lambda: check_secret_name(row.secret))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
@@ -54,8 +52,8 @@ def check_source_dataset(row: SourceDataset) -> None:
     _check_free_text(row.name, where)
     if not row.location.strip():
         raise MetadataError("invalid", "says where the data is; it cannot be empty", "location", where)
-    if row.system.kind == System.Kind.FILES:
-        with_place(row, lambda: _check_location(row.location))
+    if check := _DATASET_LOCATIONS.get(row.system.kind):
+        with_place(row, lambda: check(row.location))
     with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
     with_place(row, lambda: check_options(row.format, row.options))
     if row.format == SourceDataset.Format.TABLE and row.system.location:
@@ -308,3 +306,17 @@ def _check_location(location: str) -> None:
         if match[1] not in LOCATION_PLACEHOLDERS:
             raise MetadataError("invalid", f"{match[0]} is not known; {{{{ data_dir }}}} is", "location")
     check_location(location)
+
+
+def _check_cluster(location: str) -> None:
+    if location.strip():
+        parse_cluster(location)
+
+
+# Checks of locations by the kind of the system; a table's location is checked by its database.
+_SYSTEM_LOCATIONS = {
+    System.Kind.FILES: _check_location,
+    System.Kind.JDBC: check_database_location,
+    System.Kind.KAFKA: _check_cluster,
+}
+_DATASET_LOCATIONS = {System.Kind.FILES: _check_location, System.Kind.KAFKA: check_topic}

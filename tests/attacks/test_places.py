@@ -204,6 +204,12 @@ def test_a_database_on_a_host_that_is_not_listed_is_not_asked(operator: Client, 
     assert "no host that may be asked" in text or "BAD_LOCATION" in text
 
 
+@pytest.mark.parametrize("host", ["localhost", "169.254.169.254", "[::1]", "one,127.0.0.1"])
+def test_a_cluster_on_a_host_that_is_not_listed_is_not_asked(operator: Client, host: str):
+    SystemFactory(short_name="shop", kind="kafka", location=f"kafka://{host}")
+    assert "no host that may be asked" in operator.post("/systems/shop/test/").content.decode()
+
+
 # --- webhooks ----------------------------------------------------------------------------------
 
 INSIDE = [

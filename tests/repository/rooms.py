@@ -52,6 +52,7 @@ INNER = {
     "architecture.domain": "architecture.domain",
     "loader.domain": "loader.domain",
     "loader.arrow": "loader.arrow",
+    "loader.kafka": "loader.kafka",
     "loader.records": "loader.records",
     "loader.spark": "loader.spark",
     "elevata.bootstrap": "elevata.bootstrap",

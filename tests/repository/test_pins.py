@@ -43,9 +43,10 @@ def test_no_file_of_the_ground_names_a_registry():
     assert [path.name for path in files if REGISTRY_HOSTS.search(path.read_text())] == []
 
 
-def test_the_jars_of_delta_and_avro_follow_the_pins():
+def test_the_jars_of_delta_avro_and_kafka_follow_the_pins():
     assert re.fullmatch(r"io\.delta:delta-spark_4\.2_2\.13:4\.4\.0", jars.coordinate())
     assert re.fullmatch(r"org\.apache\.spark:spark-avro_2\.13:4\.2\.0", jars.avro())
+    assert jars.kafka() == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 
 
 def test_every_kept_front_end_file_comes_from_a_locked_package():

@@ -146,8 +146,7 @@ class OpenedTable(Opened):
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; those of a table have no order, so they are never numbered."""
-        keys = [name for name in self.keys if name in self.names]
-        return self.rows.withColumns({f"d{self.names.index(k)}": self.key_text(k, self.column(k)) for k in keys})
+        return self.with_key_texts(self.rows)
 
     def text_of(self, name: str) -> Column:
         place, text = self.names.index(name), self.column(name).cast("string")

@@ -46,12 +46,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain.feeds import NOTE, FeedChoice, FeedFile, FeedLog, choose, with_note
+from loader.domain.feeds import NOTE, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
-from loader.spark.sources.databases import OpenedTable, open_table
+from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import (
@@ -60,6 +60,7 @@ from loader.spark.sources.files import (
     list_files,
 )
 from loader.spark.sources.opened import Opened
+from loader.spark.sources.topics import new_messages, open_topic
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
@@ -145,6 +146,10 @@ def _choose_type(fitting: list[str], declared: T.DataType | None) -> str:
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
 
 
+# Files or messages of a feed that are read; all of the location if empty.
+Part = tuple[DeliveredFile | FeedRange, ...]
+
+
 @dataclass
 class Delivery:
     """Delivery that fulfils its contract.
@@ -181,13 +186,13 @@ class Delivery:
         self._opened.release()
 
 
-def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
-    """Read and check ``source`` or some of its files; the caller calls ``release`` after writing the frame.
+def read_delivery(spark: SparkSession, source: SourceSpec, part: Part = ()) -> Delivery:
+    """Read and check ``source``, or a part of it; the caller calls ``release`` after writing the frame.
 
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, files)
+    opened = _open(spark, source, part)
     cached = None
     try:
         _check_file_count(opened)
@@ -210,12 +215,17 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    return Delivery(distinct.select(*columns), result.rows, duplicates, opened, cached, unknown, result.warnings)
+    warnings = (*opened.warnings, *result.warnings)
+    return Delivery(distinct.select(*columns), result.rows, duplicates, opened, cached, unknown, warnings)
 
 
-def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...]) -> Opened:
+def _open(spark: SparkSession, source: SourceSpec, part: Part) -> Opened:
     if source.database is not None:
         return open_table(spark, source)
+    ranges = tuple(entry for entry in part if isinstance(entry, FeedRange))
+    if source.cluster is not None:
+        return open_topic(spark, source, ranges)
+    files = tuple(entry for entry in part if isinstance(entry, DeliveredFile))
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
     where = {"roots": source_roots(spark), "files": files}
@@ -224,9 +234,9 @@ def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, .
 
 def _unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
     """Return the delivered columns outside the contract with their types, without those that are to be ignored."""
-    left_out = {*wanted, *opened.options.ignored}
-    if isinstance(opened, OpenedTable):
-        return [column for column in opened.unknown() if column["name"] not in left_out]
+    left_out, described = {*wanted, *opened.options.ignored}, opened.unknown()
+    if described is not None:
+        return [column for column in described if column["name"] not in left_out]
     return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in left_out))
 
 
@@ -265,12 +275,12 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     }
 
 
-# Feed files: the selection of those a run reads, and their record in the commits of the raw table.
+# Feeds: the selection of the files or messages that a run reads, and their record in the commits of the raw table.
 
 
 @dataclass(frozen=True)
 class Feed:
-    """Files of a feed that one run reads, and the number of this run's rows already in raw."""
+    """Files or messages of a feed that one run reads, and the number of this run's rows already in raw."""
 
     load: RawLoad
     run_id: str
@@ -283,9 +293,9 @@ class Feed:
 
     @classmethod
     def of(cls, session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest) -> "Feed":
-        """Return the files to read, from the location and the tables' logs.
+        """Return the files or messages to read, from the location and the tables' logs.
 
-        Raise Refusal CHANGED_SINCE_LOADED, or those of ``list_files``.
+        Raise Refusal CHANGED_SINCE_LOADED, or those of ``list_files`` or ``new_messages``.
         """
         raw = DeltaTable(session, warehouse, load.table.key)
         column, run_id = load.table.column("run_id").name, manifest.run_id
@@ -296,13 +306,17 @@ class Feed:
             own = raw.frame().where(F.col(quote_identifier(column)) == run_id).count()
             message = "The table already held this run: nothing was added."
             return cls(load, run_id, table, log, FeedChoice(()), rows=own, warnings=(message,))
+        held = _common_feed_number(session, warehouse, load, manifest, log)
+        if load.source.cluster is not None:
+            choice, warnings = new_messages(session, load, log, held)
+            return cls(load, run_id, table, log, choice, warnings=warnings)
         location = load.source.location
         listed = {file.path: file for file in list_files(session, location, source_roots(session))}
         choice = choose(
             load.name,
             log,
             (FeedFile(file.path, file.size, file.written, file.etag) for file in listed.values()),
-            held=_common_feed_number(session, warehouse, load, manifest, log),
+            held=held,
             one_file=is_one_file(session, location),
             changed_files=load.source.options.get("changed_files", REFUSE_CHANGED),
         )
@@ -323,13 +337,19 @@ class Feed:
             warnings.append(f"No new files: each of the {len(listed)} at {location} was loaded before.")
         return cls(load, run_id, table, log, choice, files, warnings=tuple(warnings))
 
-    def has_new_files(self) -> bool:
-        return bool(self.files)
+    @property
+    def part(self) -> Part:
+        """Return what is read; empty if nothing is new."""
+        return self.files or self.choice.ranges
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {} if self.load.source.cluster is not None else {"files": len(self.files)}
 
     @property
     def recorded(self) -> dict[str, int]:
         """Return the transaction identifiers of the run's commit."""
-        return self.log.transactions(self.run_id, self.choice.files)
+        return self.log.transactions(self.run_id, self.choice)
 
     def replaced_rows(self) -> DataFrame | None:
         """Return the places of raw rows whose files are read again."""

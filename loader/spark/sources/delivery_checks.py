@@ -18,7 +18,7 @@ from loader.spark.expressions import any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.csv_quotes import checked_quotes
 from loader.spark.sources.files import from_uri, shown, whole_files
-from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened
+from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened, Place
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
@@ -33,39 +33,11 @@ SAMPLES = 5
 _SAMPLE_LENGTH = 80  # characters
 
 
-@dataclass(frozen=True)
-class Place:
-    """Place of one faulty row: ``word`` is the unit of ``number``, counted from 1; ``text`` is the faulty value.
-
-    A row of a table has no number: its ``key`` is a value, so it is part of the sample only.
-    """
-
-    file: str
-    word: str
-    number: int | None
-    text: str
-    key: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.word} {self.number}"
-
-    @property
-    def where(self) -> str:
-        return f"{self.file}, {self.name}" if self.number else self.file
-
-    @property
-    def sample(self) -> str:
-        named = self.name if self.number else self.key
-        return f"{named}: {self.text}" if named else self.text
-
-
 def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
     """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
     described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
-    if not opened.reader.has_files:
-        samples = opened.first_samples(wrong, described, SAMPLES)
-        return [Place(opened.shown, "", None, sample, key) for key, sample in samples]
+    if (own := opened.own_places(wrong, described, SAMPLES)) is not None:
+        return own
     numbers = opened.reader.numbers
     with nullcontext() if numbers else whole_files(opened.spark):
         numbered = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
@@ -161,7 +133,7 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
             F.count_if(null_key).alias("null_key"),
             *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
-            *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
+            *(F.count_if(opened.lacks(c.name)).alias(f"null_{place}") for place, c in enumerate(required)),
             *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
         ).first()
     if totals["replaced"]:
@@ -323,7 +295,7 @@ def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) 
 
 
 def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, count: int) -> Refusal:
-    places = first_places(opened, opened.column(column.name).isNull(), _row_text(opened, source.columns))
+    places = first_places(opened, opened.lacks(column.name), _row_text(opened, source.columns))
     first = places[0]
     return Refusal(
         "NULL_VALUE",

@@ -32,6 +32,33 @@ FILE, ORDER, MALFORMED = "file", "order", "malformed"
 
 
 @dataclass(frozen=True)
+class Place:
+    """Place of one faulty row: ``word`` is the unit of ``number``, counted from 1; ``text`` is the faulty value.
+
+    A row of a table has no number: its ``key`` is a value, so it is part of the sample only. A message has its offset.
+    """
+
+    file: str
+    word: str
+    number: int | None
+    text: str
+    key: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.word} {self.number}"
+
+    @property
+    def where(self) -> str:
+        return self.file if self.number is None else f"{self.file}, {self.name}"
+
+    @property
+    def sample(self) -> str:
+        named = self.key if self.number is None else self.name
+        return f"{named}: {self.text}" if named else self.text
+
+
+@dataclass(frozen=True)
 class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
@@ -196,16 +223,6 @@ class Opened(Delivered):
         """Return True if the source guarantees that no two rows have the same business key."""
         return False
 
-    def first_samples(self, wrong: Column, text: Column, count: int) -> list[tuple[str, str]]:
-        """Return (business key, text) of the first ``count`` ``wrong`` rows, in the order of the keys."""
-        keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
-        rows = self.frame().where(wrong).select(*keys, text.alias("text"))
-        ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
-        return [
-            (", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)), row["text"])
-            for row in ordered.limit(count).collect()
-        ]
-
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")
 
@@ -223,6 +240,11 @@ class Opened(Delivered):
                 return F.lower(value)
         return value
 
+    def with_key_texts(self, rows: DataFrame) -> DataFrame:
+        """Return rows of a table with ``key_text`` of the business key's columns."""
+        keys = [name for name in self.keys if name in self.names]
+        return rows.withColumns({f"d{self.names.index(k)}": self.key_text(k, self.column(k)) for k in keys})
+
     def text_of(self, name: str) -> Column:
         """Return a column's values for messages."""
         return self.column(name)
@@ -231,8 +253,35 @@ class Opened(Delivered):
         """Return the condition that a value cannot be read, and so is NULL in the frame; never NULL itself."""
         return F.lit(False)
 
+    def lacks(self, name: str) -> Column:
+        """Return the condition that a required value is missing."""
+        return self.column(name).isNull()
+
     def type_of(self, name: str) -> T.DataType:
         return self.types[self.names.index(name)]
+
+    def own_places(self, wrong: Column, text: Column, count: int) -> list[Place] | None:
+        """Return the first ``count`` ``wrong`` rows by their own places; None for files, whose rows are numbered.
+
+        Rows of tables are named by their business keys, in the order of the keys.
+        """
+        if self.reader.has_files:
+            return None
+        keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
+        rows = self.frame().where(wrong).select(*keys, text.alias("text"))
+        ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
+        found = ordered.limit(count).collect()
+        named = [", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)) for row in found]
+        return [Place(self.shown, "", None, row["text"], key) for row, key in zip(found, named, strict=True)]
+
+    def unknown(self) -> list[dict] | None:
+        """Return the columns outside the contract that the source describes; None if only their values tell."""
+        return None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return warnings about the delivery as a whole."""
+        return ()
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; ``numbered`` adds ``file`` and ``order``, which increases along the file.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.feeds import FeedFile, FeedLog, choose, with_note
+from loader.domain.feeds import FeedChoice, FeedFile, FeedLog, choose, with_note
 from loader.domain.refusals import Refusal
 
 A, B = FeedFile("file:/in/a.csv", 10, 1), FeedFile("file:/in/b.csv", 20, 2)
@@ -11,7 +11,7 @@ A, B = FeedFile("file:/in/a.csv", 10, 1), FeedFile("file:/in/b.csv", 20, 2)
 def loaded(*runs: tuple[str, tuple[FeedFile, ...]]) -> FeedLog:
     transactions: dict[str, int] = {}
     for run_id, files in runs:
-        transactions |= FeedLog.of("t", transactions).transactions(run_id, files)
+        transactions |= FeedLog.of("t", transactions).transactions(run_id, FeedChoice(files))
     return FeedLog.of("t", transactions)
 
 

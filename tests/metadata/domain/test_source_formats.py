@@ -7,10 +7,10 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.domain.source_formats import (
+    FILE_FORMATS,
     FORMATS,
     NAMES,
     OPTIONS,
-    TABLE,
     ReadingOptions,
     check_options,
     format_of,
@@ -35,7 +35,7 @@ def test_the_model_has_the_same_formats():
 
 
 def test_every_option_of_files_is_a_field_of_the_reading_options():
-    of_files = {option.name for option in OPTIONS if option.formats != (TABLE,)}
+    of_files = {option.name for option in OPTIONS if {*option.formats} & {*FILE_FORMATS}}
     assert of_files == {entry.name for entry in fields(ReadingOptions)}
 
 

@@ -5,6 +5,7 @@ read once as text: each must be one object, and the keys are collected.
 """
 
 import re
+from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
@@ -31,6 +32,13 @@ from loader.spark.sources.opened import (
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 
 _USUAL_PATH = re.compile(r"\w+(\.\w+)+")
+# Options of Spark's reader: a record that is no such object is delivered as RECORD, without values.
+STRICT = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": RECORD,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
 _HINT = "JSON lines hold one object per line, from { to }."
 
 
@@ -50,14 +58,9 @@ class JsonLinesFormat(FileFormat):
         return Layout.of_text(tuple(name for name in names if name not in parents), delivered.files, paths)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
-        fields = _unique_ignoring_case(group.names)
-        tree: dict[str, Any] = dict.fromkeys(fields)
-        for path in group.paths:
-            *outer, last = path.split(".")
-            reduce(lambda branch, name: branch.setdefault(name, {}), outer, tree)[last] = None
-        schema = _schema(tree).add(RECORD, T.StringType())
-        reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=RECORD)
-        frame = reader.options(allowSingleQuotes="false", allowNonNumericNumbers="false").json(group.patterns)
+        fields = unique_ignoring_case(group.names)
+        schema = object_schema(fields, group.paths).add(RECORD, T.StringType())
+        frame = opened.spark.read.schema(schema).options(**STRICT).json(group.patterns)
         values = {field: attribute(field) for field in fields}
         values |= {path: attribute_at(path) for path in group.paths}
         values = {name: nulls_read(value, opened.options) for name, value in values.items()}
@@ -72,6 +75,15 @@ class JsonLinesFormat(FileFormat):
             return {}
         schema = opened.spark.read.json([file.pattern for file in opened.files]).schema
         return {field.name: field.dataType for field in schema}
+
+
+def object_schema(fields: Iterable[str], paths: Iterable[str]) -> T.StructType:
+    """Return the schema of an object with these fields as text, and with the fields inside of objects at ``paths``."""
+    tree: dict[str, Any] = dict.fromkeys(fields)
+    for path in paths:
+        *outer, last = path.split(".")
+        reduce(lambda branch, name: branch.setdefault(name, {}), outer, tree)[last] = None
+    return _schema(tree)
 
 
 def _schema(tree: dict[str, Any]) -> T.StructType:
@@ -107,7 +119,7 @@ def _path_conflict(delivered: Delivered, path: str) -> Refusal:
     )
 
 
-def _unique_ignoring_case(names: tuple[str, ...]) -> list[str]:
+def unique_ignoring_case(names: tuple[str, ...]) -> list[str]:
     """Return the names without those that differ from an earlier one in case only, which a frame cannot hold."""
     return list({name.lower(): name for name in reversed(names)}.values())[::-1]
 
@@ -123,7 +135,7 @@ def keys_of_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], wanted:
     keys = F.json_object_keys(line)
     checks = {
         "invalid": ~F.is_valid_utf8("value"),
-        "bad": ~F.coalesce(_is_one_object(line), F.lit(False)),
+        "bad": ~F.coalesce(is_one_object(line), F.lit(False)),
         "twice": F.size(F.array_distinct(keys)) < F.size(keys),
     }
     # Most lines have the same set of keys, so sets are collected.
@@ -145,7 +157,8 @@ def keys_of_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], wanted:
     return first + tuple(sorted(delivered - set(first)))
 
 
-def _is_one_object(line: Column) -> Column:
+def is_one_object(line: Column) -> Column:
+    """Return the condition that a text is one JSON object and nothing else; it may be NULL instead of false."""
     # Spark's parser stops after the first value. Any text after it breaks one of these frames.
     in_array = F.json_array_length(F.concat(F.lit("["), line, F.lit("]")))
     in_object = F.json_object_keys(F.concat(F.lit('{"":'), line, F.lit("}")))

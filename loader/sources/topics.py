@@ -1,0 +1,139 @@
+"""Connection test, topics and first messages of a Kafka cluster."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+
+from elevata.core import strict_json
+from loader.domain.kafka import OPERATIONS, event_of, row_of
+from loader.domain.refusals import Refusal
+from loader.domain.sampling import SampledColumn
+from loader.kafka.client import Cluster, Message
+from loader.records.values import Number, text_of
+from loader.services.manifests import cluster_place
+from loader.sources.file_samples import MAX_COLUMNS, column_of_json
+from loader.sources.files import Found, Listing, Reached, Sample, sampled
+from loader.sources.limits import password_of
+from loader.sources.text_files import nulls_of
+from metadata.domain.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
+from metadata.domain.option_kinds import DEBEZIUM, PLAIN
+from metadata.domain.source_formats import KAFKA
+from metadata.domain.types import parse
+from metadata.models import System
+
+_SECONDS = 5
+ROWS = 500
+
+
+def reach_cluster(system: System) -> Reached:
+    """Return the result of a connection test: brokers, sign-in, and the number of topics that may be seen."""
+    cluster = _cluster(system)
+    facts, place = cluster.facts(), cluster.place
+    shown = (
+        ("Brokers", ", ".join(map(str, facts.brokers))),
+        ("Signed in as", place.user or "nobody"),
+        ("Topics that may be seen", f"{len(facts.topics):,}"),
+        ("Connection", "encrypted" if place.security.endswith("ssl") else "not encrypted"),
+    )
+    message = (
+        "The cluster answers." if facts.topics else "The cluster answers, but there is no topic this user may see."
+    )
+    return Reached(message, shown)
+
+
+def list_topics(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
+    """Return one page of the topics, sorted by name."""
+    topics = _cluster(system).facts().topics
+    names = sorted(name for name in topics if search.strip().lower() in name.lower())
+    items = (
+        Found(name, name, KAFKA, note=f"{topics[name]} partition{'s' if topics[name] != 1 else ''}")
+        for name in names[start : start + count]
+    )
+    return Listing(tuple(items), len(names))
+
+
+def sample_topic(system: System, location: str, options: dict[str, Any] | None) -> Sample:
+    """Return the columns of a topic's first messages. Without ``options``, the envelope is recognised."""
+    cluster = _cluster(system)
+    topic = cluster.describe(location.strip())
+    messages = [message for message in cluster.first_messages(topic, ROWS) if message.value is not None]
+    objects = [_object(location, message) for message in messages]
+    if options is None:
+        is_debezium = bool(objects) and all(event_of(entry) is not None for entry in objects)
+        options = {"envelope": DEBEZIUM} if is_debezium else {}
+    envelope, nulls = options.get("envelope", PLAIN), nulls_of(options, empty_is_null=False)
+    rows: list[Mapping[str, Any]] = []
+    about: list[dict[str, Any]] = []
+    for message, entry in zip(messages, objects, strict=True):
+        event = event_of(entry) if envelope == DEBEZIUM else None
+        if envelope == DEBEZIUM and (event is None or event.get("op") not in OPERATIONS):
+            continue
+        rows.append(row_of(event) if event is not None else entry)
+        about.append(_about(message, event))
+    names = list(dict.fromkeys(name for row in rows for name in row if name not in MESSAGE_COLUMNS))
+    if len(names) > MAX_COLUMNS:
+        raise Refusal("TOO_MANY_COLUMNS", f"{location} has {len(names):,} columns")
+    columns, values = [], []
+    for name in names:
+        raw = [None if text_of(row.get(name)) in nulls else row.get(name) for row in rows]
+        texts = [text_of(value) for value in raw]
+        columns.append(column_of_json(name, raw, texts))
+        values.append(texts)
+    key = {"key": _message_key(messages, names), "key_evidence": "the key of the messages"}
+    result = sampled(columns, values, whole=len(rows) < ROWS, typed=False, where=location, options=options, **key)
+    known = (*((OP, SEQUENCE) if envelope == DEBEZIUM else ()), KEY, PARTITION, OFFSET, TIMESTAMP)
+    named = tuple(SampledColumn(name, parse(MESSAGE_COLUMNS[name]), "the message itself has it") for name in known)
+    more = tuple(tuple(text_of(entry[name]) for entry in about) for name in known)
+    return replace(result, columns=result.columns + named, values=result.values + more)
+
+
+def _message_key(messages: list[Message], names: list[str]) -> tuple[str, ...]:
+    """Return the columns in the keys of all messages, if these are JSON objects with columns of the rows."""
+    keys = set()
+    for message in messages:
+        try:
+            value = strict_json.loads((message.key or b"").decode())
+        except (strict_json.BadJson, UnicodeDecodeError):
+            return ()
+        value = value.get("payload", value) if isinstance(value, dict) else None
+        keys.add(tuple(value) if isinstance(value, dict) else ())
+    (key,) = keys if len(keys) == 1 else ((),)
+    return key if set(key) <= set(names) else ()
+
+
+def _cluster(system: System) -> Cluster:
+    return Cluster(cluster_place(system), settings.SOURCE_HOSTS, system.secret, password_of(system), _SECONDS)
+
+
+def _object(topic: str, message: Message) -> Mapping[str, Any]:
+    place = f"{topic}, partition {message.partition}, offset {message.offset}"
+    try:
+        value = strict_json.loads((message.value or b"").decode(), parse_int=Number, parse_float=Number)
+    except (strict_json.BadJson, UnicodeDecodeError) as error:
+        reason = str(error)
+    else:
+        if isinstance(value, dict):
+            return value
+        reason = "it is no object"
+    raise Refusal(
+        "BAD_JSON",
+        f"{place}: not one JSON object ({reason})",
+        file=topic,
+        row=message.offset,
+        hint="Topics are read as JSON objects or as Debezium's change events in JSON.",
+    )
+
+
+def _about(message: Message, event: Mapping[str, Any] | None) -> dict[str, Any]:
+    source = (event or {}).get("source")
+    return {
+        KEY: message.key.decode(errors="replace") if message.key is not None else None,
+        PARTITION: Number(message.partition),
+        OFFSET: Number(message.offset),
+        TIMESTAMP: datetime.fromtimestamp(message.timestamp / 1000, UTC).isoformat(),
+        OP: OPERATIONS.get((event or {}).get("op", "")),
+        SEQUENCE: source.get("lsn") if isinstance(source, Mapping) else None,
+    }

@@ -1,0 +1,232 @@
+"""Messages of Kafka as rows: JSON objects, or change events of Debezium, with or without their schema.
+
+Each message is checked by itself in one pass, which also finds the columns (``checked_layout``). ``rows_of`` then
+gives the rows, with the values as text like JSON lines.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.domain.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, UNAVAILABLE, TopicOptions
+from loader.domain.manifest import SourceSpec
+from loader.domain.refusals import Refusal
+from loader.spark.sources.formats.csv_files import RECORD
+from loader.spark.sources.formats.json_lines import STRICT, is_one_object, object_schema, unique_ignoring_case
+from loader.spark.sources.opened import MALFORMED, Place, nulls_read, only_parents, paths_within
+from metadata.domain import types as data_types
+from metadata.domain.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
+from metadata.domain.option_kinds import LSN, TIME
+
+DELETED = "deleted"
+SAMPLES = 5
+HINT = "Correct the producer, or name another envelope."
+_SAMPLE_LENGTH = 80  # characters
+_MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+# Fields of an event before its row is parsed.
+_EVENT = object_schema(("before", "after", "op"), ("source.lsn", "source.ts_ms"))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of the messages: their fields, paths into these, and columns about the messages themselves."""
+
+    fields: tuple[str, ...]
+    paths: tuple[str, ...]
+    about: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.fields, *self.paths, *self.about)
+
+
+# A message that is no object has no event; the checks refuse it.
+_EVENT_OPTIONS = {name: value for name, value in STRICT.items() if name != "columnNameOfCorruptRecord"}
+
+
+def parsed_events(events: DataFrame, options: TopicOptions) -> DataFrame:
+    """Return the messages with the columns of ``_EVENT``, and the JSON text of the ``row``."""
+    if not options.is_debezium:
+        return events.withColumn("row", F.col("value"))
+    schema = T.StructType([T.StructField("payload", _EVENT), *_EVENT.fields])
+    parsed = events.withColumn("event", F.from_json("value", schema, _EVENT_OPTIONS))
+    event = {name: _of_payload(F.col("event"), name) for name in _EVENT.names}
+    parsed = parsed.withColumns(event).drop("event")
+    return parsed.withColumn("row", F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after")))
+
+
+def _of_payload(event: Column, name: str) -> Column:
+    """Return a field of an event, which is the payload of a message with a schema."""
+    payload = event.getField("payload")
+    return F.when(payload.isNotNull(), payload.getField(name)).otherwise(event.getField(name))
+
+
+def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOptions) -> Layout:
+    """Return the columns after a check of each message by itself, in one pass."""
+    is_object = F.coalesce(is_one_object(F.trim("value", F.lit(" \t\r\n"))), F.lit(False))
+    parsed = parsed_events(messages, options).withColumns({"is_object": is_object, "keys": F.json_object_keys("row")})
+    is_present = F.col("value").isNotNull()
+    checks = {code: (is_present & wrong, *others) for code, (wrong, *others) in _checks(options).items()}
+    counts = {"without a value": ~is_present, "rows": is_present}
+    if options.is_debezium:  # a tombstone only follows a delete
+        counts = {"of a truncated table": F.col("op") == TRUNCATE, "rows": F.col("op").isin("c", "r", "u")}
+    summary = parsed.agg(
+        F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
+        *(F.count_if(F.coalesce(wrong, F.lit(False))).alias(code) for code, (wrong, _, _) in checks.items()),
+        *(F.count_if(counted).alias(name) for name, counted in counts.items()),
+    ).first()
+    for code, (wrong, message, hint) in checks.items():
+        if summary[code]:
+            raise _bad_message(code, source, parsed.where(wrong), summary[code], message, hint)
+    rows = summary["rows"]
+    notes = [f"{summary[name]} messages {name} were skipped." for name in counts if name != "rows" and summary[name]]
+    delivered = {key for keys in summary["key_sets"] for key in keys} - set(MESSAGE_COLUMNS)
+    wanted = tuple(column.name for column in source.columns)
+    paths = paths_within(delivered, wanted)
+    absent = [name for name in wanted if name not in (*delivered, *paths, *MESSAGE_COLUMNS)]
+    if absent and rows and not options.is_debezium:
+        notes.append(f"No new message has {', '.join(absent)}.")
+    if not (rows and options.is_debezium):  # events have all columns, other objects may leave some out
+        delivered |= set(absent)
+    fields = [name for name in wanted if name in delivered]
+    fields += sorted(delivered - set(fields) - only_parents(paths, wanted))
+    known = (KEY, PARTITION, OFFSET, TIMESTAMP, *((OP, SEQUENCE) if options.is_debezium else ()))
+    return Layout(tuple(fields), paths, tuple(name for name in known if name in wanted), tuple(notes))
+
+
+def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
+    """Return the condition of each fault of a message, its description and a hint, in the order of the checks."""
+    checks = {
+        "WRONG_ENCODING": (~F.is_valid_utf8("value"), "not UTF-8", HINT),
+        "BAD_JSON": (~F.col("is_object"), "not one JSON object", HINT),
+    }
+    twice = (F.size(F.array_distinct("keys")) < F.size("keys"), "the object names a key more than once", HINT)
+    if not options.is_debezium:
+        return checks | {"DUPLICATE_FIELD": twice}
+    is_row = F.coalesce(F.startswith(F.col("row"), F.lit("{")), F.lit(False))
+    is_truncate = F.coalesce(F.col("op") == TRUNCATE, F.lit(False))
+    known = F.coalesce(F.col("op").isin(*OPERATIONS), F.lit(False))
+    checks["BAD_EVENT"] = (
+        ~(is_truncate | (known & is_row)),
+        "no event of Debezium with an operation and a row",
+        "The envelope debezium needs op, and after or before. Deletes need before: the table's replica identity.",
+    )
+    checks["DUPLICATE_FIELD"] = twice
+    if not options.skips_truncates:
+        hint = "Bring the rows to what the source has now, then set the option truncates to skip for one load."
+        checks["TABLE_TRUNCATED"] = (is_truncate, "the table was truncated, which no change of a row tells", hint)
+    unit = {LSN: "source.lsn", TIME: "source.ts_ms"}.get(options.sequence, "offset")
+    hint = "Set the option sequence to time or offset if the database has no such number."
+    checks["NO_SEQUENCE"] = (known & _sequence(options).isNull(), f"no {unit} to order the event", hint)
+    checks["UNAVAILABLE_VALUE"] = (
+        F.contains(F.col("row"), F.lit(f'"{UNAVAILABLE}"')) & (F.col("op") != "d"),
+        "an unchanged value that the database did not log",
+        "Set REPLICA IDENTITY FULL for the table, so that events have all values.",
+    )
+    return checks
+
+
+def _sequence(options: TopicOptions) -> Column:
+    """Return the number by which the events of a row are ordered."""
+    offset = F.col("offset")
+    match options.sequence:
+        case "lsn":
+            return F.col("source.lsn").try_cast("bigint")
+        case "time":
+            time = F.try_multiply(F.col("source.ts_ms").try_cast("bigint"), F.lit(OFFSETS_PER_MILLISECOND))
+            return time + offset % OFFSETS_PER_MILLISECOND
+    return offset
+
+
+def _bad_message(code: str, source: SourceSpec, wrong: DataFrame, count: int, message: str, hint: str) -> Refusal:
+    text = F.left(F.make_valid_utf8("value"), F.lit(_SAMPLE_LENGTH))
+    places = places_of(wrong, source.location, text, SAMPLES)
+    return Refusal(
+        code,
+        f"{places[0].where}: {message}; {count} messages in all",
+        file=source.location,
+        row=places[0].number,
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint=hint,
+    )
+
+
+def places_of(rows: DataFrame, topic: str, text: Column, count: int) -> list[Place]:
+    ordered = rows.select("partition", "offset", text.alias("text")).orderBy("partition", "offset").limit(count)
+    return [Place(topic, f"partition {row[0]}, offset", row[1], row[2]) for row in ordered.collect()]
+
+
+def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: TopicOptions) -> DataFrame:
+    """Return the values as text: one row of each message, except events of a truncated table."""
+    fields = unique_ignoring_case(layout.fields)
+    row = object_schema(fields, layout.paths)
+    types = {column.name: column.type for column in source.columns}
+    if options.is_debezium:
+        event = T.StructType([T.StructField("before", row), T.StructField("after", row), *_EVENT.fields[2:]])
+        schema = T.StructType([T.StructField("payload", event), *event.fields]).add(RECORD, T.StringType())
+        parsed = events.withColumn("message", F.from_json("value", schema, STRICT))
+        parsed = parsed.withColumns({name: _of_payload(F.col("message"), name) for name in event.names})
+        parsed = parsed.where(F.col("op").isin(*OPERATIONS))
+        image = F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after"))
+        deleted = F.col("op") == "d"
+    else:
+        parsed = events.withColumn("message", F.from_json("value", row.add(RECORD, T.StringType()), STRICT))
+        image, deleted = F.col("message"), F.lit(False)
+    parsed = parsed.withColumn("image", image)
+    about = _about_messages(options)
+    values = {name: F.col("image").getField(name) for name in fields}
+    values |= {path: _inside(path) for path in layout.paths}
+    values = {name: nulls_read(value, options.reading) for name, value in values.items()}
+    if options.is_debezium:
+        values = {name: _moment(value, types.get(name, ""), options) for name, value in values.items()}
+    values |= {name: about[name].cast("string") for name in layout.about}
+    absent = F.lit(None).cast("string")
+    return parsed.select(
+        *(values.get(name, absent).alias(f"d{place}") for place, name in enumerate(layout.names)),
+        F.col("message").getField(RECORD).alias(MALFORMED),
+        "partition",
+        "offset",
+        deleted.alias(DELETED),
+    )
+
+
+def _inside(path: str) -> Column:
+    value = F.col("image")
+    for name in path.split("."):
+        value = value.getField(name)
+    return value
+
+
+def _about_messages(options: TopicOptions) -> dict[str, Column]:
+    """Return the columns about the messages themselves."""
+    columns = {
+        KEY: F.col("key").cast("string"),
+        PARTITION: F.col("partition"),
+        OFFSET: F.col("offset"),
+        TIMESTAMP: F.date_format("timestamp", _MOMENT),
+    }
+    if options.is_debezium:
+        names = F.create_map(*(F.lit(text) for pair in OPERATIONS.items() for text in pair))
+        columns |= {OP: names[F.col("op")], SEQUENCE: _sequence(options)}
+    return columns
+
+
+def _moment(value: Column, type_: str, options: TopicOptions) -> Column:
+    """Return a value with Debezium's number of days or of the option's ``time_unit`` as a date or timestamp."""
+    number = value.try_cast("bigint")
+    if type_ == data_types.DATE:
+        text = F.date_from_unix_date(value.try_cast("int")).cast("string")
+    elif type_ == data_types.TIMESTAMP:
+        microseconds = {
+            "milliseconds": F.try_multiply(number, F.lit(1_000)),
+            "microseconds": number,
+            "nanoseconds": F.when(number % 1_000 == 0, (number.cast("decimal(20,0)") / 1_000).cast("bigint")),
+        }[options.time_unit]
+        text = F.date_format(F.timestamp_micros(microseconds), _MOMENT)
+    else:
+        return value
+    return F.coalesce(text, value)

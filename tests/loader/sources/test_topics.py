@@ -1,0 +1,109 @@
+"""Kafka clusters as sources: connection, listing, sampling, import."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from elevata.accounts.roles import Role
+from loader.domain.refusals import Refusal
+from loader.sources.files import Sample
+from loader.sources.systems import discover, reach, sample
+from metadata.models import SourceDataset, System, TargetDataset
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import typed, words
+from tests.elevata.web.pages import read
+from tests.factories import SystemFactory
+from tests.services.kafka import Broker, event, running_broker
+
+pytestmark = [pytest.mark.django_db, pytest.mark.servers]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker() as started:
+        yield started
+
+
+@pytest.fixture
+def system(broker: Broker, settings: Any) -> System:
+    settings.SOURCE_HOSTS = ["127.0.0.1"]
+    return SystemFactory(short_name="shop", name="Shop", kind="kafka", location=f"kafka://{broker.address}")
+
+
+def events(broker: Broker) -> str:
+    """Return a topic with events of Debezium."""
+    topic = broker.create("items", 2)
+    rows = [{"id": n, "v": f"v{n}", "price": "1.50"} for n in range(1, 5)]
+    broker.send(topic, [({"id": row["id"]}, event("c", row, row["id"])) for row in rows])
+    broker.send(topic, [({"id": 1}, event("d", rows[0], 9)), ({"id": 1}, None)], partition=1)
+    return topic
+
+
+def types(result: Sample) -> dict[str, str]:
+    return {column.name: str(column.type) for column in result.columns}
+
+
+def test_a_cluster_is_reached_and_says_as_whom(system: System):
+    facts = dict(reach(system).facts)
+    assert facts["Signed in as"] == "nobody"
+    assert facts["Connection"] == "not encrypted"
+
+
+def test_topics_are_listed_with_their_partitions_and_found_by_name(system: System, broker: Broker):
+    topic = broker.create("Orders", 3)
+    listing = discover(system, search=topic.lower())
+    assert [(item.location, item.format, item.note) for item in listing.items] == [(topic, "kafka", "3 partitions")]
+
+
+def test_the_envelope_of_debezium_is_recognised(system: System, broker: Broker):
+    result = sample(system, events(broker), "kafka", None)
+    assert result.options == {"envelope": "debezium"}
+    assert types(result) == {
+        "id": "integer",
+        "v": "string",
+        "price": "decimal(18,2)",
+        "_op": "string",
+        "_sequence": "bigint",
+        "_key": "string",
+        "_partition": "integer",
+        "_offset": "bigint",
+        "_timestamp": "timestamp",
+    }
+    assert [column.name for column in result.columns if column.key_ordinal] == ["id"]
+    operations = result.values[[column.name for column in result.columns].index("_op")]
+    assert sorted(operations) == ["D", "I", "I", "I", "I"]
+
+
+def test_other_objects_are_rows_as_they_are(system: System, broker: Broker):
+    topic = broker.create("prices")
+    broker.send(topic, [(None, {"id": 1, "op": "I"}), (None, {"id": 2, "at": {"x": 1}})])
+    result = sample(system, topic, "kafka", None)
+    assert result.options == {}
+    assert list(types(result)) == ["id", "op", "at", "_key", "_partition", "_offset", "_timestamp"]
+
+
+def test_a_message_that_is_no_object_is_named_by_partition_and_offset(system: System, broker: Broker):
+    topic = broker.create("broken")
+    broker.send(topic, [(None, "{}"), (None, "<html>")])
+    with pytest.raises(Refusal) as refused:
+        sample(system, topic, "kafka", None)
+    assert (refused.value.code, refused.value.row) == ("BAD_JSON", 1)
+    assert "partition 0, offset 1" in refused.value.message
+
+
+def test_a_topic_is_imported_as_a_change_feed_and_its_targets_generated_in_the_browser(system: System, broker: Broker):
+    client, topic = Client(), events(broker)
+    client.force_login(someone("mia", Role.EDITOR))
+    assert topic in words(read(client, "/systems/shop/discover/?show=now&q=items"))
+    page = read(client, f"/systems/shop/import/?location={topic}&show=now")
+    client.post("/systems/shop/import/", typed(page, having="lines"))
+    source = SourceDataset.objects.get()
+    assert (source.format, source.location, source.options) == ("kafka", topic, {"envelope": "debezium"})
+    assert source.history_policy == {"input": "cdc", "time": "_sequence", "op": "_op"}
+    answer_page = f"/sources/{source.key}/generate/"
+    client.post(answer_page, typed(read(client, answer_page), having="fingerprint"))
+    names = TargetDataset.objects.get(name__startswith="rc_shop_items").columns.values_list("name", flat=True)
+    assert set(names) == {"id", "v", "price", "_sequence"}
+    assert "Nothing differs" in read(client, f"/sources/{source.key}/columns/?show=now")
