@@ -42,7 +42,8 @@ class SourceSpec:
     """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time. ``database`` is that of a
-    source of format ``table``, whose location is the table.
+    source of format ``table``, whose location is the table. ``intake`` selects the rows that are read
+    (``metadata.domain.intake``).
     """
 
     name: str
@@ -52,6 +53,7 @@ class SourceSpec:
     options: dict = field(default_factory=dict)
     one_row_per_key: bool = True
     database: DatabaseSpec | None = None
+    intake: dict = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class StageInput:
     """Input of a stage view: a raw table, and the columns and rows taken from it.
 
     ``options`` are the source's reading options that affect the conversion of text (``timezone``). ``feed``: only
-    the rows of this run are read.
+    the rows of this run are read. ``incremental``: the table has the rows that are new or changed in its source.
     """
 
     table: TableSpec
@@ -111,6 +113,7 @@ class StageInput:
     filter: str | None = None
     options: dict = field(default_factory=dict)
     feed: bool = False
+    incremental: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ class LoadManifest:
 
     ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.load_guards.DeleteGuard``.
     Datasets of up to ``small_rows`` rows are loaded together by one Spark job (``loader.spark.small_loads``); with 0,
-    none is.
+    none is. ``full`` and ``since`` set from where sources with a watermark are read (``loader.domain.marks.Reading``).
     """
 
     run_id: str
@@ -185,6 +188,8 @@ class LoadManifest:
     deletes_keys: int = 1000
     already_done: tuple[str, ...] = ()
     small_rows: int = 0
+    full: bool = False
+    since: str = ""
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -33,6 +33,7 @@ MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
 NULL_KEY, NULL_VALUE   no value in a required column
+NULL_WATERMARK         no value in any watermark column
 CONFLICTING_ROWS       rows of one key that differ (contract: history rule 1)
 CHANGED_FILE           the file changed while it was checked (``Delivery.check_unchanged``)
 =====================  =====================================================================
@@ -48,6 +49,7 @@ from pyspark.sql import types as T
 
 from loader.domain.feeds import NOTE, FeedChoice, FeedFile, FeedLog, choose, with_note
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
+from loader.domain.marks import Reading, Window
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
@@ -144,7 +146,8 @@ class Delivery:
 
     ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
     in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
-    in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not in ``frame``.
+    in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not in ``frame``. ``window`` is
+    the part of a source with a watermark that was read.
     """
 
     frame: DataFrame
@@ -154,6 +157,7 @@ class Delivery:
     _cached: DataFrame | None
     unknown: list[dict] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
+    window: Window | None = None
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
@@ -174,13 +178,15 @@ class Delivery:
         self._opened.release()
 
 
-def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
-    """Read and check ``source`` or some of its files; the caller calls ``release`` after writing the frame.
+def read_delivery(
+    spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = (), reading: Reading | None = None
+) -> Delivery:
+    """Read and check ``source``, some of its files or rows; the caller calls ``release`` after writing the frame.
 
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, files)
+    opened = _open(spark, source, files, reading)
     cached = None
     try:
         _check_file_count(opened)
@@ -203,12 +209,14 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    return Delivery(distinct.select(*columns), result.rows, duplicates, opened, cached, unknown, result.warnings)
+    window = opened.window if isinstance(opened, OpenedTable) else None
+    frame = distinct.select(*columns)
+    return Delivery(frame, result.rows, duplicates, opened, cached, unknown, result.warnings, window)
 
 
-def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...]) -> Opened:
+def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...], reading: Reading | None) -> Opened:
     if source.database is not None:
-        return open_table(spark, source)
+        return open_table(spark, source, reading)
     wanted = tuple(column.name for column in source.columns)
     where = {"roots": source_roots(spark), "files": files}
     return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, **where)
