@@ -234,6 +234,17 @@ class Reading:
                 )
 
 
+def window_text(window: Mapping[str, Any]) -> str:
+    """Return the window of a dataset's run in words: ``read from n 7, up to n 9``."""
+    if not window:
+        return ""
+    start, end = (
+        ", ".join(f"{name} {text}" for name, text in (window.get(key) or {}).items()) for key in ("from", "to")
+    )
+    read = "read whole" if window.get("from") is None else f"read from {start}" if start else "read"
+    return f"{read}, up to {end}" if end else f"{read}, no rows"
+
+
 def _highest(shown: str, name: str, text: str, kind: str) -> Value:
     try:
         return value_of(text, kind)

@@ -12,7 +12,7 @@ from elevata.audit.models import AppendOnly, Versioned
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
-from loader.domain.marks import MAX_SINCE
+from loader.domain.marks import MAX_SINCE, window_text
 from loader.domain.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
 from loader.domain.vacuum import SAFE_HOURS
 
@@ -143,6 +143,11 @@ class DatasetRun(models.Model):
     def is_acceptable(self) -> bool:
         """Return whether the table was refused as another than the last run left, so that it may be accepted."""
         return (self.error or {}).get("code") in ACCEPTABLE
+
+    @property
+    def window_text(self) -> str:
+        """Return the part of the source that was read, in words; empty for a source without a watermark."""
+        return window_text(self.window)
 
     @property
     def further_counts(self) -> list[tuple[str, str, int]]:

@@ -208,8 +208,8 @@ WATERMARKS = {"n": "7", "day": "2024-01-02", "at": "2024-01-02 03:04:05.123456",
             {"n": "number", "at": "date", "zoned": "timestamp with time zone"},
             "TO_CHAR(MAX(t.\"n\"), 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,'''), "
             "TO_CHAR(MAX(t.\"at\"), 'SYYYY-MM-DD HH24:MI:SS'), "
-            "TO_CHAR(SYS_EXTRACT_UTC(MAX(t.\"zoned\")), 'SYYYY-MM-DD HH24:MI:SS.FF6\"Z\"')",
-            "t.\"n\" >= 7 OR t.\"at\" >= TIMESTAMP '2024-01-02 03:04:05.123456' "
+            'TO_CHAR(SYS_EXTRACT_UTC(MAX(t."zoned")), \'SYYYY-MM-DD HH24:MI:SS.FF6"Z"\')',
+            't."n" >= 7 OR t."at" >= TIMESTAMP \'2024-01-02 03:04:05.123456\' '
             "OR t.\"zoned\" >= TIMESTAMP '2024-01-02 03:04:05.500000 +00:00'",
         ),
     ],

@@ -13,7 +13,13 @@ from metadata.domain.types import parse
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "use" / "sources.md"
 COLUMNS = {
     name: parse(type_)
-    for name, type_ in {"id": "bigint", "at": "timestamp", "day": "date", "price": "decimal(9,2)", "v": "string"}.items()
+    for name, type_ in {
+        "id": "bigint",
+        "at": "timestamp",
+        "day": "date",
+        "price": "decimal(9,2)",
+        "v": "string",
+    }.items()
 }
 
 
