@@ -26,6 +26,7 @@ from loader.api.serializers import (
     RunEventSerializer,
 )
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.marks import MAX_SINCE
 from loader.domain.refusals import Refusal
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConverter, ScheduleFilter
@@ -35,6 +36,8 @@ from loader.services.load_runs import request_cancel, request_load_run
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 
 REASON_LENGTH = 500
+_FULL = "Read sources with a watermark whole."
+_SINCE = "Read sources with a watermark from this number, date or time on."
 ACCEPTED_AT = OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])
 _STARTS = permitted_to(Permission.START_LOAD, on=here)
 
@@ -83,6 +86,8 @@ class NewLoadRunSerializer(ReasonOfRun):
     allow_deletes = serializers.BooleanField(
         required=False, default=False, help_text="Take snapshots that lack an unusual share of the open keys."
     )
+    full = serializers.BooleanField(required=False, default=False, help_text=_FULL)
+    since = serializers.CharField(required=False, default="", allow_blank=True, max_length=MAX_SINCE, help_text=_SINCE)
 
 
 class LoadRunAgainSerializer(ReasonOfRun):
@@ -94,6 +99,8 @@ class LoadRunAgainSerializer(ReasonOfRun):
         default=False,
         help_text="Take snapshots that lack an unusual share of the keys this time.",
     )
+    full = serializers.BooleanField(required=False, default=False, help_text=_FULL)
+    since = serializers.CharField(required=False, default="", allow_blank=True, max_length=MAX_SINCE, help_text=_SINCE)
 
 
 def work_of_run(run: LoadRun) -> Work:

@@ -66,6 +66,8 @@ class LoadRunListSerializer(serializers.ModelSerializer):
             "load_timestamp",
             "allow_empty",
             "allow_deletes",
+            "full",
+            "since",
             "requested_by",
             "who",
             "reason",
@@ -95,6 +97,11 @@ class DatasetRunSerializer(serializers.ModelSerializer):
     reverted_by = serializers.CharField(source="reverted_by.run_id", read_only=True, default=None, allow_null=True)
     error = serializers.SerializerMethodField()
     counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
+    window = serializers.DictField(
+        child=serializers.DictField(child=serializers.CharField(), allow_null=True),
+        read_only=True,
+        help_text="Watermark values between which a source was read: from (null: whole) and to, by column.",
+    )
 
     class Meta:
         model = DatasetRun
@@ -108,6 +115,7 @@ class DatasetRunSerializer(serializers.ModelSerializer):
             "status",
             "phase",
             "counts",
+            "window",
             "drift",
             "warnings",
             "error",

@@ -9,13 +9,14 @@ numerics without limits, ``24:00``.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
+from loader.domain.marks import DAY, INSTANT, LOCAL, NUMBER, Values, value_of
 from loader.domain.refusals import Refusal
 from loader.domain.source_options import check_source_options
 from metadata.domain import types as data_types
@@ -118,6 +119,8 @@ class Engine:
         "money": "decimal(19,2)",
     }
     decimals: Collection[str] = ("numeric",)
+    # Types of timestamps with a zone; their texts are in UTC or name their offset.
+    with_zone: Collection[str] = ("timestamptz",)
 
     def url(self, place: DatabasePlace) -> str:
         return f"jdbc:postgresql://{host_of(place)}:{place.port}/{escaped(place.name)}"
@@ -201,8 +204,11 @@ class Engine:
 
     def as_text(self, column: DescribedColumn) -> Transport:
         """Return the SQL that reads a column by ``as_delivered``, or as text."""
-        name = f"t.{self.quoted(column.name)}"
-        return Transport(self.as_delivered.get(column.type, _TEXT).format(column=name, text=self.text))
+        return Transport(self._delivered(column, f"t.{self.quoted(column.name)}"))
+
+    def _delivered(self, column: DescribedColumn, sql: str) -> str:
+        """Return the SQL that reads an expression of the column's type."""
+        return self.as_delivered.get(column.type, _TEXT).format(column=sql, text=self.text)
 
     def type_of(self, column: DescribedColumn) -> str:
         """Return the data type for a column that the contract does not have."""
@@ -219,14 +225,51 @@ class Engine:
         expressions += [f"{read.unfit} AS {self.quoted(f'x{n}')}" for n, read in enumerate(transports) if read.unfit]
         if options.partition_column:
             expressions.append(f"t.{self.quoted(options.partition_column)} AS {self.quoted(PARTITION)}")
-        condition = f" WHERE (\n{options.filter}\n)" if options.filter else ""
-        return f"SELECT {', '.join(expressions)} FROM {relation} t{condition}"
+        return f"SELECT {', '.join(expressions)} FROM {relation} t{_where(options)}"
 
     def bounds(self, relation: str, options: TableOptions) -> str:
         """Return the query for the least and the greatest value of the partition column."""
         column = f"t.{self.quoted(options.partition_column)}"
-        condition = f" WHERE (\n{options.filter}\n)" if options.filter else ""
-        return f"SELECT MIN({column}), MAX({column}) FROM {relation} t{condition}"
+        return f"SELECT MIN({column}), MAX({column}) FROM {relation} t{_where(options)}"
+
+    def watermark_kind(self, column: DescribedColumn) -> str:
+        """Return the kind of a watermark column (``loader.domain.marks``). Raise Refusal BAD_WATERMARK."""
+        kind = self.type_of(column)
+        if kind in _INTEGERS or column.type in self.decimals:
+            return NUMBER
+        if kind not in _MOMENTS:
+            raise Refusal(
+                "BAD_WATERMARK",
+                f"the column {column.name} cannot be a watermark: its type is {column.type}",
+                column=column.name,
+                hint="Name columns of whole numbers, numerics, dates or timestamps.",
+            )
+        return DAY if kind == data_types.DATE else INSTANT if column.type in self.with_zone else LOCAL
+
+    def highest(self, relation: str, columns: Sequence[DescribedColumn], options: TableOptions) -> str:
+        """Return the query for the highest value of each column, as text."""
+        values = ", ".join(self._delivered(c, f"MAX(t.{self.quoted(c.name)})") for c in columns)
+        return f"SELECT {values} FROM {relation} t{_where(options)}"
+
+    def from_values(self, columns: Sequence[DescribedColumn], values: Values) -> str:
+        """Return the condition for rows of which one column has at least its value, or all columns are NULL.
+
+        Rows with the value of a mark are read again, because others may have been written beside them.
+        """
+        names = {column.name: f"t.{self.quoted(column.name)}" for column in columns}
+        conditions = [f"({' AND '.join(f'{name} IS NULL' for name in names.values())})"]
+        for column in columns:
+            if column.name in values:
+                literal = self.literal(values[column.name], self.watermark_kind(column))
+                conditions.append(f"{names[column.name]} >= {literal}")
+            else:
+                conditions.append(f"{names[column.name]} IS NOT NULL")
+        return " OR ".join(conditions)
+
+    def literal(self, text: str, kind: str) -> str:
+        """Return the literal of a watermark value."""
+        value = value_of(text, kind)
+        return self.moment(value) if isinstance(value, date) else text
 
     def moment(self, value: date) -> str:
         """Return the literal of a date or timestamp."""
@@ -275,6 +318,16 @@ _AS_NUMBERS = {
     "timestamp": (_MICROSECONDS, "timestamp_ntz"),
     "timestamptz": (_MICROSECONDS, "timestamp"),
 }
+
+
+def _where(options: TableOptions) -> str:
+    return f" WHERE (\n{options.filter}\n)" if options.filter else ""
+
+
+def with_condition(options: TableOptions, condition: str) -> TableOptions:
+    """Return the options with a further condition; the line ends close comments of the filter."""
+    own = f"(\n{options.filter}\n) AND " if options.filter else ""
+    return replace(options, filter=f"{own}({condition})")
 
 
 def _has_limits(column: DescribedColumn) -> bool:

@@ -18,6 +18,7 @@ from loader.domain.databases import (
     escaped,
     host_of,
 )
+from loader.domain.marks import DAY, INSTANT, LOCAL
 from loader.domain.refusals import Refusal
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace
@@ -65,6 +66,7 @@ class MySQL(_WithoutSnapshot):
         "json": data_types.JSON,
     }
     decimals = ("decimal",)
+    with_zone = ("timestamp",)
 
     def url(self, place: DatabasePlace) -> str:
         return f"jdbc:mysql://{host_of(place)}:{place.port}/{escaped(place.name)}?permitMysqlScheme"
@@ -83,8 +85,13 @@ class MySQL(_WithoutSnapshot):
         mysql = f"transaction_read_only = 1, max_execution_time = {options.timeout * _MILLISECONDS}"
         return f"SET SESSION time_zone = '+00:00' /*M!100100 , {mariadb} */ /*!80000 , {mysql} */"
 
+    def moment(self, value: date) -> str:
+        """Return the literal without an offset, which MariaDB does not read; the session is in UTC."""
+        return super().moment(value.replace(tzinfo=None) if isinstance(value, datetime) else value)
+
 
 _SQL_SERVER_INTEGERS = ("tinyint", "smallint", "int", "int identity", "smallint identity", "tinyint identity")
+_SQL_SERVER_MOMENTS = {DAY: "date", LOCAL: "datetime2", INSTANT: "datetimeoffset"}
 _ISO = "CONVERT(nvarchar(40), {column}, 126)"
 
 
@@ -111,6 +118,7 @@ class SQLServer(_WithoutSnapshot):
         "uniqueidentifier": data_types.UUID,
     }
     decimals = ("decimal", "numeric")
+    with_zone = ("datetimeoffset",)
 
     def url(self, place: DatabasePlace) -> str:
         name = place.name.replace("}", "}}")
@@ -130,6 +138,11 @@ class SQLServer(_WithoutSnapshot):
 
     def moment(self, value: date) -> str:
         return f"'{value.isoformat()}'"
+
+    def literal(self, text: str, kind: str) -> str:
+        """Return the literal with its type, because a datetime reads no text with microseconds."""
+        plain, type_ = super().literal(text, kind), _SQL_SERVER_MOMENTS.get(kind)
+        return f"CAST({plain} AS {type_})" if type_ else plain
 
 
 _SECONDS, _FRACTIONS = "SYYYY-MM-DD HH24:MI:SS", "SYYYY-MM-DD HH24:MI:SS.FF6"
@@ -159,6 +172,7 @@ class Oracle(_WithoutSnapshot):
         ),
     }
     decimals = ("number",)
+    with_zone = ("timestamp with time zone", "timestamp with local time zone")
 
     def url(self, place: DatabasePlace) -> str:
         return f"jdbc:oracle:thin:@//{host_of(place)}:{place.port}/{escaped(place.name)}"
@@ -189,7 +203,8 @@ class Oracle(_WithoutSnapshot):
 
     def moment(self, value: date) -> str:
         if isinstance(value, datetime):
-            return f"TIMESTAMP '{value.isoformat(' ')}'"
+            zone = " +00:00" if value.tzinfo else ""
+            return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(' ')}{zone}'"
         return f"DATE '{value.isoformat()}'"
 
 

@@ -53,7 +53,7 @@ class SourceSpec:
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time. ``database`` is that of a
     source of format ``table``, whose location is the table; ``cluster`` that of one of format ``kafka``, whose location
-    is the topic.
+    is the topic. ``intake`` selects the rows that are read (``metadata.domain.intake``).
     """
 
     name: str
@@ -64,6 +64,7 @@ class SourceSpec:
     one_row_per_key: bool = True
     database: DatabaseSpec | None = None
     cluster: ClusterSpec | None = None
+    intake: dict = field(default_factory=dict)
 
     @property
     def secret(self) -> str:
@@ -130,6 +131,7 @@ class StageInput:
 
     ``options`` are the source's reading options that affect the conversion of text (``timezone``). ``feed``: only
     the rows of this run are read. ``rank``: position of its source in the policy's ``rank``, from 0, the best.
+    ``incremental``: the table has the rows that are new or changed in its source.
     """
 
     table: TableSpec
@@ -138,6 +140,7 @@ class StageInput:
     options: dict = field(default_factory=dict)
     feed: bool = False
     rank: int = 0
+    incremental: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,7 @@ class LoadManifest:
 
     ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.load_guards.DeleteGuard``.
     Datasets of up to ``small_rows`` rows are loaded together by one Spark job (``loader.spark.small_loads``); with 0,
-    none is.
+    none is. ``full`` and ``since`` set from where sources with a watermark are read (``loader.domain.marks.Reading``).
     """
 
     run_id: str
@@ -212,6 +215,8 @@ class LoadManifest:
     deletes_keys: int = 1000
     already_done: tuple[str, ...] = ()
     small_rows: int = 0
+    full: bool = False
+    since: str = ""
 
     @property
     def secrets(self) -> frozenset[str]:

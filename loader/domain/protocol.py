@@ -16,7 +16,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     log                 level, message, dataset (optional)
     dataset_started     dataset
     dataset_phase       dataset, phase
-    dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because,
+    dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because, window,
                         version_before, version_after, seconds,
                         crowded: names of tables with too many small files
     step_started        ordinal, statement, version_before

@@ -57,6 +57,7 @@ def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
         and _is_dated_by_load(policy)
         and len(load.inputs) == 1
         and not load.inputs[0].feed
+        and not load.inputs[0].incremental
         and load.inputs[0].filter is None
         and all(column.expression in names for column in load.inputs[0].columns)
     )

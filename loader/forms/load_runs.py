@@ -7,6 +7,7 @@ from django import forms
 from elevata.web.forms import EditForm
 from loader.cron import time_zones
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import Schedule
 from metadata.forms.scope import ScopeFields
@@ -42,6 +43,8 @@ class StartLoadForm(LoadFields):
         "RETIRED": "dataset",
         "BAD_RUN_ID": "run_id",
         "RUN_ID_TAKEN": "run_id",
+        "FULL_OR_SINCE": "since",
+        "NO_WATERMARK": "scope",
     }
 
     scope = forms.ChoiceField(initial=ALL, help_text="Datasets load in order of dependency.")
@@ -57,6 +60,18 @@ class StartLoadForm(LoadFields):
         label="Allow many deletes",
         help_text="Otherwise a snapshot that lacks an unusual share of the open keys is refused.",
     )
+    full = forms.BooleanField(
+        required=False,
+        label="Read whole",
+        help_text="Reads sources with a watermark whole, as for the first time.",
+    )
+    since = forms.CharField(
+        max_length=MAX_SINCE,
+        required=False,
+        label="Read since (optional)",
+        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off"}),
+        help_text="Reads sources with a watermark from this number, date or time on, like 2026-11-21.",
+    )
     run_id = forms.CharField(
         max_length=100,
         required=False,
@@ -70,7 +85,7 @@ class StartLoadForm(LoadFields):
 
     def given(self) -> dict[str, Any]:
         """Return the arguments of ``request_load_run``."""
-        names = ("load_timestamp", "allow_empty", "allow_deletes")
+        names = ("load_timestamp", "allow_empty", "allow_deletes", "full", "since")
         values = {name: self.cleaned_data[name] for name in names}
         return values | {"scope": self.scope_chosen(), "run_id": self.cleaned_data["run_id"].strip() or None}
 

@@ -60,7 +60,8 @@ def detail_of(row: DatasetRun) -> str:
     if row.status == run_states.SKIPPED:
         return f"because of {row.skipped_because}"
     if row.status == states.SUCCEEDED:
-        return ", ".join(filter(None, [counts_text(row.counts), f"{row.seconds:.1f} s" if row.seconds else ""]))
+        seconds = f"{row.seconds:.1f} s" if row.seconds else ""
+        return ", ".join(filter(None, [counts_text(row.counts), row.window_text, seconds]))
     return row.phase
 
 
@@ -306,6 +307,7 @@ def described(run: LoadRun) -> dict[str, Any]:
                 "kind": row.kind,
                 "status": row.status,
                 "counts": row.counts,
+                "window": row.window,
                 "drift": row.drift,
                 "warnings": row.warnings,
                 "error": row.error,

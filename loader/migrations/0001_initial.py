@@ -36,6 +36,8 @@ class Migration(migrations.Migration):
                 ("load_timestamp", models.DateTimeField()),
                 ("allow_empty", models.BooleanField(default=False)),
                 ("allow_deletes", models.BooleanField(default=False)),
+                ("full", models.BooleanField(default=False)),
+                ("since", models.CharField(blank=True, default="", max_length=100)),
                 ("details", models.JSONField(blank=True, default=dict)),
                 (
                     "environment",
@@ -212,6 +214,7 @@ class Migration(migrations.Migration):
                 ),
                 ("phase", models.CharField(blank=True, default="", max_length=100)),
                 ("counts", models.JSONField(default=dict)),
+                ("window", models.JSONField(default=dict)),
                 (
                     "drift",
                     models.JSONField(

@@ -12,6 +12,7 @@ from elevata.audit.models import AppendOnly, Versioned
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
+from loader.domain.marks import MAX_SINCE, window_text
 from loader.domain.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
 from loader.domain.vacuum import SAFE_HOURS
 
@@ -24,7 +25,7 @@ class LoadRun(Job):
     table it touched (``tables``). ``run_id`` identifies it in the warehouse; ``load_timestamp`` dates everything it
     writes. ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``. ``execution``
     is the one that changed tables before the newest attempt loaded, if any did. ``schedule`` is the one that
-    started the run.
+    started the run. With ``full`` sources with a watermark are read whole, with ``since`` from this value on.
     """
 
     class Kind(models.TextChoices):
@@ -48,6 +49,8 @@ class LoadRun(Job):
     load_timestamp = models.DateTimeField()
     allow_empty = models.BooleanField(default=False)
     allow_deletes = models.BooleanField(default=False)
+    full = models.BooleanField(default=False)
+    since = models.CharField(max_length=MAX_SINCE, blank=True, default="")
     details = models.JSONField(default=dict, blank=True)
     execution = models.ForeignKey(
         "architecture.Execution", on_delete=models.SET_NULL, null=True, blank=True, related_name="load_runs"
@@ -76,7 +79,9 @@ class DatasetRun(models.Model):
     row. ``counts`` depend on the kind: raw has rows and duplicates; rawcore has those and new,
     outranked (rows of other sources that were left out), changed, deleted, reappeared, unchanged,
     versions, open, and by policy those of
-    ``loader.domain.run_states``. ``reverted_by`` is the run that reverted this one in the dataset's history.
+    ``loader.domain.run_states``. ``window`` are the watermark values between which a source was read, as texts:
+    ``{"from": {column: value} | None, "to": {column: value}}``. ``reverted_by`` is the run that reverted this one in
+    the dataset's history.
     """
 
     class Status(models.TextChoices):
@@ -103,6 +108,7 @@ class DatasetRun(models.Model):
     status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
     phase = models.CharField(max_length=100, blank=True, default="")
     counts = models.JSONField(default=dict)
+    window = models.JSONField(default=dict)
     drift = models.JSONField(default=list, help_text="Columns that were delivered but are not in the contract.")
     warnings = models.JSONField(default=list)
     error = models.JSONField(null=True, blank=True)
@@ -138,6 +144,11 @@ class DatasetRun(models.Model):
     def is_acceptable(self) -> bool:
         """Return whether the table was refused as another than the last run left, so that it may be accepted."""
         return (self.error or {}).get("code") in ACCEPTABLE
+
+    @property
+    def window_text(self) -> str:
+        """Return the part of the source that was read, in words; empty for a source without a watermark."""
+        return window_text(self.window)
 
     @property
     def further_counts(self) -> list[tuple[str, str, int]]:

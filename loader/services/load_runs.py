@@ -30,7 +30,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE, OF_FILES
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
-from loader.services.manifests import plan_load
+from loader.services.manifests import LoadPlan, plan_load, source_datasets
 
 # Holder kind of the leases of a load run; the holder id is the run id.
 LOAD_RUN = "load run"
@@ -49,6 +49,8 @@ class Asked:
     load_timestamp: datetime | None = None
     allow_empty: bool = False
     allow_deletes: bool = False
+    full: bool = False
+    since: str = ""
     asked: Mapping[str, Any] | None = None
     check: Callable[[], Any] = field(default=lambda: None)
     reason: str = ""
@@ -75,6 +77,8 @@ def request_load_run(
     run_id: str | None = None,
     allow_empty: bool = False,
     allow_deletes: bool = False,
+    full: bool = False,
+    since: str = "",
     user: Any = None,
     wake_worker: bool = True,
     reason: str = "",
@@ -82,19 +86,38 @@ def request_load_run(
     """Request a load run; an existing run id repeats its run. ``reason`` is stored with a new run.
 
     Without a scope everything is loaded. A run that succeeded or is active is returned unchanged; one that failed,
-    was blocked, cancelled or lost is queued again, and the reason is added to its log. Raise Refusal for an empty
-    scope, and for the run id of a run with another scope or time. Without ``wake_worker`` no worker is woken: the
-    caller claims the run in the same transaction.
+    was blocked, cancelled or lost is queued again, and the reason is added to its log. Sources with a watermark are
+    read from their marks, with ``full`` whole, with ``since`` from this value on. Raise Refusal for an empty scope, for
+    the run id of a run with another scope or time, and for ``full`` or ``since`` without such a source. Without
+    ``wake_worker`` no worker is woken: the caller claims the run in the same transaction.
     """
+    since = since.strip()
+    if full and since:
+        raise Refusal("FULL_OR_SINCE", "a run reads sources whole or from a value on, not both", hint="Leave out one.")
     wanted = Asked(
         scope=scope,
         load_timestamp=load_timestamp,
         allow_empty=allow_empty,
         allow_deletes=allow_deletes,
-        check=lambda: plan_load(scope or Scope()),
+        full=full,
+        since=since,
+        check=lambda: _check_plan(plan_load(scope or Scope()), by_hand=full or bool(since)),
         reason=reason,
     )
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
+
+
+def _check_plan(plan: LoadPlan, *, by_hand: bool) -> None:
+    """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a watermark."""
+    if not by_hand:
+        return
+    sources = source_datasets(step.dataset for step in plan.steps)
+    if not any(source.intake.get("watermark") for source in sources.values()):
+        raise Refusal(
+            "NO_WATERMARK",
+            "no source of this load has a watermark: all of them are read whole anyway",
+            hint="Leave out --full and --since, or set a watermark in the intake of a source dataset.",
+        )
 
 
 def request_run(
@@ -148,6 +171,8 @@ def _create(run_id: str | None, wanted: Asked, user: Any, requester: str) -> tup
                 load_timestamp=wanted.load_timestamp or now,
                 allow_empty=wanted.allow_empty,
                 allow_deletes=wanted.allow_deletes,
+                full=wanted.full,
+                since=wanted.since,
                 requested_by=user,
                 requester=requester,
                 reason=wanted.reason,
@@ -203,6 +228,8 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
         LoadRun.objects.filter(pk=run.pk).update(
             allow_empty=run.allow_empty or wanted.allow_empty,
             allow_deletes=run.allow_deletes or wanted.allow_deletes,
+            full=wanted.full or (run.full and not wanted.since),
+            since=wanted.since or ("" if wanted.full else run.since),
             **again,
         )
     run.refresh_from_db()
@@ -212,6 +239,9 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     for decision, text in (("allow_empty", "empty deliveries"), ("allow_deletes", "deletes beyond the guard")):
         if queued and getattr(wanted, decision):
             _note(run, f"{text} allowed{_by(user)}")
+    if queued and (wanted.full or wanted.since):
+        start = f"from {wanted.since} on" if wanted.since else "whole"
+        _note(run, f"sources with a watermark are read {start}{_by(user)}")
     return RequestedRun(run, requested=queued)
 
 

@@ -333,6 +333,7 @@ class LoadWork:
             counts=event.get("counts") or {},
             drift=event.get("drift") or [],
             warnings=event.get("warnings") or [],
+            window=event.get("window") or {},
             error=error,
             skipped_because=event.get("skipped_because") or "",
             table_version_before=event.get("version_before"),

@@ -168,6 +168,8 @@ def load_manifest(
         deletes_share=settings.DELETES_SHARE,
         deletes_keys=settings.DELETES_KEYS,
         small_rows=settings.SMALL_TABLE_ROWS,
+        full=run.full,
+        since=run.since,
         already_done=tuple(
             step.dataset.key for step in plan.steps if rows[step.dataset.key].status == DatasetRun.Status.SUCCEEDED
         ),
@@ -284,7 +286,15 @@ def _rawcore_load(
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
     found = () if by_files else stage_inputs(dataset, plan.states, options)
     names = {key: source.name for key, source in sources.items()}
-    inputs = tuple(replace(one, feed=feeds.get(one.table.key, False)) for one in ranked_inputs(dataset, found, names))
+    intakes = {key: bool(source.intake.get("watermark")) for key, source in sources.items()}
+    inputs = tuple(
+        replace(
+            stage_input,
+            feed=feeds.get(stage_input.table.key, False),
+            incremental=intakes.get(stage_input.table.key, False),
+        )
+        for stage_input in ranked_inputs(dataset, found, names)
+    )
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
@@ -401,6 +411,7 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
         options=dict(source.options),
         database=DatabaseSpec(database_place(system), system.secret) if is_database else None,
         cluster=ClusterSpec(cluster_place(system), system.secret) if is_cluster else None,
+        intake=dict(source.intake),
     )
 
 

@@ -1,16 +1,23 @@
 """Load of one dataset: a delivery into raw, or stage into history and rawcore."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.words import counted
-from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_keeps_history, check_later
+from loader.domain.historization.load_guards import (
+    DeleteGuard,
+    check_holds_applied,
+    check_keeps_history,
+    check_later,
+    check_takes_changes,
+)
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
@@ -25,6 +32,7 @@ from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.sources.marks import delivered_windows, next_marks, reading_of
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, run_signature
@@ -37,13 +45,14 @@ _TRIES = 3
 
 @dataclass
 class Outcome:
-    """Result of a dataset's load. ``counts`` are described at ``loader.models.DatasetRun``."""
+    """Result of a dataset's load. ``counts`` and ``window`` are described at ``loader.models.DatasetRun``."""
 
     counts: dict[str, int] = field(default_factory=dict)
     drift: list[dict] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     version_before: int | None = None
     version_after: int | None = None
+    window: dict[str, Any] = field(default_factory=dict)
 
 
 class Canceled(Exception):
@@ -119,8 +128,12 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         outcome.warnings += feed.warnings
         outcome.version_after = raw.version()
         return
-    delivery = read_delivery(session, load.source, feed.part if feed is not None else ())
+    reading = reading_of(session, task.warehouse, load, task.manifest)
+    delivery = read_delivery(session, load.source, feed.part if feed is not None else (), reading)
     try:
+        if reading is not None and delivery.window is not None:
+            session.conf.set(USER_METADATA, task.signature(0, notes=delivery.window.as_note()))
+            outcome.window = {"from": reading.bounds(delivery.window), "to": dict(delivery.window.end)}
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
         run_id = load.table.column("run_id").name
@@ -169,10 +182,11 @@ def _write_raw(
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
     """Raise Refusal for problems that do not depend on the delivery, before the run writes anything.
 
-    They are a feed without a history, a table without the newest applied run, a run that breaks rule 3, and a
-    history written under another history policy.
+    They are a feed without a history, absent keys that count as deleted though a source is read incrementally, a table
+    without the newest applied run, a run that breaks rule 3, and a history written under another history policy.
     """
     policy = HistoryPolicy.from_dict(load.policy)
+    check_takes_changes(load.name, policy, incremental=any(source.incremental for source in load.inputs))
     check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
     is_dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
@@ -254,16 +268,20 @@ def _load_batch(
             "This run compared with the history as it is."
         )
     # If rawcore may differ from the history by more than this batch, it must be rebuilt.
+    windows = delivered_windows(session, task.warehouse, load)
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
     with _prepared_batch(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
         if outranked := batch.counts.get(OUTRANKED):
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
         outcome.warnings += batch.warnings
+        marks = next_marks(windows, signed, task.manifest.run_id)
         if target.history:
             task.phase("writing history")
-            historize(task, session, batch, target)
+            historize(task, session, batch, target, marks)
             outcome.counts = batch.counts | batch.after
+        elif marks:
+            session.conf.set(USER_METADATA, task.signature(load.sequence, notes=marks))
         task.phase("writing rawcore")
         if behind and target.history:
             history.rebuild(target)
@@ -311,9 +329,12 @@ def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int |
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
-def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -> None:
+def historize(
+    task: Task, session: SparkSession, batch: Batch, target: Target, marks: Mapping[str, str] | None = None
+) -> None:
     """Commit a prepared batch's changes to the history, with the notes for the next run."""
-    notes = batch.notes | feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
+    notes = batch.notes | (marks or {})
+    notes |= feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
     signature = task.signature(batch.load.sequence, counts=batch.after, notes=notes)
     session.conf.set(USER_METADATA, signature)
     batch.write_history()

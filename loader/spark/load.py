@@ -3,8 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -191,9 +192,18 @@ class LoadAttempt:
             crowded=crowded or None,
             version_before=outcome.version_before,
             version_after=outcome.version_after,
+            window=without_values_of(outcome.window, self._sensitive[dataset]) or None,
             seconds=round(time.monotonic() - started, 3) if started is not None else None,
         )
         return status
+
+
+def without_values_of(window: Mapping[str, Any], sensitive: Collection[str]) -> dict[str, Any]:
+    """Return the watermark values between which a source was read, without those of sensitive columns."""
+    return {
+        name: values and {column: "hidden" if column.lower() in sensitive else text for column, text in values.items()}
+        for name, values in window.items()
+    }
 
 
 def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 
 from loader.domain.feeds import NOTE
 from loader.domain.manifest import RevertManifest
+from loader.domain.marks import NOTE as MARKS
+from loader.domain.marks import lowered, marks_in, marks_note
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD, PRUNE, REVERT
 from loader.spark.compaction import House
@@ -88,7 +90,7 @@ class _Revert:
             self._refuse(commits)
             refuse_policy_changed(manifest.load, target.signed)
             if target.event_log is not None:
-                self._refold(target)
+                self._refold(target, commits)
             else:
                 self._restore(target, commits)
         if target.event_log is not None and manifest.load.event_log is not None:
@@ -126,7 +128,7 @@ class _Revert:
 
     # --- by the event log ---------------------------------------------------------------------------
 
-    def _refold(self, target: Target) -> None:
+    def _refold(self, target: Target, commits: list[RunCommit]) -> None:
         """Commit the history computed without the run's events."""
         manifest, load = self.manifest, self.manifest.load
         assert target.event_log is not None
@@ -158,11 +160,20 @@ class _Revert:
                 "open": before["open"] + batch.open_added,
             }
             notes = {VOID: str(manifest.reverted_sequence)} | kept_hashes(load, signed)
-            self._sign(manifest.newest_applied_at or "", counts, signed.notes if signed else {}, notes)
+            self._sign(manifest.newest_applied_at or "", counts, self._notes_without_run(signed, commits), notes)
             self.house.phase("writing history")
             batch.write_history(small=before["versions"] <= REWRITE_UP_TO_ROWS // 4)
         finally:
             batch.release()
+
+    def _notes_without_run(self, signed: RunCommit | None, commits: list[RunCommit]) -> dict[str, str]:
+        """Return the newest notes with the marks of the time before the run, so that its rows are read again."""
+        notes = dict(signed.notes) if signed else {}
+        marks = marks_in(notes)
+        notes.pop(MARKS, None)
+        own = [commit.version for commit in commits if commit.run_id == self.manifest.reverted_run]
+        before = next((commit for commit in commits if commit.version < min(own)), None) if own else None
+        return notes | marks_note(lowered(marks, marks_in(before.notes if before else None)))
 
     def _fold_without_run(self, batch: EventBatch, event_log: DeltaTable) -> DataFrame:
         """Return the keys of the run's events, each with its versions with and without these events."""

@@ -147,11 +147,11 @@ class RunCancel(RunPage, ActionPage):
 class RunAgain(RunPage, ButtonPage):
     """Button that queues a failed run again, under its own id; finished datasets are not repeated.
 
-    The form may have ``allow_empty`` and ``allow_deletes``, which are decisions for this run.
+    The form may have ``allow_empty``, ``allow_deletes`` and ``full``, which are decisions for this run.
     """
 
     def act(self) -> str:
-        decisions = {name: name in self.request.POST for name in ("allow_empty", "allow_deletes")}
+        decisions = {name: name in self.request.POST for name in ("allow_empty", "allow_deletes", "full")}
         requested = request_load_run(run_id=self.row.run_id, user=self.request.user, **decisions)
         return run_address(self.request, requested)
 

@@ -25,6 +25,7 @@ from elevata.jobs.registry import live_workers
 from elevata.web.paging import one_page
 from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DELETES
+from loader.domain.marks import BACKWARDS
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.run_picture import Part, RunPicture, parts_of
@@ -50,6 +51,12 @@ _DECISIONS = {
         "name": "allow_empty",
         "said": "The snapshot is empty. If the source is empty, load again with empty deliveries allowed.",
         "button": "Allow empty and reload",
+    },
+    BACKWARDS: {
+        "name": "full",
+        "said": "The highest watermark value of a source is below the mark of the last load. If the source was "
+        "restored, read it whole.",
+        "button": "Read whole and reload",
     },
 }
 

@@ -172,5 +172,6 @@ class SourceEdit(Editing, EditPage):
             status=status,
             facts=[form[name] for name in SourceForm.FACTS],
             options=[form[name] for name in form.shown_options],
+            intake=[form[name] for name in form.shown_intake],
             generated=self.row.generated.filter(active=True).select_related("schema"),
         )

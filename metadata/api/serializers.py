@@ -103,6 +103,7 @@ class SourceDatasetSerializer(SourceDatasetListSerializer):
         fields = (
             *SourceDatasetListSerializer.Meta.fields,
             "options",
+            "intake",
             "history_policy",
             "owner",
             "tags",
@@ -381,6 +382,7 @@ class SourceDatasetChange(_Described):
     location = serializers.CharField(max_length=1000)
     format = serializers.ChoiceField(choices=SourceDataset.Format.choices, required=False)
     options = serializers.DictField(required=False)
+    intake = serializers.DictField(required=False, help_text="Rows that a load reads: watermark and look_back.")
     history_policy = serializers.DictField(required=False)
     historize = serializers.BooleanField(required=False)
     active = serializers.BooleanField(required=False)

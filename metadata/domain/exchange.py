@@ -75,6 +75,7 @@ SOURCE_DATASET: Spec = {
     "location": Field(text, required=True),
     "format": Field(strict.choice(*source_formats.NAMES), source_formats.CSV),
     "options": Field(strict.fields, {}),
+    "intake": Field(strict.fields, {}),
     "historize": Field(flag, True),
     "history_policy": Field(strict.fields, {}),
     "active": Field(flag, True),

@@ -475,7 +475,7 @@ def formats_table() -> str:
         for entry in FORMATS
         if entry.name in FILE_FORMATS
     ]
-    return _table(("format", "content", "endings", "read by", "types"), rows)
+    return markdown_table(("format", "content", "endings", "read by", "types"), rows)
 
 
 _GROUPS = {NAMES: "all", FILE_FORMATS: "all files", TEXT_FORMATS: "text: " + _listed(TEXT_FORMATS)}
@@ -494,7 +494,7 @@ def options_table() -> str:
         )
         for option in OPTIONS
     ]
-    return _table(("option", "formats", "type", "default", "example", "meaning"), rows)
+    return markdown_table(("option", "formats", "type", "default", "example", "meaning"), rows)
 
 
 def _default(option: Option) -> str:
@@ -510,6 +510,7 @@ def _shown(value: Any) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def markdown_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Return a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)

@@ -7,11 +7,11 @@ from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_SHORT_NAME, MAX_TEXT, MAX_TYPE
-from elevata.web.forms import DescribedFields, EditForm, MetadataForm
+from elevata.web.forms import DescribedFields, EditForm, MetadataForm, TagsField
 from metadata.domain import naming, source_formats
 from metadata.domain.locations import SECRET_PREFIX, without_password
 from metadata.domain.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, THOUSANDS
-from metadata.domain.source_formats import Option
+from metadata.domain.source_formats import TABLE, Option
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
@@ -201,17 +201,40 @@ class ReadingForm(ParsingFields, MetadataForm):
         return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 
 
-class SourceForm(SourceFields, OptionFields, EditForm):
+class IntakeFields(forms.Form):
+    """Fields of the rows that a load reads."""
+
+    watermark = TagsField(
+        required=False,
+        widget=forms.TextInput(attrs=_MONO | {_FORMATS: TABLE, "placeholder": "changed_at"}),
+        help_text="Columns whose values grow with each change of a row, separated by commas. A load then reads the "
+        "rows from the last mark on. Empty reads the whole table.",
+    )
+    look_back = forms.CharField(
+        max_length=40,
+        required=False,
+        widget=forms.TextInput(attrs=_MONO | {_FORMATS: TABLE, "placeholder": "2 days"}),
+        help_text="How far before the mark a load reads again: a number, or a time like 2 days or 3 hours.",
+    )
+
+
+class SourceForm(SourceFields, OptionFields, IntakeFields, EditForm):
     """Form of a source dataset. Another page compares its columns with a delivery; YAML or REST its history policy.
 
     An empty option is not stored, so its default applies.
     """
 
     OPTIONS = tuple(_OPTIONS)
+    INTAKE = ("watermark", "look_back")
     FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
-    seen = (*FACTS, *OPTIONS)
-    field_order = (*FACTS, *OPTIONS, "version")
-    elsewhere = {"options": "format", **{f"options.{name}": name for name in OPTIONS}}
+    seen = (*FACTS, *OPTIONS, *INTAKE)
+    field_order = (*FACTS, *OPTIONS, *INTAKE, "version")
+    elsewhere = {
+        "options": "format",
+        "intake": "watermark",
+        **{f"options.{name}": name for name in OPTIONS},
+        **{f"intake.{name}": name for name in INTAKE},
+    }
 
     location = forms.CharField(
         max_length=1000,
@@ -237,21 +260,26 @@ class SourceForm(SourceFields, OptionFields, EditForm):
         only = FORMAT_OF.get(system.kind)
         formats = (only,) if only else source_formats.FOLDER_FORMATS
         self.shown_options = [option.name for option in source_formats.OPTIONS if {*option.formats} & {*formats}]
+        self.shown_intake = self.INTAKE if only == TABLE else ()
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 
     @classmethod
     def values(cls, row: SourceDataset) -> dict[str, Any]:
         facts = {name: getattr(row, name) for name in cls.FACTS}
-        return facts | {name: _option_text(row.options.get(name)) for name in cls.OPTIONS}
+        options = {name: _option_text(row.options.get(name)) for name in cls.OPTIONS}
+        intake = {"watermark": list(row.intake.get("watermark", ())), "look_back": str(row.intake.get("look_back", ""))}
+        return facts | options | intake
 
     def changes(self) -> dict[str, Any]:
         """Return the changed fields as arguments of the service; a changed option brings all options."""
         changed = super().changes()
-        facts = {name: value for name, value in changed.items() if name in self.FACTS}
-        if len(facts) == len(changed):
-            return facts
-        texts = {name: self.cleaned_data[name] for name in self.OPTIONS if self.cleaned_data[name]}
-        return facts | {"options": {name: _option_value(_OPTIONS[name], text) for name, text in texts.items()}}
+        arguments = {name: value for name, value in changed.items() if name in self.FACTS}
+        if changed.keys() & {*self.OPTIONS}:
+            texts = {name: self.cleaned_data[name] for name in self.OPTIONS if self.cleaned_data[name]}
+            arguments["options"] = {name: _option_value(_OPTIONS[name], text) for name, text in texts.items()}
+        if changed.keys() & {*self.INTAKE}:
+            arguments["intake"] = {name: self.cleaned_data[name] for name in self.INTAKE if self.cleaned_data[name]}
+        return arguments
 
 
 def _option_value(option: Option, given: Any) -> Any:

@@ -63,6 +63,14 @@ class Migration(migrations.Migration):
                 ),
                 ("options", models.JSONField(blank=True, default=dict)),
                 (
+                    "intake",
+                    models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="Rows that a load reads; empty means all rows of the delivery.",
+                    ),
+                ),
+                (
                     "history_policy",
                     models.JSONField(
                         blank=True,

@@ -43,7 +43,8 @@ class System(Versioned, Described):
 class SourceDataset(Versioned, Described):
     """Table, topic or file of a system, as a contract of its deliveries.
 
-    ``key`` is the stable key; ``options`` are the format's reading options (``metadata.domain.source_formats``).
+    ``key`` is the stable key; ``options`` are the format's reading options (``metadata.domain.source_formats``),
+    ``intake`` selects the rows that a load reads (``metadata.domain.intake``).
     """
 
     LOG_KIND: ClassVar[str] = "source_dataset"
@@ -69,6 +70,9 @@ class SourceDataset(Versioned, Described):
     location = models.CharField(max_length=1000)
     format = models.CharField(max_length=10, choices=Format, default=Format.CSV)
     options = models.JSONField(default=dict, blank=True)
+    intake = models.JSONField(
+        default=dict, blank=True, help_text="Rows that a load reads; empty means all rows of the delivery."
+    )
     history_policy = models.JSONField(
         default=dict, blank=True, help_text="What generated history starts from; empty means full snapshots."
     )

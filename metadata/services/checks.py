@@ -6,11 +6,14 @@ Services and the YAML import share them. The models' constraints check the same 
 import re
 from collections.abc import Iterable
 
+from django.db.models import Q
+
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.clusters import check_topic, parse_cluster
 from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.intake import INPUTS, Intake
 from metadata.domain.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.source_formats import check_options
 from metadata.domain.source_queries import check_queries
@@ -59,6 +62,7 @@ def check_source_dataset(row: SourceDataset) -> None:
     if row.format == SourceDataset.Format.TABLE and row.system.location:
         with_place(row, lambda: check_queries(row.system.location, row.options))
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
+    with_place(row, lambda: Intake.from_dict(row.intake).check_reader(HistoryPolicy.from_dict(row.history_policy)))
     check_word_list(row.tags, "tags", where)
     check_fields(row, where)
 
@@ -79,10 +83,13 @@ def check_source_column(row: SourceColumn) -> None:
 
 
 def check_source_policy(dataset: SourceDataset) -> None:
-    """Check the policy of a source dataset against the columns that its targets will have.
+    """Check intake and policy of a source dataset against its columns and those that its targets will have.
 
     A dataset without columns is not checked, because columns are added after it.
     """
+    contract = {c.name: c.type for c in dataset.columns.all() if c.active}
+    if contract:
+        with_place(dataset, lambda: Intake.from_dict(dataset.intake).check_against(dataset.format, contract))
     columns = [c for c in dataset.columns.all() if c.active and c.integrate]
     if not columns or not dataset.history_policy:
         return
@@ -186,6 +193,7 @@ def check_history(dataset: TargetDataset) -> None:
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     if policy.rank is not None:
         _check_rank(dataset, policy.rank)
+    _check_intakes(dataset, policy)
     if not dataset.historize:
         with_place(dataset, policy.check_without_history)
         return
@@ -218,6 +226,26 @@ def _source_names(dataset: TargetDataset) -> set[str]:
         names |= {str(item.source) for item in inputs if item.source}
         waiting = [item.upstream_id for item in inputs if item.upstream_id and item.upstream_id not in seen]
     return names
+
+
+def _check_intakes(dataset: TargetDataset, policy: HistoryPolicy) -> None:
+    """Refuse a policy that closes absent keys for a reader of sources of which a load reads changed rows only."""
+    if policy.input in INPUTS and policy.absent_keys == "nothing":
+        return
+    if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
+        return
+    by_stage = Q(
+        feeds__dataset__feeds__dataset__feeds__dataset=dataset,
+        feeds__dataset__feeds__dataset__schema__layer=TargetSchema.Layer.STAGE,
+    )
+    read = by_stage | Q(feeds__dataset__feeds__dataset=dataset)
+    source = SourceDataset.objects.filter(read, intake__has_key="watermark").select_related("system").first()
+    if source is not None:
+        try:
+            Intake.from_dict(source.intake).check_reader(policy)
+        except MetadataError as problem:
+            message = f"{source} has a watermark, which {problem.message}"
+            raise MetadataError(problem.code, message, "history_policy.input", str(dataset)) from None
 
 
 def check_logic(dataset: TargetDataset) -> None:

@@ -213,6 +213,7 @@ def _source_dataset(row: SourceDataset) -> dict[str, Any]:
     values |= {
         "key": str(row.key),
         "options": _sorted(row.options),
+        "intake": _sorted(row.intake),
         "history_policy": _sorted(row.history_policy),
         # Omitted, it means: generate, unless the files contain the generated datasets.
         "generate": None if row.generated.all() else False,

@@ -8,6 +8,7 @@ from elevata.audit.services.change_log import claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.intake import Intake
 from metadata.domain.sql import rename_in_expression
 from metadata.models import Reference, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import (
@@ -148,11 +149,14 @@ def _check_technical_names(row: TargetDataset) -> None:
 
 
 def follow_policy(dataset: TargetDataset | SourceDataset, old: str, new: str) -> None:
-    """Rename a column in the dataset's history policy."""
-    policy = HistoryPolicy.from_dict(dataset.history_policy)
-    renamed = policy.renamed({old: new})
+    """Rename a column in the dataset's history policy, and in the intake of a source dataset."""
+    policy, intake = HistoryPolicy.from_dict(dataset.history_policy), Intake.from_dict(getattr(dataset, "intake", {}))
+    renamed, followed = policy.renamed({old: new}), intake.renamed({old: new})
     if renamed != policy:
         dataset.history_policy = renamed.to_dict()
+    if followed != intake:
+        dataset.intake = followed.to_dict()
+    if (renamed, followed) != (policy, intake):
         store(dataset)
 
 

@@ -10,6 +10,7 @@ from elevata.core.errors import MetadataError, StaleVersion
 from metadata.domain import naming
 from metadata.domain.contracts import ColumnProposals, DeliveredColumn, compare
 from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.intake import Intake
 from metadata.domain.types import DataType, parse
 from metadata.models import SourceColumn, SourceDataset, System
 from metadata.services.checks import (
@@ -32,6 +33,7 @@ SOURCE_DATASET_FIELDS = (
     "location",
     "format",
     "options",
+    "intake",
     "history_policy",
     "historize",
     "active",
@@ -122,7 +124,7 @@ def create_source_column(
 
 
 def update_source_column(*, source_column: SourceColumn, expected_version: int, **changes: Any) -> SourceColumn:
-    """Change a column of the contract; the history policy follows a rename.
+    """Change a column of the contract; history policy and intake follow a rename.
 
     ``active=False`` retires it; the next generation then retires the columns generated from it.
     """
@@ -154,6 +156,8 @@ def plain_fields(row: Any, described: dict[str, Any]) -> dict[str, Any]:
             plain["type"] = parse(plain["type"])
         if "history_policy" in plain:
             plain["history_policy"] = HistoryPolicy.from_dict(plain["history_policy"]).to_dict()
+        if "intake" in plain:
+            plain["intake"] = Intake.from_dict(plain["intake"]).to_dict()
 
     with_place(row, normalise)
     return plain

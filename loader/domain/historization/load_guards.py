@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from loader.domain.historization.history import parse_instant
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import CDC, EFFECTIVE
+from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.intake import INPUTS
 
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 
@@ -30,6 +31,18 @@ def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
         f"{name}: its history policy takes {input} rows, and its history is switched off",
         hint="Without a history, deletes and late rows cannot be honoured. Switch the history on, or choose the input "
         "snapshot or delta.",
+    )
+
+
+def check_takes_changes(name: str, policy: HistoryPolicy, *, incremental: bool) -> None:
+    """Raise Refusal BAD_INTAKE for a reader of changed rows only that would take all other rows for deleted."""
+    if not incremental or (policy.input in INPUTS and policy.absent_keys == "nothing"):
+        return
+    raise Refusal(
+        "BAD_INTAKE",
+        f"{name}: a load reads only changed rows of its source, which has a watermark, and its history policy takes "
+        "absent keys for deleted",
+        hint=f"Choose history input {', '.join(INPUTS)} without absent_keys deleted, or remove the source's watermark.",
     )
 
 

@@ -17,7 +17,7 @@ from metadata.domain.history_policy import HistoryPolicy
 # Purposes of columns with the time by which versions are dated.
 _DATED = ("started_at", "ended_at", "updated_at", "event_at")
 # Codes of refusals with values of the named column as samples, with names as samples, and with a message of Spark.
-_SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS")
+_SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS", "WATERMARK_BACKWARDS")
 _SAMPLES_OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
 _MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED", "SOURCE_FAILED")
 _VERSION_READS = ("versions", "as_of", "changes")

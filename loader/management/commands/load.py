@@ -27,6 +27,11 @@ class Command(RunningCommand):
         parser.add_argument(
             "--allow-deletes", action="store_true", help="a snapshot may close more than the share that is guarded"
         )
+        start = parser.add_mutually_exclusive_group()
+        start.add_argument("--full", action="store_true", help="read sources with a watermark whole")
+        start.add_argument(
+            "--since", metavar="VALUE", default="", help="read sources with a watermark from this value on"
+        )
         self.local_argument(parser)
 
     def run(self, **options: Any) -> None:
@@ -39,6 +44,8 @@ class Command(RunningCommand):
             run_id=options["run_id"],
             allow_empty=options["allow_empty"],
             allow_deletes=options["allow_deletes"],
+            full=options["full"],
+            since=options["since"],
         )
         self.perform(request, local=options["local"])
 

@@ -13,6 +13,9 @@ DRIVER_MISSING         the database's JDBC driver is not among Spark's jars
 SQL_REFUSED,           the option query or filter is no SELECT or condition, or the database
 SQL_INVALID            cannot read it
 BAD_OPTION             the partition column is missing or cannot be divided
+BAD_WATERMARK          a watermark column is no number, date or timestamp in the database
+BAD_SINCE              the value from which a user wants to read does not fit the watermark column
+WATERMARK_BACKWARDS    the highest watermark value is below the mark of the last load
 NOT_REACHED,           no connection, no such database, or no sign-in
 NO_SUCH_DATABASE,
 SIGN_IN_REFUSED
@@ -36,9 +39,10 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError
 from loader.domain.database_errors import DatabaseError, refusal_of
-from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
+from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host, with_condition
 from loader.domain.engines import engine_of
 from loader.domain.manifest import DatabaseSpec, SourceSpec
+from loader.domain.marks import Reading, Window
 from loader.domain.refusals import DEEPEST, Refusal
 from loader.domain.source_options import bad_option
 from loader.spark.session import source_hosts
@@ -127,6 +131,7 @@ class OpenedTable(Opened):
     partial: frozenset[int]
     database: _Reader
     others: tuple[DescribedColumn, ...] = ()
+    window: Window | None = None
 
     @property
     def shown(self) -> str:
@@ -177,8 +182,8 @@ class OpenedTable(Opened):
         _close_quietly(self.database.connection.close)
 
 
-def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
-    """Connect, describe the relation and prepare its rows; the caller releases the result.
+def open_table(spark: SparkSession, source: SourceSpec, reading: Reading | None = None) -> OpenedTable:
+    """Connect, describe the relation and prepare its rows, all or from the marks; the caller releases the result.
 
     Columns of the contract that are missing are not selected; ``missing_columns`` refuses them.
     """
@@ -196,7 +201,7 @@ def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
     try:
         reader = _connect(spark, source, database, engine, options)
         try:
-            opened = _open(reader, location)
+            opened = _open(reader, location, reading)
             if not engine.has_snapshots:  # an open transaction would keep others from altering the table
                 reader.connection.rollback()
             return opened
@@ -247,11 +252,15 @@ def _connect(
     return replace(reader, settings=settings | {"sessionInitStatement": engine.session(options, snapshot)})
 
 
-def _open(reader: _Reader, location: str) -> OpenedTable:
+def _open(reader: _Reader, location: str, reading: Reading | None) -> OpenedTable:
     source, options = reader.source, reader.options
     read_options = ReadingOptions.of(TABLE, source.options)
     relation = reader.engine.relation(source.location, _database(source).place, options)
     described = reader.describe(relation)
+    window = None
+    if reading is not None:
+        window, options = _window(reader, relation, described, reading)
+        reader = replace(reader, options=options)
     wanted = {column.name for column in source.columns}
     chosen = [column for column in described if column.name in wanted]
     statement = reader.engine.statement(relation, chosen, options)
@@ -283,7 +292,28 @@ def _open(reader: _Reader, location: str) -> OpenedTable:
         partial=frozenset(partial),
         database=reader,
         others=tuple(column for column in described if column.name not in wanted),
+        window=window,
     )
+
+
+def _window(
+    reader: _Reader, relation: str, described: list[DescribedColumn], reading: Reading
+) -> tuple[Window | None, TableOptions]:
+    """Return the window of the run, and the options that read its rows; none if a watermark column is missing.
+
+    The highest values are read before the rows, so a row that another transaction adds meanwhile is read again.
+    """
+    engine, options, by_name = reader.engine, reader.options, {column.name: column for column in described}
+    columns = [by_name[name] for name in reading.intake.watermark if name in by_name]
+    if len(columns) < len(reading.intake.watermark):
+        return None, options
+    kinds = {column.name: engine.watermark_kind(column) for column in columns}
+    highest = dict(zip(kinds, reader.first(engine.highest(relation, columns, options)), strict=True))
+    window = reading.window(reader.source, kinds, highest, options.timezone)
+    bounds = reading.bounds(window)
+    if bounds is None:
+        return window, options
+    return window, with_condition(options, engine.from_values(columns, bounds))
 
 
 def _decode(place: int, kind: str) -> Column:

@@ -33,6 +33,7 @@ MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
 NULL_KEY, NULL_VALUE   no value in a required column
+NULL_WATERMARK         no value in any watermark column
 CONFLICTING_ROWS       rows of one key that differ (contract: history rule 1)
 CHANGED_FILE           the file changed while it was checked (``Delivery.check_unchanged``)
 =====================  =====================================================================
@@ -48,10 +49,11 @@ from pyspark.sql import types as T
 
 from loader.domain.feeds import NOTE, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
+from loader.domain.marks import Reading, Window
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
-from loader.spark.sources.databases import open_table
+from loader.spark.sources.databases import OpenedTable, open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import (
@@ -156,7 +158,8 @@ class Delivery:
 
     ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
     in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
-    in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not in ``frame``.
+    in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not in ``frame``. ``window`` is
+    the part of a source with a watermark that was read.
     """
 
     frame: DataFrame
@@ -166,6 +169,7 @@ class Delivery:
     _cached: DataFrame | None
     unknown: list[dict] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
+    window: Window | None = None
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
@@ -186,13 +190,13 @@ class Delivery:
         self._opened.release()
 
 
-def read_delivery(spark: SparkSession, source: SourceSpec, part: Part = ()) -> Delivery:
+def read_delivery(spark: SparkSession, source: SourceSpec, part: Part = (), reading: Reading | None = None) -> Delivery:
     """Read and check ``source``, or a part of it; the caller calls ``release`` after writing the frame.
 
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, part)
+    opened = _open(spark, source, part, reading)
     cached = None
     try:
         _check_file_count(opened)
@@ -215,13 +219,14 @@ def read_delivery(spark: SparkSession, source: SourceSpec, part: Part = ()) -> D
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    warnings = (*opened.warnings, *result.warnings)
-    return Delivery(distinct.select(*columns), result.rows, duplicates, opened, cached, unknown, warnings)
+    window = opened.window if isinstance(opened, OpenedTable) else None
+    frame, warnings = distinct.select(*columns), (*opened.warnings, *result.warnings)
+    return Delivery(frame, result.rows, duplicates, opened, cached, unknown, warnings, window)
 
 
-def _open(spark: SparkSession, source: SourceSpec, part: Part) -> Opened:
+def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None) -> Opened:
     if source.database is not None:
-        return open_table(spark, source)
+        return open_table(spark, source, reading)
     ranges = tuple(entry for entry in part if isinstance(entry, FeedRange))
     if source.cluster is not None:
         return open_topic(spark, source, ranges)

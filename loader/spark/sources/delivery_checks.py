@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.marks import NULL_WATERMARK
 from loader.domain.refusals import Refusal
-from loader.spark.expressions import any_of, comes_twice, fits, total, typed
+from loader.spark.expressions import all_of, any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.csv_quotes import checked_quotes
 from loader.spark.sources.files import from_uri, shown, whole_files
@@ -116,11 +117,13 @@ class Checked:
 def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
     """Check every row against the contract in one pass.
 
-    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE, WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or
-    NULL_VALUE.
+    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE, WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY, NULL_VALUE or
+    NULL_WATERMARK.
     """
     misfits = {column: _misfit(opened, column, source.options) for column in source.columns}
     null_key = any_of([opened.column(column.name).isNull() for column in source.columns if column.business_key])
+    watermark = [opened.column(name) for name in source.intake.get("watermark", ())]
+    null_watermark = all_of([column.isNull() for column in watermark]) if watermark else F.lit(False)
     required = [column for column in source.columns if not column.nullable and not column.business_key]
     zone = opened.options.timezone
     local = [c for c in source.columns if c.type == data_types.TIMESTAMP and zone != "UTC"]
@@ -132,6 +135,7 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
             F.count(MALFORMED).alias("malformed"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
             F.count_if(null_key).alias("null_key"),
+            F.count_if(null_watermark).alias("null_watermark"),
             *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
             *(F.count_if(opened.lacks(c.name)).alias(f"null_{place}") for place, c in enumerate(required)),
             *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
@@ -148,6 +152,8 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
     for place, column in enumerate(required):
         if totals[f"null_{place}"]:
             raise _null_value(opened, source, column, totals[f"null_{place}"])
+    if totals["null_watermark"]:
+        raise _null_watermark(opened, source, null_watermark, totals["null_watermark"])
     counts = {column: totals[f"twice_{place}"] for place, column in enumerate(local)}
     warnings = tuple(
         f"{count} times of {column.name} come twice in {zone}, when its clocks are put back: the earlier was taken."
@@ -306,6 +312,21 @@ def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, cou
         count=count,
         samples=tuple(place.sample for place in places),
         hint="Deliver a value, or let the contract allow NULL.",
+    )
+
+
+def _null_watermark(opened: Opened, source: SourceSpec, null_watermark: Column, count: int) -> Refusal:
+    names = source.intake["watermark"]
+    places = first_places(opened, null_watermark, _row_text(opened, source.columns))
+    return Refusal(
+        NULL_WATERMARK,
+        f"{places[0].where}: no value in the watermark ({', '.join(names)}); {count} rows in all",
+        file=places[0].file,
+        column=names[0],
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint="Without a value a load cannot know if the row is new. Fill the column in the source, leave the rows out "
+        "with the option filter, or name a further watermark column that has a value.",
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
+from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host, with_condition
 from loader.domain.engines import ENGINES, Oracle
 from loader.domain.refusals import Refusal
 from metadata.domain.locations import PORTS, DatabasePlace
@@ -169,3 +169,68 @@ def test_a_table_of_oracle_needs_a_schema_or_a_user():
     with pytest.raises(Refusal) as refused:
         Oracle().table("orders", DatabasePlace("db", 1521, "erp", kind="oracle"))
     assert (refused.value.code, bool(refused.value.hint)) == ("BAD_LOCATION", True)
+
+
+WATERMARKS = {"n": "7", "day": "2024-01-02", "at": "2024-01-02 03:04:05.123456", "zoned": "2024-01-02 03:04:05.5+00:00"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "types", "highest", "conditions"),
+    [
+        (
+            "postgresql",
+            {"n": "int4", "day": "date", "at": "timestamp", "zoned": "timestamptz"},
+            'MAX(t."n"), CAST(MAX(t."day") AS text), CAST(MAX(t."at") AS text), CAST(MAX(t."zoned") AS text)',
+            """t."n" >= 7 OR t."day" >= '2024-01-02' OR t."at" >= '2024-01-02 03:04:05.123456' """
+            """OR t."zoned" >= '2024-01-02 03:04:05.500000+00:00'""",
+        ),
+        (
+            "mariadb",
+            {"n": "decimal", "day": "date", "at": "datetime", "zoned": "timestamp"},
+            "CAST(MAX(t.`n`) AS CHAR), CAST(MAX(t.`day`) AS CHAR), CAST(MAX(t.`at`) AS CHAR), "
+            "CONCAT(CAST(MAX(t.`zoned`) AS CHAR), 'Z')",
+            "t.`n` >= 7 OR t.`day` >= '2024-01-02' OR t.`at` >= '2024-01-02 03:04:05.123456' "
+            "OR t.`zoned` >= '2024-01-02 03:04:05.500000'",
+        ),
+        (
+            "sqlserver",
+            {"n": "bigint", "day": "date", "at": "datetime2", "zoned": "datetimeoffset"},
+            "MAX(t.[n]), CONVERT(nvarchar(40), MAX(t.[day]), 126), CONVERT(nvarchar(40), MAX(t.[at]), 126), "
+            "CONVERT(nvarchar(40), MAX(t.[zoned]), 126)",
+            "t.[n] >= 7 OR t.[day] >= CAST('2024-01-02' AS date) "
+            "OR t.[at] >= CAST('2024-01-02T03:04:05.123456' AS datetime2) "
+            "OR t.[zoned] >= CAST('2024-01-02T03:04:05.500000+00:00' AS datetimeoffset)",
+        ),
+        (
+            "oracle",
+            {"n": "number", "at": "date", "zoned": "timestamp with time zone"},
+            "TO_CHAR(MAX(t.\"n\"), 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,'''), "
+            "TO_CHAR(MAX(t.\"at\"), 'SYYYY-MM-DD HH24:MI:SS'), "
+            'TO_CHAR(SYS_EXTRACT_UTC(MAX(t."zoned")), \'SYYYY-MM-DD HH24:MI:SS.FF6"Z"\')',
+            't."n" >= 7 OR t."at" >= TIMESTAMP \'2024-01-02 03:04:05.123456\' '
+            "OR t.\"zoned\" >= TIMESTAMP '2024-01-02 03:04:05.500000 +00:00'",
+        ),
+    ],
+)
+def test_watermarks_are_read_and_written_as_each_database_does(kind, types, highest, conditions):
+    engine, options = ENGINES[kind], TableOptions(filter="id > 0 -- real")
+    columns = [DescribedColumn(name, type_) for name, type_ in types.items()]
+    assert engine.highest("orders", columns, options) == f"SELECT {highest} FROM orders t WHERE (\nid > 0 -- real\n)"
+    nulls = " AND ".join(f"t.{engine.quoted(name)} IS NULL" for name in types)
+    made = engine.from_values(columns, {name: WATERMARKS[name] for name in types})
+    assert made == f"({nulls}) OR {conditions}"
+    assert with_condition(options, "a OR b").filter == "(\nid > 0 -- real\n) AND (a OR b)"
+
+
+def test_a_watermark_column_that_had_no_value_is_read_where_it_has_one():
+    columns = [DescribedColumn("n", "int4"), DescribedColumn("at", "timestamp")]
+    assert Engine().from_values(columns, {"n": "7"}) == (
+        '(t."n" IS NULL AND t."at" IS NULL) OR t."n" >= 7 OR t."at" IS NOT NULL'
+    )
+
+
+@pytest.mark.parametrize("type_", ["text", "float8", "time", "jsonb"])
+def test_a_column_without_an_exact_order_cannot_be_a_watermark(type_):
+    with pytest.raises(Refusal) as refused:
+        Engine().watermark_kind(DescribedColumn("v", type_))
+    assert (refused.value.code, refused.value.column) == ("BAD_WATERMARK", "v")

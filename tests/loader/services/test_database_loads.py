@@ -25,6 +25,20 @@ DO $$ BEGIN
 END $$;
 GRANT USAGE ON SCHEMA sales TO reader;
 GRANT SELECT ON sales.customer TO reader;
+CREATE TABLE sales.visit (id integer PRIMARY KEY, place text, at timestamptz);
+INSERT INTO sales.visit VALUES (1, 'Bonn', '2024-01-01 00:00:00.000001+00'), (2, 'Ulm', '2024-01-02+00');
+GRANT SELECT ON sales.visit TO reader;
+"""
+VISIT = """
+    - name: visit
+      location: sales.visit
+      format: table
+      intake: {watermark: [at]}
+      history_policy: {input: delta}
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: place, type: string}
+        - {name: at, type: timestamp}
 """
 CUSTOMER = "rawcore.rc_erp_customer"
 PASSWORD = "correct-horse-battery"
@@ -49,7 +63,7 @@ def shop(tmp_path, database) -> Installation:
     password.write_text(PASSWORD)
     return make_installation(
         tmp_path / "data",
-        EXAMPLE.replace(":5432/erp", f":{settings.DATABASES['default']['PORT']}/postgres"),
+        (EXAMPLE.rstrip() + VISIT).replace(":5432/erp", f":{settings.DATABASES['default']['PORT']}/postgres"),
         {
             "ELEVATA_SOURCE_HOSTS": "127.0.0.1",
             "ELEVATA_SOURCE_ERP_FILE": str(password),
@@ -75,10 +89,17 @@ def test_a_table_is_loaded_to_history_and_its_password_is_written_nowhere(shop, 
 
         database.execute("UPDATE sales.customer SET credit = 8 WHERE id = 2; DELETE FROM sales.customer WHERE id = 1")
         database.execute("ALTER TABLE sales.customer ADD colour text")
+        database.execute("INSERT INTO sales.visit VALUES (3, 'Jena', '2024-01-03+00')")
         changed = load(shop, "r2")
         assert shop.rows(CUSTOMER, "id", "credit") == [("2", "8.00")]
         assert shop.rows(f"{CUSTOMER}_hist", "id", "credit") == [("1", "100.00"), ("2", "7.50"), ("2", "8.00")]
         assert '"colour"' in json.dumps(changed)
+        visits = next(entry for entry in changed["datasets"] if entry["dataset"] == "raw.raw_erp_visit")
+        assert (visits["counts"]["rows"], visits["window"]) == (
+            2,
+            {"from": {"at": "2024-01-02 00:00:00+00:00"}, "to": {"at": "2024-01-03 00:00:00+00:00"}},
+        )
+        assert shop.rows("rawcore.rc_erp_visit_hist", "place") == [("Bonn",), ("Jena",), ("Ulm",)]
 
         database.execute("ALTER TABLE sales.customer RENAME credit TO balance")
         assert "sales.customer lacks the column credit" in json.dumps(load(shop, "r3", "failed"))

@@ -21,6 +21,7 @@ from loader.services.attempts import LoadAttempt
 from loader.services.load_runs import claim, new_run_id, request_cancel, request_load_run
 from loader.services.reads.read_requests import request_read
 from loader.services.schedules import sweep
+from metadata.models import SourceDataset
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -248,3 +249,29 @@ def test_a_real_broker_that_is_away_is_told_in_one_line(airports, settings, monk
     assert "\n" not in asked.notice
     assert "secret" not in asked.notice
     assert LoadRun.objects.get().status == "queued"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"full": True}, "NO_WATERMARK"),
+        ({"since": "5"}, "NO_WATERMARK"),
+        ({"full": True, "since": "5"}, "FULL_OR_SINCE"),
+    ],
+)
+def test_a_start_by_hand_needs_a_source_with_a_watermark(airports, sent, given, code):
+    with pytest.raises(Refusal) as refused:
+        request_load_run(**given)
+    assert (refused.value.code, LoadRun.objects.count()) == (code, 0)
+
+
+def test_a_start_by_hand_is_recorded_and_the_newest_one_counts(airports, sent):
+    SourceDataset.objects.filter(name="airport").update(intake={"watermark": ["icao"]})
+    run = request_load_run(run_id="r", since=" 2024-01-01 ").run
+    assert (run.full, run.since) == (False, "2024-01-01")
+    LoadRun.objects.update(status="failed")
+    again = request_load_run(run_id="r", full=True).run
+    assert (again.full, again.since) == (True, "")
+    assert again.events.last().message.startswith("sources with a watermark are read whole")
+    LoadRun.objects.update(status="failed")
+    assert request_load_run(run_id="r").run.full

@@ -12,7 +12,15 @@ from loader.selectors import dataset_sql
 from loader.services.load_runs import attempt_of, claim, request_load_run
 from loader.services.manifests import load_manifest, plan_load, source_location
 from metadata.models import TargetDataset
-from metadata.services.sources import update_source_column, update_source_dataset, update_system
+from metadata.services.generation import generate_targets
+from metadata.services.sources import (
+    create_source_column,
+    create_source_dataset,
+    create_system,
+    update_source_column,
+    update_source_dataset,
+    update_system,
+)
 from metadata.services.targets import create_target_column, create_target_dataset
 from tests.loader.airports import column, source, target
 
@@ -256,3 +264,22 @@ def test_loads_know_sensitive_columns_that_only_a_filter_reads(airports):
     create_target_column(dataset=dataset, name="icao", type="string(4)", role="business_key", key_ordinal=1)
     load = next(load for load in manifest().rawcore if load.name == "rawcore.rc_air_high")
     assert load.sensitive == ("name",)
+
+
+def test_a_source_with_a_watermark_is_known_to_raw_and_its_readers(airports):
+    erp = create_system(name="ERP", short_name="erp", kind="jdbc", location="postgresql://reader@db/erp")
+    intake = {"watermark": ["at"], "look_back": "2 days"}
+    table = create_source_dataset(
+        system=erp,
+        name="orders",
+        location="sales.orders",
+        format="table",
+        intake=intake,
+        history_policy={"input": "delta"},
+    )
+    create_source_column(source_dataset=table, name="id", type="integer", key_ordinal=1)
+    create_source_column(source_dataset=table, name="at", type="timestamp")
+    generate_targets(source_dataset=table)
+    made = manifest(scope=Scope(DATASET, "rawcore.rc_erp_orders"), since="2024-01-01")
+    assert (made.raw[0].source.intake, made.full, made.since) == (intake, False, "2024-01-01")
+    assert [stage_input.incremental for stage_input in made.rawcore[0].inputs] == [True]

@@ -27,10 +27,14 @@ STATEMENTS = (
     f"INSERT INTO shop.item SELECT {ROW} FROM shop.seq_1_to_100",
     "CREATE TABLE shop.odd (id int PRIMARY KEY, made date)",
     "INSERT INTO shop.odd VALUES (1, '2024-01-01'), (2, '0000-00-00')",
+    "CREATE TABLE shop.visit (id int PRIMARY KEY, at datetime(6), seen timestamp(6) NULL)",
+    "INSERT INTO shop.visit SELECT seq, concat('2024-01-01 00:00:00.00000', seq), "
+    "concat('2024-01-01 05:00:00.00000', seq) FROM shop.seq_1_to_3",
     "CREATE TABLE shop.secret (id int PRIMARY KEY)",
     f"CREATE USER reader@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
     "GRANT SELECT ON shop.item TO reader@'127.0.0.1'",
     "GRANT SELECT ON shop.odd TO reader@'127.0.0.1'",
+    "GRANT SELECT ON shop.visit TO reader@'127.0.0.1'",
 )
 SHOP = """
 format: metadata/v1
@@ -65,6 +69,15 @@ system:
       columns:
         - {{name: id, type: integer, business_key: 1}}
         - {{name: made, type: date}}
+    - name: visit
+      location: shop.visit
+      format: table
+      intake: {{watermark: [at, seen]}}
+      history_policy: {{input: delta}}
+      columns:
+        - {{name: id, type: integer, business_key: 1}}
+        - {{name: at, type: timestamp}}
+        - {{name: seen, type: timestamp}}
     - name: total
       location: total
       format: table
@@ -114,6 +127,11 @@ def test_tables_of_mariadb_are_loaded_exactly_and_refusals_name_their_cause(shop
             "raw.raw_shop_secret": "NOT_ALLOWED",
         }
         assert errors["raw.raw_shop_odd"]["samples"] == ["id=2: 0000-00-00"]
+
+        again = shop.run("load", "--dataset", "rawcore.rc_shop_visit", "--run-id", "visits", "--json", by="aron")
+        visits = json.loads(again.stdout)["datasets"][0]
+        mark = {"at": "2024-01-01 00:00:00.000003", "seen": "2024-01-01 00:00:00.000003+00:00"}
+        assert (visits["counts"]["rows"], visits["window"]) == (1, {"from": mark, "to": mark})
 
         server.stop()
         failed = shop.run("load", "--run-id", "r2", "--json", by="aron").stdout

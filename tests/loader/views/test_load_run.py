@@ -206,3 +206,19 @@ def test_every_change_that_is_shown_is_noticed(reader: Client, warehouse: Target
         assert answer.status_code == 200
         seen = re.search(r"seen=(\w+)", html_of(answer))[1]
         assert reader.get(f"/load-runs/busy/live/?seen={seen}").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("window", "shown"),
+    [
+        ({"from": {"n": "7"}, "to": {"n": "9"}}, "read from n 7, up to n 9"),
+        ({"from": None, "to": {"n": "9"}}, "read whole, up to n 9"),
+        ({"from": None, "to": {}}, "read whole, no rows"),
+    ],
+)
+def test_a_run_shows_which_part_of_a_source_it_read(reader: Client, warehouse: TargetDataset, window: dict, shown: str):
+    DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
+    LoadRun.objects.filter(run_id="good").update(since="7")
+    text = words(text_of(reader, "/load-runs/good/"))
+    assert shown in text
+    assert "Sources with a watermark read since 7" in text

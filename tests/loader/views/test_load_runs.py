@@ -105,6 +105,8 @@ def test_starting_one_dataset_as_of_a_time(operator: Client, airport: TargetData
         ({"scope": "dataset", "dataset": "rawcore.rc_air_airprt"}, "id_start_dataset", "Did you mean"),
         ({"scope": "schema", "schema": "nowhere"}, "id_start_schema", "There is no schema nowhere"),
         ({"scope": "all", "run_id": "a b"}, "id_start_run_id", "cannot be a run id"),
+        ({"scope": "all", "full": "on", "since": "5"}, "id_start_since", "not both"),
+        ({"scope": "all", "since": "5"}, "<legend>Scope</legend>", "source of this load has a watermark"),
         ({"scope": "all", "load_timestamp": "yesterday"}, "id_start_load_timestamp", "not a date and time"),
     ],
 )
@@ -222,6 +224,7 @@ def test_a_failed_run_is_run_again(operator: Client):
     [
         ("TOO_MANY_DELETES", "Allow deletes and reload", "allow_deletes"),
         ("EMPTY_SNAPSHOT", "Allow empty and reload", "allow_empty"),
+        ("WATERMARK_BACKWARDS", "Read whole and reload", "full"),
     ],
 )
 def test_a_run_that_needs_a_decision_is_run_again_with_it(
@@ -235,9 +238,10 @@ def test_a_run_that_needs_a_decision_is_run_again_with_it(
     assert operator.post("/load-runs/bad/again/", {decision: "on"}).status_code == 302
     run.refresh_from_db()
     assert (run.status, getattr(run, decision)) == ("queued", True)
-    assert run.allow_empty + run.allow_deletes == 1
+    assert run.allow_empty + run.allow_deletes + run.full == 1
     assert button not in words(text_of(operator, "/load-runs/bad/"))
-    assert "allowed by eve" in words(text_of(operator, "/load-runs/bad/"))
+    note = "read whole by eve" if decision == "full" else "allowed by eve"
+    assert note in words(text_of(operator, "/load-runs/bad/"))
 
 
 def test_a_table_that_a_load_refused_is_accepted(operator: Client, reader: Client, airport: TargetDataset):

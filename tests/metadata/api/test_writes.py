@@ -233,3 +233,16 @@ def test_a_misspelt_filter_is_refused(operator: Client, source: SourceDataset):
     answer = operator.get("/api/v1/datasets/?activ=true")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, ["activ"])
     assert System.objects.count() == 1
+
+
+def test_the_intake_of_a_table_is_written_and_read(operator: Client):
+    location = "postgresql://reader@127.0.0.1/erp"
+    system = {"short_name": "erp", "name": "ERP", "kind": "jdbc", "location": location}
+    assert send(operator, "post", "systems/", system).status_code == 201
+    table = {"system": "erp", "name": "customer", "location": "sales.customer", "format": "table"}
+    intake = {"watermark": ["changed_at"], "look_back": "2 days"}
+    refused = send(operator, "post", "source-datasets/", table | {"intake": intake})
+    assert (refused.status_code, "bad_intake" in refused.content.decode()) == (422, True)
+    made = send(operator, "post", "source-datasets/", table | {"intake": intake, "history_policy": {"input": "delta"}})
+    assert made.status_code == 201, made.content
+    assert operator.get(f"/api/v1/source-datasets/{made.json()['key']}/").json()["intake"] == intake

@@ -16,7 +16,7 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
-from tests.factories import SourceDatasetFactory, SystemFactory
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -173,3 +173,49 @@ def test_who_only_reads_finds_no_way_to_it(viewer: Client, orders: SourceDataset
     assert page_of(orders) not in read(viewer, f"/sources/{orders.key}/")
     assert viewer.get(page_of(orders)).status_code == 403
     assert viewer.post(page_of(orders), {"version": orders.version, "name": "x"}).status_code == 403
+
+
+@pytest.fixture
+def customers(db: None) -> SourceDataset:
+    """Return a database table whose rows carry the time of their last change."""
+    erp = SystemFactory(short_name="erp", kind="jdbc", location="postgresql://reader@db/erp")
+    policy = {"input": "delta"}
+    source = SourceDatasetFactory(system=erp, name="customer", format="table", history_policy=policy)
+    SourceColumnFactory(dataset=source, name="id", data_type="integer", key_ordinal=1)
+    SourceColumnFactory(dataset=source, name="changed_at", data_type="timestamp")
+    return source
+
+
+def test_the_intake_of_a_table_is_edited_and_shown(editor: Client, customers: SourceDataset):
+    save(editor, customers, watermark="changed_at", look_back="2 days")
+    assert again(customers).intake == {"watermark": ["changed_at"], "look_back": "2 days"}
+    shown = form_of(read(editor, page_of(customers)), having="version")
+    assert (shown["watermark"], shown["look_back"]) == (["changed_at"], ["2 days"])
+    assert "Watermark changed_at Look-back 2 days" in words(read(editor, f"/sources/{customers.key}/"))
+    assert save(editor, customers).status_code == 302
+    assert again(customers).version == customers.version + 1
+    save(editor, customers, watermark="", look_back="")
+    assert again(customers).intake == {}
+
+
+@pytest.mark.parametrize(
+    ("over", "field", "message"),
+    [
+        ({"watermark": "gone"}, "watermark", "There is no column"),
+        ({"watermark": "changed_at", "look_back": "5"}, "look_back", "Must be a time like 2 days"),
+        ({"watermark": "", "look_back": "2 days"}, "look_back", "Needs a watermark"),
+        ({"watermark": "changed_at", "look_back": "soon"}, "look_back", "Must be a number from 1"),
+    ],
+)
+def test_an_intake_that_cannot_be_saved_is_refused_at_its_field(
+    editor: Client, customers: SourceDataset, over: dict[str, str], field: str, message: str
+):
+    answer = save(editor, customers, **over)
+    page = html_of(answer)
+    assert answer.status_code == 422
+    place = page.index(f'id="id_{field}_error"')
+    assert message in words(page[place : place + 400])
+
+
+def test_files_have_no_intake(editor: Client, orders: SourceDataset):
+    assert 'name="watermark"' not in read(editor, page_of(orders))
