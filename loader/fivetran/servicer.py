@@ -7,7 +7,8 @@ ends with the gRPC status UNAVAILABLE, after which Fivetran sends the same again
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NoReturn
 
@@ -79,18 +80,20 @@ def _logged(method: Callable) -> Callable:
     return call
 
 
-def _as_sender(request: Any, context: grpc.ServicerContext) -> Any:
+@contextmanager
+def _as_sender(request: Any, context: grpc.ServicerContext) -> Iterator[None]:
     """Act as the user of the request's token, who must have the permission to start loads."""
     try:
         token = token_in_use(_token(request, context))
     except MetadataError as error:
         _abort(context, grpc.StatusCode.UNAUTHENTICATED, error)
-    try:
-        must_be_permitted(token.user, Permission.START_LOAD, on=here)
-    except ProductError as error:
-        _abort(context, grpc.StatusCode.PERMISSION_DENIED, error)
     request_id = f"fivetran-{uuid.uuid4().hex}"
-    return acting_as(token.user, by_token=True, request_id=request_id, read_only=token.is_read_only)
+    with acting_as(token.user, by_token=True, request_id=request_id, read_only=token.is_read_only):
+        try:
+            must_be_permitted(token.user, Permission.START_LOAD, on=here)
+        except ProductError as error:
+            _abort(context, grpc.StatusCode.PERMISSION_DENIED, error)
+        yield
 
 
 def _abort(context: grpc.ServicerContext, code: grpc.StatusCode, error: ProductError) -> NoReturn:

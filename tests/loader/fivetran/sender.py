@@ -27,10 +27,12 @@ def encrypted(content: bytes, key: bytes, codec: str | None = "zstd") -> bytes:
     return vector + cipher.update(padding.update(packed) + padding.finalize()) + cipher.finalize()
 
 
-def table(name: str, key: Iterable[str], **columns: Any) -> Any:
+def table(name: str, key: Iterable[str], /, **columns: Any) -> Any:
     """Return a table message; a column is a type, or (DECIMAL, precision, scale)."""
     key = set(key)
-    return messages.Table(name=name, columns=[_column(name, type_, name in key) for name, type_ in columns.items()])
+    return messages.Table(
+        name=name, columns=[_column(column, type_, column in key) for column, type_ in columns.items()]
+    )
 
 
 def _column(name: str, type_: Any, primary_key: bool) -> Any:

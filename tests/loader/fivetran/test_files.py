@@ -77,10 +77,8 @@ def test_a_stream_that_ends_early(permitted):
 
 
 def test_a_stream_that_is_damaged(permitted):
-    packed = bytearray(PACKED)
-    packed[len(packed) // 2 : len(packed) // 2 + 64] = bytes(64)
-    path = kept(permitted, encrypted(bytes(packed), KEY, None))
-    assert refused(PackedFile(path, KEY, "zstd")) in ("UNREADABLE_FILE", "WRONG_KEY")
+    path = kept(permitted, encrypted(PACKED + b"no frame of zstd", KEY, None))
+    assert refused(PackedFile(path, KEY, "zstd")) == "UNREADABLE_FILE"
 
 
 def test_a_file_that_is_not_packed(permitted):

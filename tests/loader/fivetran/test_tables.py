@@ -5,7 +5,7 @@ import pytest
 from architecture.models import ChangeReport
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.users import create_user
-from elevata.audit.models import Change
+from elevata.audit.models import ChangeLogEntry
 from loader.domain.fivetran import Column, Table
 from loader.domain.refusals import Refusal
 from loader.fivetran import tables
@@ -69,7 +69,8 @@ def test_a_table_becomes_a_source_and_its_targets():
 
 def test_changes_are_in_the_change_log_under_the_senders_name():
     tables.create_table(sent(ID, NAME))
-    assert set(Change.objects.values_list("actor", "reason")) == {("fay", "created by Fivetran as shop.item")}
+    entries = ChangeLogEntry.objects.filter(actor="fay")
+    assert set(entries.values_list("actor_kind", "reason")) == {("token", "created by Fivetran as shop.item")}
 
 
 def test_tables_of_a_schema_share_a_system():
