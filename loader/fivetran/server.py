@@ -60,7 +60,8 @@ def serving(listener: Listener) -> Iterator[int]:
     listener.check()
     credentials, stopping = listener.credentials(), threading.Event()
     sweep_uploads()  # plain files of a service that was killed
-    server = grpc.server(ThreadPoolExecutor(THREADS, "fivetran"), options=[("grpc.so_reuseport", 0)])
+    threads = ThreadPoolExecutor(THREADS, "fivetran")
+    server = grpc.server(threads, options=[("grpc.so_reuseport", 0)])
     services.add_DestinationConnectorServicer_to_server(Destination(stopping), server)
     try:
         port = (
@@ -76,6 +77,7 @@ def serving(listener: Listener) -> Iterator[int]:
     finally:
         stopping.set()
         server.stop(STOP_SECONDS).wait()
+        threads.shutdown()  # calls that their senders gave up, too
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,6 +1,8 @@
 """Rules of the Fivetran destination: types both ways, changes of a contract, times."""
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,12 @@ def test_every_type_of_the_protocol_has_a_type_here():
 def test_every_type_here_has_a_type_of_the_protocol():
     assert set(REPORTED) == set(data_types.NAMES)
     assert all(name in TYPES for name in REPORTED.values())
+
+
+def test_the_page_has_every_type():
+    page = (Path(__file__).parents[3] / "docs" / "use" / "fivetran.md").read_text()
+    rows = re.findall(r"^\| `([A-Z_]+)` \| `([a-z]+)[^|]*\| `([A-Z_]+)` \|$", page, re.MULTILINE)
+    assert rows == [(name, type_, name) for name, type_ in TYPES.items()]
 
 
 @pytest.mark.parametrize("name", TYPES)

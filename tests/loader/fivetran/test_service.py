@@ -2,13 +2,20 @@
 
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from django.db import connection
 
+from architecture.models import ChangeReport
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
@@ -19,6 +26,7 @@ from loader.models import LoadRun
 from loader.services.load_work import perform_load_run
 from metadata.models import TargetDataset
 from tests.loader.fivetran.sender import NULL, SAME, Sender, table
+from tests.loader.services.runner.test_supervisor import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -120,7 +128,7 @@ def test_a_batch_is_a_run_of_the_sender_and_its_plain_files_go(sender: Sender, w
     assert read["names"] == {"_fivetran_synced": "fivetran_synced"}
     assert datetime.fromisoformat(read["dated"]).tzinfo is not None
     assert [Path(path).suffix for kind in ("upsert", "delete") for path in read[kind]] == [".csv", ".csv"]
-    assert [path for path in (landing.parent / "batches").rglob("*") if path.is_file()] == []
+    assert kept_files(landing) == []
 
 
 def test_a_history_batch_is_not_dated_by_the_service(sender: Sender, working, script):
@@ -154,6 +162,19 @@ def test_a_refused_batch_is_a_task_without_values(sender: Sender, working, scrip
     script.tell(fail={"rawcore.rc_shop_item": refusal})
     message = sender.write("item", replace=[sender.file("id", "x")]).task.message
     assert ("does not fit" in message, "secret" in message) == (True, False)
+
+
+def test_a_change_that_needs_approval_names_its_report(sender: Sender, working):
+    sender.create(table("item", ["id"], **ITEM))
+    batch = {"replace": [sender.file("id,name", "1,a")]}
+    assert sender.write("item", **batch).success
+    altered = table("item", ["id"], **ITEM | {"name": "INT"})
+    message = sender.alter(altered).task.message
+    report = ChangeReport.objects.get()
+    assert f"change report {report.report_id}" in message
+    assert sender.describe("item").table == altered  # the metadata changed whole, the table not at all
+    assert f"change report {report.report_id}" in sender.write("item", **batch).task.message
+    assert LoadRun.objects.order_by("-pk")[0].status == "blocked"
 
 
 def test_without_a_worker_the_sender_may_try_again(sender: Sender, monkeypatch):
@@ -229,3 +250,55 @@ def test_a_certificate_needs_its_key(tmp_path: Path):
     with pytest.raises(Refusal) as caught, serving(Listener("127.0.0.1", 0, certificate=tmp_path / "c.pem")):
         pass
     assert caught.value.code == "BAD_OPTION"
+
+
+def test_with_tls_the_service_is_reached_by_its_certificate(sender: Sender, tmp_path: Path):
+    certificate, key = self_signed(tmp_path)
+    with serving(Listener("127.0.0.1", 0, certificate, key)) as port:
+        credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
+        with grpc.secure_channel(f"localhost:{port}", credentials) as channel:
+            sender.channel = channel
+            assert sender.test("permission").success
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            sender.channel = channel
+            assert status(sender.test, "permission") == "UNAVAILABLE"
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate of localhost and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, SHA256())
+    )
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
+
+
+def test_a_stop_cancels_what_is_under_way_and_removes_its_files(sender: Sender, landing: Path, monkeypatch, in_threads):
+    monkeypatch.setattr("loader.management.waiting.live_workers", LoadRun.objects.all)
+    sender.create(table("item", ["id"], **ITEM))
+    path = sender.file("id", "1")
+    service = ExitStack()
+    port = service.enter_context(serving(Listener("127.0.0.1", 0)))
+
+    def stop() -> None:
+        wait_until(lambda: LoadRun.objects.exists(), 10)
+        assert {oct(file.stat().st_mode & 0o777) for file in kept_files(landing)} == {"0o600"}
+        service.close()
+
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as sender.channel:
+        answers = in_threads(lambda: status(sender.write, "item", replace=[path]), stop)
+    assert answers == ["UNAVAILABLE", None]
+    assert (LoadRun.objects.get().status, kept_files(landing)) == ("canceled", [])
+
+
+def kept_files(landing: Path) -> list[Path]:
+    return [path for path in (landing.parent / "batches").rglob("*") if path.is_file()]
