@@ -71,15 +71,18 @@ def in_history_mode(source: SourceDataset) -> bool:
 
 
 def rawcore_of(source: SourceDataset) -> TargetDataset:
-    """Return the dataset that the table's rows are written to."""
-    return _targets(source).get(schema__layer="rawcore")
+    """Return the dataset that the table's rows are written to. Raise Refusal NO_TARGET."""
+    row = _targets(source).filter(schema__layer="rawcore").first()
+    if row is None:
+        raise Refusal("NO_TARGET", f"{source} has no rawcore dataset", hint="Generate its targets in elevata.")
+    return row
 
 
 def target_names(source: SourceDataset) -> dict[str, str]:
     """Return the columns of rawcore by the names in batch files."""
     columns = {row.key: row.name for row in rawcore_of(source).columns.all()}
     return {
-        sent_name(row.name): columns[naming.generated_column_key("rawcore", row.key)]
+        sent_name(row.name): columns.get(naming.generated_column_key("rawcore", row.key), row.name)
         for row in source.columns.filter(active=True)
     }
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+from django.contrib.auth.models import User
 from django.db import connection
 
 from architecture.models import ChangeReport
@@ -24,6 +25,8 @@ from loader.fivetran.protocol import messages
 from loader.fivetran.server import Listener, serving
 from loader.models import LoadRun
 from loader.services.load_work import perform_load_run
+from loader.services.maintenance_runs import request_history_batch
+from loader.services.uploads import SentFile, keep_batch, sweep_uploads
 from metadata.models import TargetDataset
 from tests.loader.fivetran.sender import NULL, SAME, Sender, table
 from tests.loader.services.runner.test_supervisor import wait_until
@@ -298,6 +301,17 @@ def test_a_stop_cancels_what_is_under_way_and_removes_its_files(sender: Sender, 
         answers = in_threads(lambda: status(sender.write, "item", replace=[path]), stop)
     assert answers == ["UNAVAILABLE", None]
     assert (LoadRun.objects.get().status, kept_files(landing)) == ("canceled", [])
+
+
+@pytest.mark.parametrize(("end", "left"), [("queued", 1), ("failed", 0), ("lost", 0)])
+def test_files_of_a_service_that_was_killed_go_after_the_end_of_their_run(sender: Sender, landing: Path, end, left):
+    sender.create(table("item", ["id"], **ITEM))
+    batch = keep_batch(run_id="r1", sent=[SentFile("upsert", "a", [b"id"])], repeatable=False)
+    with acting_as(User.objects.get(username="fay")):
+        request_history_batch(dataset="rawcore.rc_shop_item", files=batch.files, run_id="r1", wake_worker=False)
+    LoadRun.objects.update(status=end, finished_at=None if left else datetime.now(UTC))
+    sweep_uploads()
+    assert len({path.parent for path in kept_files(landing)}) == left
 
 
 def kept_files(landing: Path) -> list[Path]:
