@@ -10,14 +10,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
 from architecture.permissions import here, must_be_permitted
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.permissions import acting_as, current_actor
 from elevata.accounts.roles import Permission
 from elevata.accounts.services.tokens import token_in_use
 from elevata.core.errors import MetadataError, ProductError
@@ -32,9 +32,17 @@ from loader.fivetran.protocol import messages, services
 
 log = logging.getLogger(__name__)
 
-TOKEN = "token"
+FIELD = "token"
 TESTS = {"permission": "Checking the token and its permissions", "worker": "Looking for a running worker"}
 _COMPRESSIONS = {"OFF": "none", "ZSTD": "zstd", "GZIP": "gzip"}
+
+
+class Denied(Exception):
+    """Error raised for a sender without a valid token or without permission."""
+
+    def __init__(self, status: grpc.StatusCode, error: ProductError) -> None:
+        super().__init__(error.one_line())
+        self.status = status
 
 
 def answering(kind: Any) -> Callable[[Callable], Callable]:
@@ -45,66 +53,59 @@ def answering(kind: Any) -> Callable[[Callable], Callable]:
         def answer(self, request: Any, context: grpc.ServicerContext) -> Any:
             try:
                 with _as_sender(request, context):
-                    try:
-                        return method(self, request) or kind(success=True)
-                    except NoWorker as error:
-                        context.abort(grpc.StatusCode.UNAVAILABLE, error.one_line())
-                    except ProductError as error:
-                        return _task(kind, error.one_line())
-            except writes.Interrupted as error:
-                context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
-            except (OperationalError, InterfaceError):
-                log.exception("the control database does not answer")
-                context.abort(grpc.StatusCode.UNAVAILABLE, "the control database does not answer")
+                    return method(self, request) or kind(success=True)
+            except Exception as error:
+                status, message = _outcome(error)
             finally:
                 connections.close_all()
+            if status is None or kind is messages.TestResponse:
+                return _task(kind, message)
+            context.abort(status, message)
 
-        return _logged(answer)
+        return answer
 
     return decorate
 
 
-def _logged(method: Callable) -> Callable:
-    """Return the method with unexpected errors logged, and answered without their content."""
-
-    @wraps(method)
-    def call(self, request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            return method(self, request, context)
-        except Exception:
-            if context.code() is not None:  # aborted on purpose
-                raise
-            log.exception("%s failed", method.__name__)
-            context.abort(grpc.StatusCode.INTERNAL, "an error of the program; the log of the service has it")
-
-    return call
+def _outcome(error: Exception) -> tuple[grpc.StatusCode | None, str]:
+    """Return status and message of an error; no status for one that becomes a task."""
+    match error:
+        case Denied():
+            return error.status, str(error)
+        case NoWorker():
+            return grpc.StatusCode.UNAVAILABLE, error.one_line()
+        case writes.Interrupted():
+            return grpc.StatusCode.UNAVAILABLE, str(error)
+        case ProductError():
+            return None, error.one_line()
+        case OperationalError() | InterfaceError():
+            log.error("the control database does not answer", exc_info=error)
+            return grpc.StatusCode.UNAVAILABLE, "the control database does not answer"
+    log.error("a request failed", exc_info=error)
+    return grpc.StatusCode.INTERNAL, "an error of the program; the log of the service has it"
 
 
 @contextmanager
 def _as_sender(request: Any, context: grpc.ServicerContext) -> Iterator[None]:
-    """Act as the user of the request's token, who must have the permission to start loads."""
+    """Act as the user of the request's token, who must have the permission to start loads. Raise Denied."""
     try:
         token = token_in_use(_token(request, context))
     except MetadataError as error:
-        _abort(context, grpc.StatusCode.UNAUTHENTICATED, error)
+        raise Denied(grpc.StatusCode.UNAUTHENTICATED, error) from error
     request_id = f"fivetran-{uuid.uuid4().hex}"
     with acting_as(token.user, by_token=True, request_id=request_id, read_only=token.is_read_only):
         try:
             must_be_permitted(token.user, Permission.START_LOAD, on=here)
         except ProductError as error:
-            _abort(context, grpc.StatusCode.PERMISSION_DENIED, error)
+            raise Denied(grpc.StatusCode.PERMISSION_DENIED, error) from error
         yield
-
-
-def _abort(context: grpc.ServicerContext, code: grpc.StatusCode, error: ProductError) -> NoReturn:
-    context.abort(code, error.one_line())
 
 
 def _token(request: Any, context: grpc.ServicerContext) -> str:
     """Return the token of the request's header ``authorization: Bearer …``, else of its configuration."""
     header = dict(context.invocation_metadata()).get("authorization", "")
     scheme, _, text = header.partition(" ")
-    return text.strip() if scheme.lower() == "bearer" else request.configuration.get(TOKEN, "").strip()
+    return text.strip() if scheme.lower() == "bearer" else request.configuration.get(FIELD, "").strip()
 
 
 def _task(kind: Any, message: str) -> Any:
@@ -119,7 +120,7 @@ class Destination(services.DestinationConnectorServicer):
 
     def ConfigurationForm(self, request: Any, context: grpc.ServicerContext) -> Any:
         field = messages.FormField(
-            name=TOKEN,
+            name=FIELD,
             label="Token",
             required=True,
             description=f"Personal token of a user or service account of elevata ({settings.ENVIRONMENT}) that may "
@@ -138,6 +139,8 @@ class Destination(services.DestinationConnectorServicer):
     def Test(self, request: Any) -> None:
         if request.name not in TESTS:
             raise Refusal("UNKNOWN_TEST", f"there is no test {request.name}")
+        if request.name == "permission":
+            must_be_permitted(current_actor().user, Permission.CHANGE_METADATA)
         if request.name == "worker" and not live_workers().exists():
             raise Refusal("NO_WORKER", NoWorker().one_line())
 

@@ -99,12 +99,23 @@ def test_tests(sender: Sender):
     assert sender.test("permission").success
     assert "no worker is running" in sender.test("worker").failure
     assert "there is no test" in sender.test("other").failure
+    sender.token = "unknown"
+    assert "token" in sender.test("permission").failure
 
 
 def test_a_sender_who_may_not_edit_creates_nothing(sender: Sender):
     sender.token = token_of("otto", "operator")
+    assert "editor" in sender.test("permission").failure
     assert "editor role" in sender.create(table("item", ["id"], **ITEM)).task.message
     assert not TargetDataset.objects.exists()
+
+
+def test_an_error_of_the_program_is_logged_and_not_told(sender: Sender, monkeypatch, caplog):
+    monkeypatch.setattr("loader.fivetran.tables.known_table", lambda *_: 1 / 0)
+    with pytest.raises(grpc.RpcError) as caught:
+        sender.describe("item")
+    assert (caught.value.code().name, "zero" in caught.value.details()) == ("INTERNAL", False)
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_table_is_created_described_and_altered(sender: Sender):
@@ -264,7 +275,7 @@ def test_with_tls_the_service_is_reached_by_its_certificate(sender: Sender, tmp_
             assert sender.test("permission").success
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             sender.channel = channel
-            assert status(sender.test, "permission") == "UNAVAILABLE"
+            assert status(sender.describe, "item") == "UNAVAILABLE"
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:

@@ -206,3 +206,11 @@ def test_every_change_that_is_shown_is_noticed(reader: Client, warehouse: Target
         assert answer.status_code == 200
         seen = re.search(r"seen=(\w+)", html_of(answer))[1]
         assert reader.get(f"/load-runs/busy/live/?seen={seen}").status_code == 204
+
+
+def test_a_history_batch_shows_how_its_files_are_read(reader: Client, warehouse: TargetDataset):
+    reading = {"names": {"key": "id"}, "null_string": "none", "rows": {"at": "2026-01-01", "values": {"v": None}}}
+    details = {"asked": {"files": {"upsert": ["/in/u.csv"]}, "format": "csv", "reading": reading}}
+    LoadRun.objects.filter(run_id="good").update(kind="history_batch", details=details)
+    text = words(text_of(reader, "/load-runs/good/"))
+    assert "Format csv Upsert files /in/u.csv Names key = id At 2026-01-01 Values v = NULL" in text
