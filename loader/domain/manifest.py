@@ -144,10 +144,31 @@ class StageInput:
 
 
 @dataclass(frozen=True)
+class CurrentRows:
+    """History batch that is computed from the history's open versions instead of being read from files.
+
+    It ends the selected versions (``deletes``) or opens a version after each of them, at the time ``at``; a version
+    that started later is ended at its start, or replaced. ``values`` are new values by column, as text; ``copies`` are
+    columns by the column that takes their values. Selected are versions whose timestamps are earlier than those in
+    ``before`` (by column), and that have a value in the column ``having``.
+    """
+
+    at: str
+    deletes: bool = False
+    values: dict = field(default_factory=dict)
+    copies: dict = field(default_factory=dict)
+    before: dict = field(default_factory=dict)
+    having: str = ""
+
+
+@dataclass(frozen=True)
 class HistoryFiles:
     """Paths or URIs of a history batch's files, by kind (``loader.domain.reference.batch_files``).
 
-    ``format`` is csv or parquet; ``compression`` is none or, for CSV only, zstd.
+    ``format`` is csv or parquet; ``compression`` is none or, for CSV only, zstd. ``names`` are the dataset's columns
+    by their names in the files. ``null_string`` and ``unmodified_string`` replace those of the history policy; with a
+    ``null_string``, empty fields of text columns are empty texts. ``dated`` is the time of rows in files without times.
+    ``binary`` is the encoding of binary values in CSV: hex or base64. With ``rows`` there are no files.
     """
 
     earliest_start: tuple[str, ...] = ()
@@ -156,6 +177,12 @@ class HistoryFiles:
     delete: tuple[str, ...] = ()
     format: str = "csv"
     compression: str = "none"
+    names: dict = field(default_factory=dict)
+    null_string: str | None = None
+    unmodified_string: str | None = None
+    dated: str | None = None
+    binary: str = "hex"
+    rows: CurrentRows | None = None
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from elevata.jobs import states
 from elevata.jobs.services import Fenced, wait
 from loader.domain import run_states
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
-from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest
+from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest, from_json
 from loader.domain.queries.masking import without_any_value
 from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.run_states import BRINGING, HISTORY_BATCH
@@ -229,8 +229,8 @@ class LoadWork:
         if self.run.kind != HISTORY_BATCH:
             return None
         details = self.run.details["asked"]
-        files = {kind: tuple(paths) for kind, paths in details["files"].items()}
-        return HistoryFiles(**files, format=details["format"], compression=details["compression"])
+        files = {"format": details["format"], "compression": details["compression"], **details["files"]}
+        return from_json(HistoryFiles, files | details.get("reading", {}))
 
     def pending(self, plan: LoadPlan) -> Pending:
         """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval."""

@@ -58,6 +58,7 @@ def request_history_batch(
     files: Mapping[str, Sequence[str]],
     format: str = "csv",
     compression: str = "none",
+    reading: Mapping[str, Any] | None = None,
     run_id: str | None = None,
     at: datetime | None = None,
     reason: str = "",
@@ -66,9 +67,9 @@ def request_history_batch(
 ) -> RequestedRun:
     """Request a history batch for a dataset. ``files`` are paths or URIs, by kind.
 
-    The reason is optional.
+    ``reading`` are further fields of ``loader.domain.manifest.HistoryFiles``, as JSON. The reason is optional.
     """
-    details = _file_details(files, format, compression)
+    details = _file_details(files, format, compression, reading or {})
     wanted = Asked(
         kind=HISTORY_BATCH,
         scope=_scope(dataset),
@@ -80,7 +81,9 @@ def request_history_batch(
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
 
-def _file_details(files: Mapping[str, Sequence[str]], format: str, compression: str) -> dict[str, Any]:
+def _file_details(
+    files: Mapping[str, Sequence[str]], format: str, compression: str, reading: Mapping[str, Any]
+) -> dict[str, Any]:
     unknown = [kind for kind in files if kind not in FILES]
     if unknown:
         raise Refusal("UNKNOWN_FILE", f"there is no {unknown[0]} file", hint=f"known: {', '.join(FILES)}")
@@ -93,9 +96,10 @@ def _file_details(files: Mapping[str, Sequence[str]], format: str, compression: 
     if (format, compression) == ("parquet", "zstd"):
         raise Refusal("BAD_OPTION", "Parquet files say themselves how they are compressed", hint="leave it out")
     chosen = {kind: [_resolve_links(stands_at(path)) for path in files[kind]] for kind in FILES if files.get(kind)}
-    if not chosen:
+    if not chosen and not reading.get("rows"):
         raise Refusal("NO_FILES", "a history batch needs at least one file", hint=f"of {', '.join(FILES)}")
-    return {"files": chosen, "format": format, "compression": compression}
+    details = {"files": chosen, "format": format, "compression": compression}
+    return details | {"reading": dict(reading)} if reading else details
 
 
 def _resolve_links(place: str) -> str:

@@ -11,10 +11,11 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -154,8 +155,8 @@ class KeptBatch:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
-    """Store the files of a run's batch.
+def keep_batch(*, run_id: str, sent: Iterable[SentFile], repeatable: bool = True) -> KeptBatch:
+    """Store the files of a run's batch. Unless it is ``repeatable``, they are removed as soon as the run has ended.
 
     Raise Refusal, and store nothing, for files that are no batch files or too large.
     """
@@ -171,7 +172,7 @@ def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
     incoming.mkdir(mode=0o700)
     try:
         stored, form, digest = _store(incoming, sent)
-        (incoming / _RUN_FILE).write_text(json.dumps({"run_id": run_id}))
+        (incoming / _RUN_FILE).write_text(json.dumps({"run_id": run_id, "repeatable": repeatable}))
         folder = root / f"{_digest(run_id)[:16]}-{digest[:32]}"
         made = _move_into_place(incoming, folder)
     except BaseException:
@@ -236,9 +237,10 @@ def sweep_uploads() -> int:
     root = Path(settings.BATCH_FOLDER)
     if not root.is_dir():
         return 0
-    folders = {folder: _run_of(folder) for folder in _folders(root)}
-    runs = {run.run_id: run for run in LoadRun.objects.filter(run_id__in=set(folders.values()))}
-    unused = [folder for folder, run_id in folders.items() if _is_unused(folder, runs.get(run_id))]
+    folders = {folder: _facts_of(folder) for folder in _folders(root)}
+    run_ids = {facts.get("run_id", "") for facts in folders.values()}
+    runs = {run.run_id: run for run in LoadRun.objects.filter(run_id__in=run_ids)}
+    unused = [folder for folder, facts in folders.items() if _is_unused(folder, facts, runs)]
     for folder in unused:
         try:
             shutil.rmtree(folder)
@@ -251,21 +253,23 @@ def _folders(root: Path) -> Iterator[Path]:
     return (folder for folder in root.iterdir() if folder.is_dir() and not folder.is_symlink())
 
 
-def _run_of(folder: Path) -> str:
-    """Return the run id of a folder's batch; empty for an incomplete folder."""
+def _facts_of(folder: Path) -> dict[str, Any]:
+    """Return run id and ``repeatable`` of a folder's batch; an empty dict for an incomplete folder."""
     try:
-        return str(json.loads((folder / _RUN_FILE).read_text())["run_id"])
+        facts = json.loads((folder / _RUN_FILE).read_text())
+        return {"run_id": str(facts["run_id"]), "repeatable": facts.get("repeatable", True)}
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        return {}
 
 
-def _is_unused(folder: Path, run: LoadRun | None) -> bool:
+def _is_unused(folder: Path, facts: Mapping[str, Any], runs: Mapping[str, LoadRun]) -> bool:
+    run = runs.get(facts.get("run_id", ""))
     if run is None or not _uses(run, folder):
         try:
             return time.time() - folder.stat().st_mtime > ABANDONED_AFTER.total_seconds()
         except OSError:  # another process removed it
             return False
-    if run.status == states.SUCCEEDED:
+    if run.status == states.SUCCEEDED or (run.is_finished and not facts["repeatable"]):
         return True
     return run.is_finished and run.finished_at is not None and timezone.now() - run.finished_at > KEPT_FOR
 

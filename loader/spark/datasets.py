@@ -23,6 +23,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
 from loader.spark.historization import history
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
+from loader.spark.historization.current_rows import frames_of
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
@@ -297,7 +298,11 @@ def _prepared_batch(
     with ExitStack() as resources:
         if load.files is not None:
             task.phase("reading files")
-            files = resources.enter_context(read_history_files(session, task.warehouse, load, task.manifest.run_id))
+            files = (
+                frames_of(target, load.files.rows)
+                if load.files.rows is not None
+                else resources.enter_context(read_history_files(session, task.warehouse, load, task.manifest.run_id))
+            )
             task.phase("comparing")
             by_files = FilesBatch(load, target, task.stamp)
             resources.callback(by_files.release)

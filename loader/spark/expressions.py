@@ -299,13 +299,18 @@ def comes_twice(column: Column, source: T.DataType, zone: str) -> Column:
     return F.coalesce(any_of(later), F.lit(False))
 
 
+def hex_of_base64(text: Column) -> Column:
+    """Return base64 text as hex, in which binary values are read; text that is no base64 as text that is no hex."""
+    return F.coalesce(F.hex(F.try_to_binary(text, F.lit("base64"))), F.when(text.isNotNull(), F.lit("-")))
+
+
 def has_nanoseconds(text: Column) -> Column:
-    """Return the condition that a timestamp's text has more than six decimals; never NULL."""
+    """Return the condition that the text of a timestamp or a time has more than six decimals; never NULL."""
     return F.coalesce(text.rlike(_NANOSECONDS), F.lit(False))
 
 
 def cut_to_microseconds(text: Column) -> Column:
-    """Return a timestamp's text without digits below microseconds."""
+    """Return the text of a timestamp or a time without digits below microseconds."""
     return F.regexp_replace(text, _BEYOND_MICROSECONDS, "$1")
 
 

@@ -6,6 +6,7 @@ fields that can change, and the part is rendered only if they differ from the pa
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -220,7 +221,13 @@ def _request_details(run: LoadRun) -> list[tuple[str, str]]:
     """Return the details of a maintenance run's request, as names with values."""
     request_details = dict(run.details.get("asked") or {})
     request_details |= {f"{kind} files": paths for kind, paths in request_details.pop("files", {}).items()}
-    shown = (
-        (name.replace("_", " "), value) for name, value in request_details.items() if value not in (None, "", "none")
-    )
-    return [(name, ", ".join(value) if isinstance(value, list) else str(value)) for name, value in shown]
+    request_details |= request_details.pop("reading", {})
+    request_details |= request_details.pop("rows", {})
+    shown = ((name, value) for name, value in request_details.items() if value not in (None, "", "none", {}))
+    return [(name.replace("_", " "), _detail_text(value)) for name, value in shown]
+
+
+def _detail_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} = {'NULL' if item is None else item}" for name, item in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)

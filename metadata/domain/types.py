@@ -150,8 +150,8 @@ PATTERNS = {
     TIME: f"(?s)^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?{_END}",
     UUID: f"(?s)^[0-9a-fA-F]{{8}}-([0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
 }
-# A timestamp up to its sixth decimal.
-TO_MICROSECONDS = "^[ \t\r\n]*[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}"
+# A timestamp or a time of day up to its sixth decimal.
+TO_MICROSECONDS = "^[ \t\r\n]*(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}"
 
 # Spark's parser stops after the first value of a text. Inside of these frames, further text makes it fail.
 JSON_ARRAY = ("[", "]")

@@ -54,8 +54,8 @@ def typed(value: Any, type_: DataType) -> Any:
 
 
 def cut_to_microseconds(value: Any, type_: DataType) -> Any:
-    """Return a timestamp's text without digits below microseconds; any other value unchanged."""
-    is_time = type_.name == data_types.TIMESTAMP and isinstance(value, str)
+    """Return the text of a timestamp or a time without digits below microseconds; any other value unchanged."""
+    is_time = type_.name in (data_types.TIMESTAMP, data_types.TIME) and isinstance(value, str)
     return _BEYOND_MICROSECONDS.sub(r"\1", value) if is_time else value
 
 

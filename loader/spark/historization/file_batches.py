@@ -18,7 +18,7 @@ from architecture.domain.tables import CLOSED, OPEN
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.fold import FilesFold, last, struct
 from loader.domain.historization.history import form_note
-from loader.domain.manifest import RawcoreLoad
+from loader.domain.manifest import HistoryFiles, RawcoreLoad
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import (
@@ -27,6 +27,7 @@ from loader.spark.expressions import (
     digest,
     fits,
     has_nanoseconds,
+    hex_of_base64,
     sample_rows,
     total,
     typed,
@@ -40,7 +41,11 @@ from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION
 from loader.spark.session import forget
 from metadata.domain.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
-from metadata.domain.types import STRING, TIMESTAMP, parse, spark_type
+from metadata.domain.types import BINARY, STRING, TIME, TIMESTAMP, parse, spark_type
+
+# Encoding of binary values in files, beside hex.
+BASE64 = "base64"
+_TIMES = (TIMESTAMP, TIME)
 
 
 def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
@@ -67,6 +72,7 @@ class FilesBatch:
 
     def __init__(self, load: RawcoreLoad, target: Target, stamp: Stamp):
         self.load, self.target, self.stamp = load, target, stamp
+        self.files = load.files or HistoryFiles()
         self.counts: dict[str, int] = {}
         self.after: dict[str, int] = {}
         self.warnings: list[str] = []
@@ -176,30 +182,40 @@ class FilesBatch:
     def _plain(self, name: str, type_: str = STRING) -> Column:
         """Return a value with NULL instead of the NULL marker and, in data columns, the "as before" marker.
 
-        Timestamps are cut to microseconds.
+        Timestamps and times are cut to microseconds.
         """
         column = F.col(quote_identifier(name))
+        if self.files.null_string is not None and parse(type_).name == STRING:
+            column = F.coalesce(column, F.lit(""))
         of_the_files = name in (self._policy.time, END, ACTIVE)
-        for mark in (self._policy.null_string, None if of_the_files else self._policy.unmodified_string):
+        null_string = self.files.null_string or self._policy.null_string
+        for mark in (null_string, None if of_the_files else self._unmodified):
             if mark is not None:
                 column = F.when(column != mark, column)
-        return cut_to_microseconds(column) if type_ == TIMESTAMP else column
+        if type_ == BINARY and self.files.binary == BASE64:
+            return hex_of_base64(column)
+        return cut_to_microseconds(column) if type_ in _TIMES else column
+
+    @property
+    def _unmodified(self) -> str | None:
+        return self.files.unmodified_string or self._policy.unmodified_string
 
     def _is_marked(self, name: str) -> Column:
-        mark = self._policy.unmodified_string
+        mark = self._unmodified
         if mark is None:
             return F.lit(False)
         return F.coalesce(F.col(quote_identifier(name)) == mark, F.lit(False))
 
     def _check_values(self, file: str, frame: DataFrame, wanted: Mapping[str, str], keys: list[str], time: str) -> None:
         misfit = {name: ~fits(self._plain(name, type_), type_) for name, type_ in wanted.items()}
-        too_fine = [self._plain(name) for name, type_ in wanted.items() if type_ == TIMESTAMP]
-        null_key = any_of(self._plain(name).isNull() for name in keys)
+        too_fine = [self._plain(name) for name, type_ in wanted.items() if type_ in _TIMES]
+        null_key = any_of(self._plain(name, wanted[name]).isNull() for name in keys)
+        null_time = self._plain(time, wanted[time]).isNull()
         marked = any_of(self._is_marked(name) for name in wanted if file != UPDATE)
         sums = frame.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(null_key).alias("keys"),
-            F.count_if(self._plain(time).isNull()).alias("times"),
+            F.count_if(null_time).alias("times"),
             F.count_if(marked).alias("marked"),
             total(F.count_if(has_nanoseconds(text)) for text in too_fine).alias("cut"),
             *(F.count_if(condition).alias(f"m{i}") for i, condition in enumerate(misfit.values())),
@@ -222,7 +238,7 @@ class FilesBatch:
         for count, code, message, bad in (
             (sums["marked"], "UNMODIFIED_IN_UPSERT", only_in_updates, marked),
             (sums["keys"], "NULL_KEY", "have no value in their business key", null_key),
-            (sums["times"], "NULL_TIME", f"have no value in {time}", self._plain(time).isNull()),
+            (sums["times"], "NULL_TIME", f"have no value in {time}", null_time),
         ):
             if count:
                 raise Refusal(

@@ -101,6 +101,7 @@ class _Reader:
 
     def _read(self, location: str, roots: Roots) -> DataFrame:
         options = {"empty_is_null": False} if self.files.format == CSV else {}
+        dated = F.lit(self.files.dated).cast("string").alias(self._time)
         name = f"the {self.kind} file"
         opened = open_delivery(self.session, name, location, self.files.format, options, roots=roots)
         self._check_columns(opened)
@@ -110,12 +111,24 @@ class _Reader:
             check_rows(opened, frame, SourceSpec(name, location, self.files.format, (), options))
         except JAVA_ERRORS as error:
             raise unreadable(opened.shown, error) from error
-        return frame.select(*(self._text(opened, name).alias(name) for name in opened.names))
+        columns = (self._text(opened, name).alias(self._name(name)) for name in opened.names)
+        return frame.select(*columns, *(() if self._has_time(opened) else (dated,)))
+
+    def _name(self, name: str) -> str:
+        """Return the dataset's name of a column in the file."""
+        return self.files.names.get(name, name)
+
+    @property
+    def _time(self) -> str:
+        return END if self.kind == DELETE else HistoryPolicy.from_dict(self.load.policy).time
+
+    def _has_time(self, opened: Opened) -> bool:
+        return self.files.dated is None or self._time in opened.names
 
     def _check_columns(self, opened: Opened) -> None:
         described = self.load.leading.of_purpose("business_key", "attribute")
         columns = {column.name for column in described} | set(BATCH_FILE_COLUMNS)
-        unknown = [name for name in opened.names if name not in columns]
+        unknown = [name for name in opened.names if self._name(name) not in columns]
         if unknown:
             raise Refusal(
                 "UNKNOWN_COLUMN",
@@ -127,18 +140,19 @@ class _Reader:
                 samples=tuple(unknown[:5]),
                 hint="Take it into the metadata first, or leave it out of the file.",
             )
-        time = END if self.kind == DELETE else HistoryPolicy.from_dict(self.load.policy).time
+        file_names = {dataset: file for file, dataset in self.files.names.items()}
         keys = [column.name for column in self.load.leading.of_purpose("business_key")]
-        missing_columns(opened, (*keys, time))
+        wanted = (*keys, self._time) if self._has_time(opened) else keys
+        missing_columns(opened, tuple(file_names.get(name, name) for name in wanted))
 
     def _text(self, opened: Opened, name: str) -> Column:
         if opened.is_text:
             return opened.column(name)
         types = {column.name: parse(column.type).name for column in self.load.leading.columns}
-        return _as_text(opened.column(name), opened.type_of(name), types.get(name) == BINARY)
+        return as_text(opened.column(name), opened.type_of(name), types.get(self._name(name)) == BINARY)
 
 
-def _as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
+def as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
     """Return a typed value as text that converts back to it (``loader.spark.expressions``)."""
     if isinstance(type_, T.FloatType):
         return column.cast("double").cast("string")

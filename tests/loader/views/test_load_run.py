@@ -222,3 +222,11 @@ def test_a_run_shows_which_part_of_a_source_it_read(reader: Client, warehouse: T
     text = words(text_of(reader, "/load-runs/good/"))
     assert shown in text
     assert "Sources with a watermark read since 7" in text
+
+
+def test_a_history_batch_shows_how_its_files_are_read(reader: Client, warehouse: TargetDataset):
+    reading = {"names": {"key": "id"}, "null_string": "none", "rows": {"at": "2026-01-01", "values": {"v": None}}}
+    details = {"asked": {"files": {"upsert": ["/in/u.csv"]}, "format": "csv", "reading": reading}}
+    LoadRun.objects.filter(run_id="good").update(kind="history_batch", details=details)
+    text = words(text_of(reader, "/load-runs/good/"))
+    assert "Format csv Upsert files /in/u.csv Names key = id At 2026-01-01 Values v = NULL" in text

@@ -172,3 +172,32 @@ def test_nanoseconds_are_cut_to_microseconds_and_counted_in_a_warning(item):
     assert event["warnings"] == ["1 times of the upsert file were cut to microseconds."]
     starts = item.table(item.history_spec).frame().where("id = 1").selectExpr("CAST(_fivetran_start AS STRING)")
     assert starts.first()[0] == "2025-01-09 04:10:19.156057"
+
+
+def test_a_sender_has_its_own_names_and_markers(spark, tmp_path):
+    columns = {"id": "integer", "label": "string", "n": "integer", "b": "binary", "t": "time"}
+    item = Kept(spark, tmp_path, columns=columns, policy=POLICY)
+    rows = csv(item, "r", "key,name,n,b,t", "1,,null,Cv8=,10:15:30.123456789", "2,null,7,null,10:15")
+    how = {"names": {"key": "id", "name": "label"}, "null_string": "null", "unmodified_string": "same"}
+    how |= {"binary": "base64", "dated": T1}
+    status, event = item.batch(at=T1, upsert=[rows], **how)
+    assert (status, event.get("error")) == ("succeeded", None)
+    assert event["warnings"] == ["1 times of the upsert file were cut to microseconds."]
+    update = csv(item, "u", "key,name,n,b,t", "1,same,8,same,same")
+    delete = csv(item, "d", "key", "2")
+    status, event = item.batch(at=T2, update=[update], delete=[delete], **how | {"dated": T2})
+    assert (status, event.get("error")) == ("succeeded", None)
+    frame = item.table(item.history_spec).frame().orderBy("id", "_fivetran_start")
+    found = frame.selectExpr("id", "label", "n", "hex(b)", "t", "_fivetran_active").collect()
+    assert [tuple(row) for row in found] == [
+        (1, "", None, "0AFF", "10:15:30.123456", False),
+        (1, "", 8, "0AFF", "10:15:30.123456", True),
+        (2, None, 7, None, "10:15", False),
+    ]
+
+
+def test_a_binary_value_that_is_no_base64_is_refused(spark, tmp_path):
+    item = Kept(spark, tmp_path, columns={"id": "integer", "b": "binary"}, policy=POLICY)
+    rows = csv(item, "r", "id,b", "1,0aff!")
+    status, event = item.batch(at=T1, upsert=[rows], binary="base64", dated=T1)
+    assert (status, event["error"]["code"], event["error"]["samples"]) == ("failed", "VALUE_DOES_NOT_FIT", ["0aff!"])

@@ -1,0 +1,1 @@
+"""Fivetran destination: a gRPC service by which Fivetran writes into this warehouse."""

@@ -1,0 +1,119 @@
+"""Migrations of the protocol: metadata changes, and history batches computed from the current rows."""
+
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils import timezone
+
+from loader.domain.fivetran import Column, parsed_time
+from loader.fivetran import tables
+from loader.fivetran.protocol import messages
+from loader.fivetran.writes import change_rows
+
+SUPPORTED, UNSUPPORTED = True, False
+
+
+def migrate(details: Any, stopping: threading.Event) -> bool:
+    """Perform a migration; return False if it is not supported.
+
+    Migrations that rewrite former versions are not supported: copies of tables, changes of the sync mode, and new
+    values in tables in history mode. Fivetran then creates a table or column anew.
+    """
+    operation = details.WhichOneof("operation")
+    request = getattr(details, operation) if operation else None
+    entity = request.WhichOneof("entity") if operation in _WITH_ENTITY else operation
+    perform = _MIGRATIONS.get(entity)
+    if perform is None:
+        return UNSUPPORTED
+    return perform(details, request if entity == operation else getattr(request, entity), stopping)
+
+
+def _drop_table(details: Any, _: Any, stopping: threading.Event) -> bool:
+    """End all rows and retire the table."""
+    source = tables.known_table(details.schema, details.table)
+    if source is not None:
+        change_rows(source, _at() | {"deletes": True}, stopping=stopping, reason="dropped by Fivetran")
+        tables.drop_table(details.schema, details.table)
+    return SUPPORTED
+
+
+def _drop_column_in_history_mode(details: Any, drop: Any, stopping: threading.Event) -> bool:
+    """Begin versions without a value of the column; the column stays."""
+    source = tables.wanted_table(details.schema, details.table)
+    name = tables.column_name(source, drop.column)
+    rows = _at(drop.operation_timestamp) | {"values": {name: None}, "having": name}
+    change_rows(source, rows, stopping=stopping, reason="column dropped by Fivetran")
+    return SUPPORTED
+
+
+def _rename_table(details: Any, rename: Any, _: threading.Event) -> bool:
+    tables.refuse_waiting(tables.rename_table(details.schema, rename.source, rename.target))
+    return SUPPORTED
+
+
+def _rename_column(details: Any, rename: Any, _: threading.Event) -> bool:
+    tables.refuse_waiting(tables.rename_table_column(details.schema, details.table, rename.source, rename.target))
+    return SUPPORTED
+
+
+def _copy_column(details: Any, copy: Any, stopping: threading.Event) -> bool:
+    source = tables.wanted_table(details.schema, details.table)
+    if tables.in_history_mode(source):
+        return UNSUPPORTED
+    described = {column.name: column for column in tables.described_table(source).columns}
+    copied = tables.column_name(source, copy.source)
+    like = described[copy.source]
+    new = Column(copy.target, like.type, precision=like.precision, scale=like.scale)
+    source = tables.add_column(details.schema, details.table, new)
+    rows = _at() | {"copies": {tables.column_name(source, copy.target): copied}}
+    change_rows(source, rows, stopping=stopping, reason="column copied by Fivetran")
+    return SUPPORTED
+
+
+def _add_with_default(details: Any, add: Any, stopping: threading.Event) -> bool:
+    if tables.in_history_mode(tables.wanted_table(details.schema, details.table)):
+        return UNSUPPORTED
+    return _add(details, add, _at(), stopping)
+
+
+def _add_in_history_mode(details: Any, add: Any, stopping: threading.Event) -> bool:
+    return _add(details, add, _at(add.operation_timestamp), stopping)
+
+
+def _add(details: Any, add: Any, rows: dict[str, Any], stopping: threading.Event) -> bool:
+    column = Column(add.column, messages.DataType.Name(add.column_type))
+    source = tables.add_column(details.schema, details.table, column)
+    if not add.default_value:
+        tables.refuse_waiting(source)
+        return SUPPORTED
+    rows |= {"values": {tables.column_name(source, add.column): add.default_value}}
+    change_rows(source, rows, stopping=stopping, reason="column added by Fivetran")
+    return SUPPORTED
+
+
+def _update_column_value(details: Any, update: Any, stopping: threading.Event) -> bool:
+    source = tables.wanted_table(details.schema, details.table)
+    if tables.in_history_mode(source):
+        return UNSUPPORTED
+    rows = _at() | {"values": {tables.column_name(source, update.column): update.value or None}}
+    change_rows(source, rows, stopping=stopping, reason="column set by Fivetran")
+    return SUPPORTED
+
+
+def _at(text: str = "") -> dict[str, Any]:
+    time: datetime = parsed_time(text) if text else timezone.now()
+    return {"at": time.astimezone(UTC).isoformat()}
+
+
+_WITH_ENTITY = ("drop", "copy", "rename", "add")
+_MIGRATIONS = {
+    "drop_table": _drop_table,
+    "drop_column_in_history_mode": _drop_column_in_history_mode,
+    "rename_table": _rename_table,
+    "rename_column": _rename_column,
+    "copy_column": _copy_column,
+    "add_column_with_default_value": _add_with_default,
+    "add_column_in_history_mode": _add_in_history_mode,
+    "update_column_value": _update_column_value,
+}

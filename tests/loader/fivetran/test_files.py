@@ -1,0 +1,117 @@
+"""Batch files: decryption, decompression, permitted places, memory."""
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.fivetran.files import PackedFile
+from tests.loader.fivetran.sender import encrypted
+
+KEY, OTHER_KEY = b"k" * 32, b"x" * 32
+# Random text is longer than one chunk even when packed.
+CONTENT = b"id,name\n" + b"".join(b"%d,%s\n" % (n, os.urandom(16).hex().encode()) for n in range(60_000))
+PACKED = pa.compress(CONTENT, codec="zstd", asbytes=True)
+
+
+@pytest.fixture(autouse=True)
+def permitted(settings, tmp_path: Path) -> Path:
+    settings.SOURCE_ROOTS = [str(tmp_path / "in")]
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def kept(folder: Path, content: bytes, name: str = "a.csv") -> str:
+    (folder / name).write_bytes(content)
+    return str(folder / name)
+
+
+def refused(file: PackedFile) -> str:
+    with pytest.raises(Refusal) as caught:
+        for _ in file.chunks():
+            pass
+    return caught.value.code
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", None])
+def test_a_file_is_decrypted_and_unpacked(permitted, codec):
+    path = kept(permitted, encrypted(CONTENT, KEY, codec))
+    assert b"".join(PackedFile(path, KEY, codec or "none").chunks()) == CONTENT
+
+
+def test_a_plain_file_is_read_as_it_is(permitted):
+    assert b"".join(PackedFile(kept(permitted, CONTENT)).chunks()) == CONTENT
+
+
+def test_an_empty_file_has_no_chunks(permitted):
+    assert list(PackedFile(kept(permitted, encrypted(b"", KEY)), KEY, "zstd").chunks()) == []
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+def test_a_wrong_key(permitted, codec):
+    path = kept(permitted, encrypted(CONTENT, KEY, codec))
+    assert refused(PackedFile(path, OTHER_KEY, codec)) == "WRONG_KEY"
+
+
+def test_a_key_of_another_length(permitted):
+    assert refused(PackedFile(kept(permitted, encrypted(CONTENT, KEY)), b"short", "zstd")) == "BAD_KEY"
+
+
+@pytest.mark.parametrize("size", [0, 16, 31, 33, 1001])
+def test_a_file_that_is_no_whole_number_of_blocks(permitted, size):
+    path = kept(permitted, encrypted(CONTENT, KEY)[:size])
+    assert refused(PackedFile(path, KEY, "zstd")) == "TRUNCATED_FILE"
+
+
+def test_a_file_that_ends_early_at_a_block(permitted):
+    path = kept(permitted, encrypted(CONTENT, KEY)[: 1 << 20])
+    assert refused(PackedFile(path, KEY, "zstd")) in ("WRONG_KEY", "TRUNCATED_FILE")
+
+
+def test_a_stream_that_ends_early(permitted):
+    path = kept(permitted, encrypted(PACKED[:-1000], KEY, None))
+    assert refused(PackedFile(path, KEY, "zstd")) == "TRUNCATED_FILE"
+
+
+def test_a_stream_that_is_damaged(permitted):
+    path = kept(permitted, encrypted(PACKED + b"no frame of zstd", KEY, None))
+    assert refused(PackedFile(path, KEY, "zstd")) == "UNREADABLE_FILE"
+
+
+def test_a_file_that_is_not_packed(permitted):
+    assert refused(PackedFile(kept(permitted, encrypted(b"id,name\n1,a\n", KEY, None)), KEY, "zstd")) == "WRONG_KEY"
+    assert refused(PackedFile(kept(permitted, b"id,name\n1,a\n"), None, "zstd")) == "UNREADABLE_FILE"
+
+
+def test_a_file_that_becomes_too_large(permitted, settings):
+    settings.BATCH_MAX_UNPACKED_BYTES = 1 << 20
+    path = kept(permitted, encrypted(bytes(50 << 20), KEY))
+    assert os.path.getsize(path) < 100_000
+    assert refused(PackedFile(path, KEY, "zstd")) == "TOO_LARGE_UNPACKED"
+
+
+def test_a_file_outside_of_the_permitted_places(permitted, tmp_path):
+    outside = kept(tmp_path, encrypted(CONTENT, KEY))
+    assert refused(PackedFile(outside, KEY, "zstd")) == "OUTSIDE_ROOTS"
+    assert refused(PackedFile(f"{permitted}/../a.csv", KEY, "zstd")) == "OUTSIDE_ROOTS"
+    (permitted / "link.csv").symlink_to(outside)
+    assert refused(PackedFile(str(permitted / "link.csv"), KEY, "zstd")) == "OUTSIDE_ROOTS"
+
+
+def test_no_file_or_something_else(permitted):
+    os.mkfifo(permitted / "pipe")
+    for name in ("missing.csv", "pipe", "", "nul\0.csv"):
+        assert refused(PackedFile(str(permitted / name), KEY, "zstd")) == "MISSING_FILE", name
+
+
+def test_memory_does_not_grow_with_the_file(permitted):
+    path = kept(permitted, encrypted(bytes(200 << 20), KEY))
+    tracemalloc.start()
+    try:
+        size = sum(len(chunk) for chunk in PackedFile(path, KEY, "zstd").chunks())
+        assert (size, tracemalloc.get_traced_memory()[1] < 16 << 20) == (200 << 20, True)
+    finally:
+        tracemalloc.stop()

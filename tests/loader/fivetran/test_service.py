@@ -1,0 +1,329 @@
+"""The service over the wire: sign-in, tests, answers; writes as load runs, performed by a scripted runner."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from django.contrib.auth.models import User
+from django.db import connection
+
+from architecture.models import ChangeReport
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import create_user
+from loader.domain.refusals import Refusal
+from loader.fivetran.protocol import messages
+from loader.fivetran.server import Listener, serving
+from loader.models import LoadRun
+from loader.services.load_work import perform_load_run
+from loader.services.maintenance_runs import request_history_batch
+from loader.services.uploads import SentFile, keep_batch, sweep_uploads
+from metadata.models import TargetDataset
+from tests.loader.fivetran.sender import NULL, SAME, Sender, table
+from tests.loader.services.runner.test_supervisor import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+ITEM = {"id": "LONG", "name": "STRING", "_fivetran_synced": "UTC_DATETIME"}
+HISTORY = {"_fivetran_start": "UTC_DATETIME", "_fivetran_end": "UTC_DATETIME", "_fivetran_active": "BOOLEAN"}
+
+
+@pytest.fixture
+def working(runner, monkeypatch) -> Iterator[None]:
+    """Perform queued runs with the scripted runner, as a worker does."""
+    monkeypatch.setattr("loader.management.waiting.live_workers", LoadRun.objects.all)
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(0.05):
+            for pk in LoadRun.objects.filter(status="queued").values_list("pk", flat=True):
+                perform_load_run(run_pk=pk, worker="w1", runner=runner)
+        connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
+
+
+def status(function, *arguments, **options) -> str:
+    with pytest.raises(grpc.RpcError) as caught:
+        function(*arguments, **options)
+    return caught.value.code().name
+
+
+def token_of(name: str, *roles: str, **options) -> str:
+    user = create_user(name=name, roles=list(roles))
+    with acting_as(user):
+        return create_token(user=user, **options)[1]
+
+
+def test_form_and_capabilities_need_no_token(sender: Sender):
+    sender.token = ""
+    form = sender.call("ConfigurationForm", messages.FormRequest())
+    assert ([field.name for field in form.fields], form.fields[0].text_field) == (["token"], messages.Password)
+    assert [test.name for test in form.tests] == ["permission", "worker"]
+    capabilities = sender.call("Capabilities", messages.CapabilitiesRequest())
+    assert capabilities.batch_file_format == messages.CSV
+
+
+def test_a_wrong_token_or_one_without_permission_is_refused(sender: Sender):
+    for token, code in (
+        ("", "UNAUTHENTICATED"),
+        ("x" * 64, "UNAUTHENTICATED"),
+        (token_of("vic", "viewer"), "PERMISSION_DENIED"),
+    ):
+        sender.token = token
+        assert status(sender.describe, "item") == code
+    sender.token = token_of("rita", "operator", "editor", scope="read")
+    assert status(sender.create, table("item", ["id"], **ITEM)) == "PERMISSION_DENIED"
+
+
+def test_the_header_is_as_good_as_the_configuration(sender: Sender):
+    request = messages.DescribeRequest(schema_name="shop", table_name="item")
+    header = (("authorization", f"Bearer {sender.token}"),)
+    assert sender.call("DescribeTable", request, metadata=header).not_found
+
+
+def test_tests(sender: Sender):
+    assert sender.test("permission").success
+    assert "no worker is running" in sender.test("worker").failure
+    assert "there is no test" in sender.test("other").failure
+    sender.token = "unknown"
+    assert "token" in sender.test("permission").failure
+
+
+def test_a_sender_who_may_not_edit_creates_nothing(sender: Sender):
+    sender.token = token_of("otto", "operator")
+    assert "editor" in sender.test("permission").failure
+    assert "editor role" in sender.create(table("item", ["id"], **ITEM)).task.message
+    assert not TargetDataset.objects.exists()
+
+
+def test_an_error_of_the_program_is_logged_and_not_told(sender: Sender, monkeypatch, caplog):
+    monkeypatch.setattr("loader.fivetran.tables.known_table", lambda *_: 1 / 0)
+    with pytest.raises(grpc.RpcError) as caught:
+        sender.describe("item")
+    assert (caught.value.code().name, "zero" in caught.value.details()) == ("INTERNAL", False)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_table_is_created_described_and_altered(sender: Sender):
+    assert sender.describe("item").not_found
+    sent = table("item", ["id"], **ITEM, price=("DECIMAL", 9, 2))
+    assert sender.create(sent).success
+    assert sender.describe("item").table == sent
+    assert "already" in sender.create(sent).task.message
+    altered = table("item", ["id"], **ITEM, price=("DECIMAL", 12, 2))
+    assert sender.alter(altered).success
+    assert sender.describe("item").table == altered
+
+
+def test_a_batch_is_a_run_of_the_sender_and_its_plain_files_go(sender: Sender, working, script, landing: Path):
+    sender.create(table("item", ["id"], **ITEM))
+    files = sender.file("id,name,_fivetran_synced", "1,a,2026-01-01T00:00:00Z")
+    answer = sender.write("item", replace=[files], delete=[sender.file("id", "2")])
+    assert answer.success, answer
+    run = LoadRun.objects.get(kind="history_batch")
+    assert (run.who, run.reason, run.status) == ("fay", "written by Fivetran", "succeeded")
+    (load,) = script.seen("load")[0]["body"]["rawcore"]
+    read = load["files"]
+    assert (read["null_string"], read["unmodified_string"], read["binary"]) == (NULL, SAME, "base64")
+    assert read["names"] == {"_fivetran_synced": "fivetran_synced"}
+    assert datetime.fromisoformat(read["dated"]).tzinfo is not None
+    assert [Path(path).suffix for kind in ("upsert", "delete") for path in read[kind]] == [".csv", ".csv"]
+    assert kept_files(landing) == []
+
+
+def test_a_history_batch_is_not_dated_by_the_service(sender: Sender, working, script):
+    sender.create(table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY))
+    earliest = sender.file("id,_fivetran_start", "1,2026-01-01T00:00:00Z")
+    assert sender.write_history("item", earliest_start=[earliest]).success
+    (load,) = script.seen("load")[0]["body"]["rawcore"]
+    assert (load["files"]["dated"], len(load["files"]["earliest_start"])) == (None, 1)
+    assert "history mode" in sender.write("item", replace=[earliest]).task.message
+
+
+def test_a_batch_without_files_is_no_run(sender: Sender):
+    sender.create(table("item", ["id"], **ITEM))
+    assert sender.write("item").success
+    assert not LoadRun.objects.exists()
+
+
+def test_a_bad_file_is_a_task_and_no_run(sender: Sender, landing: Path):
+    sender.create(table("item", ["id"], **ITEM))
+    path = sender.file("id,name", "1,a")
+    sender.keys[path] = b"x" * 32
+    assert "key" in sender.write("item", replace=[path]).task.message
+    assert "no key" in sender.write("item", replace=[str(landing / "other.csv")]).task.message
+    assert not LoadRun.objects.exists()
+    assert list((landing.parent / "batches").iterdir()) == []
+
+
+def test_a_refused_batch_is_a_task_without_values(sender: Sender, working, script):
+    sender.create(table("item", ["id"], **ITEM))
+    refusal = Refusal("VALUE_DOES_NOT_FIT", "1 value of id does not fit", samples=("secret",)).as_json()
+    script.tell(fail={"rawcore.rc_shop_item": refusal})
+    message = sender.write("item", replace=[sender.file("id", "x")]).task.message
+    assert ("does not fit" in message, "secret" in message) == (True, False)
+
+
+def test_a_change_that_needs_approval_names_its_report(sender: Sender, working):
+    sender.create(table("item", ["id"], **ITEM))
+    batch = {"replace": [sender.file("id,name", "1,a")]}
+    assert sender.write("item", **batch).success
+    altered = table("item", ["id"], **ITEM | {"name": "INT"})
+    message = sender.alter(altered).task.message
+    report = ChangeReport.objects.get()
+    assert f"change report {report.report_id}" in message
+    assert sender.describe("item").table == altered  # the metadata changed whole, the table not at all
+    assert f"change report {report.report_id}" in sender.write("item", **batch).task.message
+    assert LoadRun.objects.order_by("-pk")[0].status == "blocked"
+
+
+def test_without_a_worker_the_sender_may_try_again(sender: Sender, monkeypatch):
+    monkeypatch.setattr("elevata.jobs.states.WORKER_SILENT_AFTER", datetime.resolution)
+    sender.create(table("item", ["id"], **ITEM))
+    assert status(sender.write, "item", replace=[sender.file("id", "1")]) == "UNAVAILABLE"
+    assert LoadRun.objects.get().status == "canceled"
+
+
+def test_a_truncate_ends_or_marks_what_was_synced_before(sender: Sender, working, script):
+    before = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
+    assert sender.truncate("item", before).success  # a table that does not exist
+    sender.create(table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"))
+    assert sender.truncate("item", before).success
+    assert sender.truncate("item", before, "_fivetran_deleted").success
+    hard, soft = (seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load"))
+    text = "2026-01-02T03:04:05.678000+00:00"
+    assert (hard["at"], hard["before"], hard["deletes"]) == (text, {"fivetran_synced": text}, True)
+    assert (soft["at"], soft["values"], soft["deletes"]) == (text, {"_fivetran_deleted": "true"}, False)
+
+
+def test_migrations_of_columns(sender: Sender, working, script):
+    sender.create(table("item", ["id"], **ITEM))
+    rename = messages.Rename(rename_column=messages.FromTo(source="name", target="title"))
+    assert sender.migrate("item", rename=rename).success
+    default = messages.AddColumnWithDefaultValue(column="n", column_type=messages.INT, default_value="7")
+    assert sender.migrate("item", add=messages.Add(add_column_with_default_value=default)).success
+    copy = messages.Copy(copy_column=messages.FromTo(source="title", target="label"))
+    assert sender.migrate("item", copy=copy).success
+    update = messages.UpdateColumnValue(column="n", value="8")
+    assert sender.migrate("item", update_column_value=update).success
+    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    assert [row["values"] or row["copies"] for row in rows] == [{"n": "7"}, {"label": "title"}, {"n": "8"}]
+    names = [column.name for column in sender.describe("item").table.columns]
+    assert names == ["id", "title", "_fivetran_synced", "n", "label"]
+
+
+def test_migrations_in_history_mode(sender: Sender, working, script):
+    sender.create(table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY))
+    time = "2026-01-02T03:04:05.678901234Z"
+    added = messages.AddColumnInHistoryMode(
+        column="n", column_type=messages.INT, default_value="7", operation_timestamp=time
+    )
+    assert sender.migrate("item", add=messages.Add(add_column_in_history_mode=added)).success
+    dropped = messages.DropColumnInHistoryMode(column="name", operation_timestamp=time)
+    assert sender.migrate("item", drop=messages.Drop(drop_column_in_history_mode=dropped)).success
+    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    assert {row["at"] for row in rows} == {"2026-01-02T03:04:05.678901+00:00"}
+    assert [(row["values"], row["having"]) for row in rows] == [({"n": "7"}, ""), ({"name": None}, "name")]
+    assert sender.migrate("item", update_column_value=messages.UpdateColumnValue(column="n")).unsupported
+
+
+def test_migrations_of_tables(sender: Sender, working):
+    sender.create(table("item", ["id"], **ITEM))
+    rename = messages.Rename(rename_table=messages.FromTo(source="item", target="article"))
+    assert sender.migrate("item", rename=rename).success
+    copy = messages.Copy(copy_table=messages.FromTo(source="article", target="other"))
+    assert sender.migrate("article", copy=copy).unsupported
+    mode = messages.SyncModeMigration(type=messages.SOFT_DELETE_TO_HISTORY)
+    assert sender.migrate("article", table_sync_mode_migration=mode).unsupported
+    assert sender.migrate("article", drop=messages.Drop(drop_table=True)).success
+    assert sender.describe("article").not_found
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_other_addresses_need_tls(host: str):
+    with pytest.raises(Refusal) as caught, serving(Listener(host, 0)):
+        pass
+    assert caught.value.code == "TLS_NEEDED"
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path):
+    with pytest.raises(Refusal) as caught, serving(Listener("127.0.0.1", 0, certificate=tmp_path / "c.pem")):
+        pass
+    assert caught.value.code == "BAD_OPTION"
+
+
+def test_with_tls_the_service_is_reached_by_its_certificate(sender: Sender, tmp_path: Path):
+    certificate, key = self_signed(tmp_path)
+    with serving(Listener("127.0.0.1", 0, certificate, key)) as port:
+        credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
+        with grpc.secure_channel(f"localhost:{port}", credentials) as channel:
+            sender.channel = channel
+            assert sender.test("permission").success
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            sender.channel = channel
+            assert status(sender.describe, "item") == "UNAVAILABLE"
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate of localhost and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, SHA256())
+    )
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
+
+
+def test_a_stop_cancels_what_is_under_way_and_removes_its_files(sender: Sender, landing: Path, monkeypatch, in_threads):
+    monkeypatch.setattr("loader.management.waiting.live_workers", LoadRun.objects.all)
+    sender.create(table("item", ["id"], **ITEM))
+    path = sender.file("id", "1")
+    service = ExitStack()
+    port = service.enter_context(serving(Listener("127.0.0.1", 0)))
+
+    def stop() -> None:
+        wait_until(lambda: LoadRun.objects.exists(), 10)
+        assert {oct(file.stat().st_mode & 0o777) for file in kept_files(landing)} == {"0o600"}
+        service.close()
+
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as sender.channel:
+        answers = in_threads(lambda: status(sender.write, "item", replace=[path]), stop)
+    assert answers == ["UNAVAILABLE", None]
+    assert (LoadRun.objects.get().status, kept_files(landing)) == ("canceled", [])
+
+
+@pytest.mark.parametrize(("end", "left"), [("queued", 1), ("failed", 0), ("lost", 0)])
+def test_files_of_a_service_that_was_killed_go_after_the_end_of_their_run(sender: Sender, landing: Path, end, left):
+    sender.create(table("item", ["id"], **ITEM))
+    batch = keep_batch(run_id="r1", sent=[SentFile("upsert", "a", [b"id"])], repeatable=False)
+    with acting_as(User.objects.get(username="fay")):
+        request_history_batch(dataset="rawcore.rc_shop_item", files=batch.files, run_id="r1", wake_worker=False)
+    LoadRun.objects.update(status=end, finished_at=None if left else datetime.now(UTC))
+    sweep_uploads()
+    assert len({path.parent for path in kept_files(landing)}) == left
+
+
+def kept_files(landing: Path) -> list[Path]:
+    return [path for path in (landing.parent / "batches").rglob("*") if path.is_file()]

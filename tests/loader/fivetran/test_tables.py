@@ -1,0 +1,173 @@
+"""Tables of Fivetran in metadata: created, altered, renamed, dropped; reported as they were sent."""
+
+import pytest
+
+from architecture.models import ChangeReport
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.users import create_user
+from elevata.audit.models import ChangeLogEntry
+from loader.domain.fivetran import Column, Table
+from loader.domain.refusals import Refusal
+from loader.fivetran import tables
+from metadata.models import SourceDataset, System, TargetDataset
+from metadata.services.lifecycle import rename_column
+
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+
+ID, NAME, SYNCED = (
+    Column("id", "LONG", primary_key=True),
+    Column("name", "STRING"),
+    Column("_fivetran_synced", "UTC_DATETIME"),
+)
+HISTORY = (
+    Column("_fivetran_start", "UTC_DATETIME", primary_key=True),
+    Column("_fivetran_end", "UTC_DATETIME"),
+    Column("_fivetran_active", "BOOLEAN"),
+)
+
+
+@pytest.fixture(autouse=True)
+def fay(db):
+    user = create_user(name="fay", roles=["operator", "editor"])
+    with acting_as(user, by_token=True):
+        yield user
+
+
+def sent(*columns: Column, name: str = "item", schema: str = "shop") -> Table:
+    return Table(schema, name, columns)
+
+
+def refused(function, *arguments, **options) -> str:
+    with pytest.raises(Refusal) as caught:
+        function(*arguments, **options)
+    return caught.value.code
+
+
+def columns(name: str) -> dict[str, tuple[str, bool]]:
+    schema, _, dataset = name.partition(".")
+    rows = TargetDataset.objects.get(schema__name=schema, name=dataset).columns.all()
+    return {row.name: (str(row.type), row.active) for row in rows}
+
+
+def test_a_table_becomes_a_source_and_its_targets():
+    tables.create_table(sent(ID, NAME, SYNCED))
+    source = SourceDataset.objects.get()
+    assert (source.system.short_name, source.name, source.historize) == ("shop", "item", True)
+    assert source.history_policy == {"input": "batch_files", "time": "_fivetran_start"}
+    assert {str(row) for row in TargetDataset.objects.all()} == {
+        "raw.raw_shop_item",
+        "stage.stg_shop_item",
+        "rawcore.rc_shop_item",
+        "rawcore.rc_shop_item_hist",
+    }
+    assert columns("rawcore.rc_shop_item") == {
+        "id": ("bigint", True),
+        "name": ("string", True),
+        "fivetran_synced": ("timestamp", True),
+    }
+
+
+def test_changes_are_in_the_change_log_under_the_senders_name():
+    tables.create_table(sent(ID, NAME))
+    entries = ChangeLogEntry.objects.filter(actor="fay")
+    assert set(entries.values_list("actor_kind", "reason")) == {("token", "created by Fivetran as shop.item")}
+
+
+def test_tables_of_a_schema_share_a_system():
+    tables.create_table(sent(ID))
+    tables.create_table(sent(ID, name="member"))
+    tables.create_table(sent(ID, schema="shop_of_another_and_longer_name"))
+    assert [system.short_name for system in System.objects.all()] == ["shop", "shop_of_another_a"]
+
+
+@pytest.mark.parametrize("columns", [(ID, NAME, SYNCED), (ID, NAME, SYNCED, *HISTORY)])
+def test_a_table_is_reported_as_it_was_sent(columns):
+    others = (Column("d", "DECIMAL", precision=9, scale=2), Column("t", "NAIVE_DATETIME"), Column("s", "SHORT"))
+    table = Table("shop", "item", (*columns[:3], *others, *columns[3:]))
+    tables.create_table(table)
+    assert tables.described_table(tables.wanted_table("shop", "item")) == table
+
+
+def test_a_table_that_is_there_is_not_created_again():
+    tables.create_table(sent(ID))
+    assert refused(tables.create_table, sent(ID, NAME)) == "TABLE_EXISTS"
+    assert tables.known_table("shop", "other") is None
+    assert refused(tables.alter_table, sent(ID, name="other"), drops=False) == "UNKNOWN_TABLE"
+
+
+def test_columns_are_added_retyped_and_retired():
+    tables.create_table(sent(ID, NAME, Column("n", "INT")))
+    tables.alter_table(sent(ID, Column("n", "LONG"), Column("price", "DOUBLE")), drops=True)
+    assert columns("rawcore.rc_shop_item") == {
+        "id": ("bigint", True),
+        "name": ("string", False),
+        "n": ("bigint", True),
+        "price": ("float", True),
+    }
+    reported = tables.described_table(tables.wanted_table("shop", "item"))
+    assert reported.columns == (ID, Column("n", "LONG"), Column("price", "DOUBLE"))
+
+
+def test_a_table_that_gets_the_columns_of_history_mode_is_in_history_mode():
+    source = tables.create_table(sent(ID))
+    assert not tables.in_history_mode(source)
+    assert tables.in_history_mode(tables.alter_table(sent(ID, *HISTORY), drops=False))
+
+
+def test_a_refused_change_leaves_nothing():
+    tables.create_table(sent(ID, NAME))
+    keyed = Column("name", "STRING", primary_key=True)
+    assert refused(tables.alter_table, sent(ID, keyed, Column("x", "INT")), drops=False) == "PRIMARY_KEY_CHANGED"
+    assert set(columns("rawcore.rc_shop_item")) == {"id", "name"}
+
+
+def test_a_dropped_table_comes_back_with_its_columns():
+    tables.create_table(sent(ID, NAME))
+    tables.drop_table("shop", "item")
+    assert tables.known_table("shop", "item") is None
+    assert not TargetDataset.objects.filter(active=True).exists()
+    tables.create_table(sent(ID, Column("n", "INT")))
+    assert columns("rawcore.rc_shop_item") == {
+        "id": ("bigint", True),
+        "name": ("string", False),
+        "n": ("integer", True),
+    }
+    assert SourceDataset.objects.count() == 1
+
+
+def test_a_renamed_table_keeps_its_former_name():
+    tables.create_table(sent(ID))
+    for _ in range(2):  # Fivetran may send it again
+        tables.rename_table("shop", "item", "article")
+    dataset = TargetDataset.objects.get(name="rc_shop_article")
+    assert (dataset.former_names, dataset.history.name) == (["rc_shop_item"], "rc_shop_article_hist")
+    assert (tables.known_table("shop", "item"), tables.wanted_table("shop", "article").name) == (None, "article")
+
+
+def test_a_renamed_column_keeps_its_former_name():
+    tables.create_table(sent(ID, NAME))
+    for _ in range(2):
+        source = tables.rename_table_column("shop", "item", "name", "title")
+    column = tables.rawcore_of(source).columns.get(name="title")
+    assert (column.former_names, tables.target_names(source)) == (["name"], {"id": "id", "title": "title"})
+
+
+def test_a_column_that_a_user_renamed_keeps_that_name():
+    source = tables.create_table(sent(ID, NAME))
+    column = tables.rawcore_of(source).columns.get(name="name")
+    rename_column(column=column, name="label", expected_version=column.version)
+    assert tables.target_names(source)["name"] == "label"
+    source = tables.rename_table_column("shop", "item", "name", "title")
+    assert tables.target_names(source) == {"id": "id", "title": "label"}
+
+
+def test_an_added_column_is_added_once():
+    tables.create_table(sent(ID))
+    for _ in range(2):
+        source = tables.add_column("shop", "item", NAME)
+    assert tables.target_names(source) == {"id": "id", "name": "name"}
+
+
+def test_safe_changes_need_no_report():
+    tables.refuse_waiting(tables.create_table(sent(ID, NAME)))
+    assert not ChangeReport.objects.exists()

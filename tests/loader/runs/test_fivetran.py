@@ -1,0 +1,104 @@
+"""Fivetran's protocol against the real service and a real worker, through to history and rawcore."""
+
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.loader.fivetran.sender import NULL, SAME, Sender, table
+from tests.loader.installation import Installation, working
+from tests.loader.processes import make_folder
+
+# On the embedded stores whatever the session runs on: the test has a data folder of its own.
+pytestmark = pytest.mark.spark
+
+T1, T2, T3 = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00.123456789Z", "2026-01-03T00:00:00Z"
+OPEN = "9999-12-31T23:59:59.999Z"
+ITEM = {
+    "id": "LONG",
+    "name": "STRING",
+    "price": ("DECIMAL", 9, 2),
+    "at": "UTC_DATETIME",
+    "_fivetran_synced": "UTC_DATETIME",
+}
+HISTORY = {"_fivetran_start": "UTC_DATETIME", "_fivetran_end": "UTC_DATETIME", "_fivetran_active": "BOOLEAN"}
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    folder = tmp_path / "data"
+    make_folder(folder)
+    (folder / "landing").mkdir()
+    made = Installation(folder)
+    made.tokens["fay"] = made.json("create_user", "fay", "--role", "operator", "--role", "editor", "--token")["token"]
+    return made
+
+
+@pytest.fixture
+def sender(installation: Installation) -> Iterator[Sender]:
+    """A sender to a service in a process of its own, which is stopped as an operator stops it."""
+    process = installation.start("serve_fivetran", "--port", "0")
+    line = process.stdout.readline()
+    try:
+        port = line.split("127.0.0.1:")[1].split(",")[0]
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield Sender(channel, installation.folder / "landing", installation.tokens["fay"])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (0, "stopping\n", "")
+
+
+@pytest.mark.takes(seconds=60)
+def test_from_the_first_table_to_history_and_rawcore(installation: Installation, sender: Sender):
+    with working(installation):
+        assert sender.test("permission").success
+        assert sender.test("worker").success
+        write_history(installation, sender)
+        write_rows(installation, sender)
+    assert installation.run("check_history", "--local").returncode == 0
+    kept = installation.folder / "landing" / "history-batches"
+    assert [path for path in kept.rglob("*") if path.is_file()] == []
+
+
+def write_history(installation: Installation, sender: Sender) -> None:
+    sent = table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY)
+    assert sender.create(sent).success
+    assert sender.describe("item").table == sent
+    header = ",".join([*ITEM, *HISTORY])
+    first = sender.file(
+        header,
+        f'1,"a, ""b""",1.50,{T2},{T1},{T1},{OPEN},true',
+        f"2,,{NULL},{NULL},{T1},{T1},{OPEN},true",
+    )
+    assert sender.write_history("item", replace=[first]).success
+    changed = sender.file(header, f"1,{SAME},2,{SAME},{T3},{T2},{OPEN},true")
+    earliest = sender.file("id,_fivetran_start", f"1,{T2}")
+    deleted = sender.file("id,_fivetran_end", f"2,{T3}")
+    answer = sender.write_history("item", earliest_start=[earliest], update=[changed], delete=[deleted])
+    assert answer.success, answer
+    names = ("id", "name", "price", "at", "_fivetran_start", "_fivetran_end", "_fivetran_active")
+    assert [tuple(map(str, row)) for row in installation.rows("rawcore.rc_shop_item_hist", *names)] == [
+        ("1", 'a, "b"', "1.50", "x", "x", "x", "False"),
+    ]
+
+
+def write_rows(installation: Installation, sender: Sender) -> None:
+    assert sender.create(table("member", ["id"], **ITEM, _fivetran_deleted="BOOLEAN")).success
+    header = "id,name,price,at,_fivetran_synced,_fivetran_deleted"
+    rows = (f"{n},m{n},{n},{NULL},{T1},false" for n in (1, 2, 3))
+    assert sender.write("member", replace=[sender.file(header, *rows)]).success
+    changed = sender.file(header, f"1,{SAME},9,{SAME},{T3},{SAME}", f"7,{SAME},9,{SAME},{T3},{SAME}")
+    assert sender.write("member", update=[changed], delete=[sender.file("id", "2", "8")]).success
+    assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "false")]
+    assert sender.truncate("member", datetime(2026, 1, 2, tzinfo=UTC), "_fivetran_deleted").success
+    assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "true")]
+    assert sender.truncate("member", datetime(2026, 1, 4, tzinfo=UTC)).success
+    assert live(installation) == []
+
+
+def live(installation: Installation) -> list[tuple]:
+    return installation.rows("rawcore.rc_shop_member", "id", "name", "price", "_fivetran_deleted")

@@ -1,0 +1,87 @@
+"""History batches computed from the current rows: ended, marked, set and copied values."""
+
+import pytest
+
+from loader.domain.manifest import CurrentRows
+from tests.loader.histories import Kept
+
+pytestmark = [pytest.mark.spark]
+
+POLICY = {"input": "batch_files", "time": "_fivetran_start"}
+T1, T2, T3 = "2024-01-01T00:00:00Z", "2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z"
+COLUMNS = {"id": "integer", "v": "string", "w": "string", "b": "binary", "x": "float", "synced": "timestamp"}
+
+
+@pytest.fixture
+def item(spark, tmp_path):
+    """Row 1 was synced and opened at T1, row 2 at T2, row 3 was deleted."""
+    item = Kept(spark, tmp_path, columns=COLUMNS, policy=POLICY)
+    item.prepare()
+    rows = item.folder / "rows.csv"
+    rows.write_text(
+        f"id,v,w,b,x,synced,_fivetran_start\n1,a,,0aff,1.5e10,{T1},{T1}\n2,b,x,,NaN,{T2},{T2}\n3,c,y,,,{T1},{T1}\n"
+    )
+    gone = item.folder / "gone.csv"
+    gone.write_text(f"id,_fivetran_end\n3,{T2}\n")
+    assert item.batch(at=T1, upsert=[rows], delete=[gone])[0] == "succeeded"
+    return item
+
+
+def versions(item):
+    frame = item.table(item.history_spec).frame()
+    rows = frame.selectExpr(
+        "id", "v", "w", "hex(b) b", "x", "CAST(_fivetran_start AS STRING) s", "CAST(_fivetran_end AS STRING) e"
+    ).collect()
+    return sorted((r["id"], r["s"], r["e"], r["v"], r["w"], r["b"], str(r["x"])) for r in rows)
+
+
+def change(item, **rows) -> dict:
+    status, event = item.batch(at=T3, rows=CurrentRows(**rows))
+    assert (status, event.get("error")) == ("succeeded", None)
+    return event["counts"]
+
+
+OPEN = "9999-12-31 23:59:59.999"
+FIRST = (1, "2024-01-01 00:00:00", OPEN, "a", None, "0AFF", "15000000000.0")
+SECOND = (2, "2024-02-01 00:00:00", OPEN, "b", "x", None, "nan")
+THIRD = (3, "2024-01-01 00:00:00", "2024-02-01 00:00:00", "c", "y", None, "None")
+
+
+def test_rows_synced_before_are_ended(item):
+    assert change(item, at=T2, before={"synced": T2}, deletes=True)["closed"] == 1
+    assert versions(item) == [(*FIRST[:2], "2024-02-01 00:00:00", *FIRST[3:]), SECOND, THIRD]
+    assert item.rawcore_keys() == [2]
+
+
+def test_a_new_version_has_all_other_values(item):
+    assert change(item, at=T2, before={"synced": T2}, values={"v": "new"})["opened"] == 1
+    assert versions(item) == [
+        (*FIRST[:2], "2024-01-31 23:59:59.999", *FIRST[3:]),
+        (1, "2024-02-01 00:00:00", OPEN, "new", *FIRST[4:]),
+        SECOND,
+        THIRD,
+    ]
+
+
+def test_a_version_that_started_later_is_replaced(item):
+    assert change(item, at="2024-01-15T00:00:00Z", copies={"w": "v"})["opened"] == 1
+    assert versions(item)[1:] == [
+        (1, "2024-01-15 00:00:00", OPEN, "a", "a", *FIRST[5:]),
+        (*SECOND[:3], "b", "b", *SECOND[5:]),
+        THIRD,
+    ]
+
+
+def test_only_rows_with_a_value_are_changed(item):
+    assert change(item, at=T3, values={"w": None}, having="w")["opened"] == 1
+    assert versions(item) == [
+        FIRST,
+        (*SECOND[:2], "2024-02-29 23:59:59.999", *SECOND[3:]),
+        (2, "2024-03-01 00:00:00", OPEN, "b", None, None, "nan"),
+        THIRD,
+    ]
+
+
+def test_an_empty_history_has_no_rows_to_change(spark, tmp_path):
+    item = Kept(spark, tmp_path, columns=COLUMNS, policy=POLICY)
+    assert change(item, at=T2, deletes=True)["rows"] == 0
