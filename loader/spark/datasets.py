@@ -18,6 +18,7 @@ from loader.spark.historization.batches import Batch, dated_by_run, find_batch
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
+from loader.spark.historization.parents import NULLED
 from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
@@ -255,11 +256,14 @@ def _load_batch(
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
     with _prepared_batch(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
-        outcome.warnings += batch.warnings
+        outcome.warnings += [warning for warning in batch.warnings if warning not in outcome.warnings]
         if target.history:
             task.phase("writing history")
             historize(task, session, batch, target)
             outcome.counts = batch.counts | batch.after
+        elif NULLED in batch.notes:
+            notes = {NULLED: batch.notes[NULLED]}
+            session.conf.set(USER_METADATA, task.signature(load.sequence, notes=notes))
         task.phase("writing rawcore")
         if behind and target.history:
             history.rebuild(target)

@@ -103,7 +103,9 @@ class Reference(Versioned):
     parent = models.ForeignKey("metadata.TargetDataset", on_delete=models.PROTECT, related_name="referenced_by")
     key = models.UUIDField(unique=True, editable=False)
     role_name = models.CharField(max_length=100, blank=True, default="")
-    unknown_parent = models.CharField(max_length=10, choices=list(unknown_parents.RULES.items()), default=unknown_parents.KEEP)
+    unknown_parent = models.CharField(
+        max_length=10, choices=list(unknown_parents.RULES.items()), default=unknown_parents.KEEP
+    )
     active = models.BooleanField(default=True)
 
     class Meta:

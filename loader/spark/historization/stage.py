@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import ColumnSpec
-from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
+from loader.domain.manifest import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.tables.commits import open_files
@@ -26,7 +26,7 @@ def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
 
 
 def typed_stage(
-    session: SparkSession, warehouse: str, load: RawcoreLoad, *, run_id: str, load_timestamp: str
+    session: SparkSession, warehouse: str, load: RawcoreLoad | ReferringRows, *, run_id: str, load_timestamp: str
 ) -> DataFrame:
     """Read, type and unite the inputs. Raise Refusal VALUE_DOES_NOT_FIT."""
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
@@ -35,7 +35,7 @@ def typed_stage(
 
 
 def _input_frame(
-    session: SparkSession, warehouse: str, load: RawcoreLoad, stage_input: StageInput, fill: dict
+    session: SparkSession, warehouse: str, load: RawcoreLoad | ReferringRows, stage_input: StageInput, fill: dict
 ) -> DataFrame:
     table = DeltaTable(session, warehouse, stage_input.table.key)
     if stage_input.feed:
