@@ -37,7 +37,8 @@ from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery, Schedule
 from loader.services.manifests import source_datasets, source_of, source_spec
 from metadata.domain.state import DatasetState
-from metadata.models import DatasetInput, TargetDataset
+from metadata.domain.unknown_parents import GHOST, KEEP
+from metadata.models import DatasetInput, Reference, TargetDataset
 from metadata.selectors.datasets import dataset_states
 
 
@@ -147,12 +148,15 @@ def statements(dataset: TargetDataset) -> list[Statement]:
     """Return the statements in the order of the data flow, from the raw datasets to the dataset's history."""
     base = dataset.history_of or dataset
     upstream = _upstream_of(base.pk)
-    states = dataset_states(TargetDataset.objects.filter(pk__in=upstream))
-    by_key = {state.key: state for state in states}
+    parents = Reference.objects.filter(child=base).exclude(unknown_parent=KEEP).values("parent")
+    children = Reference.objects.filter(parent=base, unknown_parent=GHOST).values("child")
+    read = TargetDataset.objects.filter(Q(pk__in=upstream) | Q(pk__in=parents) | Q(pk__in=children))
+    by_key = {state.key: state for state in dataset_states(read)}
     rows = {
         str(row.key): row
         for row in TargetDataset.objects.filter(pk__in=upstream).select_related("schema", "history__schema")
     }
+    states = [state for state in by_key.values() if state.key in rows]
     result = [_statement(rows[state.key], state, by_key) for state in _upstreams_first(states, by_key)]
     state = by_key[str(base.key)]
     if state.historize and state.history_key:

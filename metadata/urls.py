@@ -31,6 +31,7 @@ urlpatterns = [
     path("columns/<uuid:key>/delete/", ColumnAction.as_view(verb=DELETE), name="column_delete"),
     path("datasets/<uuid:key>/references/new/", lineage.ReferenceCreate.as_view(), name="reference_create"),
     path("datasets/<uuid:key>/references/pairs/", lineage.ReferencePairs.as_view(), name="reference_pairs"),
+    path("references/<uuid:key>/edit/", lineage.ReferenceEdit.as_view(), name="reference_edit"),
     path("references/<uuid:key>/retire/", ReferenceAction.as_view(verb=RETIRE), name="reference_retire"),
     path("references/<uuid:key>/restore/", ReferenceAction.as_view(verb=RESTORE), name="reference_restore"),
     path("schemas/", datasets.SchemaList.as_view(), name="schema_list"),

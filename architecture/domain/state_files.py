@@ -17,6 +17,7 @@ from elevata.core.strict_fields import Field, Node, Path, Record, Spec
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState, ReferenceState
 from metadata.domain.types import TypeProblem, parse
+from metadata.domain.unknown_parents import KEEP
 
 ROLES = (BUSINESS_KEY, ATTRIBUTE, TECHNICAL)
 MATERIALIZATIONS = ("table", "view")
@@ -131,10 +132,15 @@ STATE: Spec = {
 
 # The role of a foreign key's column in a flat state; state files call it technical.
 FOREIGN_KEY = "foreign_key"
+# The input of a foreign key that names the rule for unknown parents, beside those that are column pairs.
+UNKNOWN_PARENT = "unknown_parent"
 
 
 def flat(dataset: DatasetState) -> DatasetState:
-    """Return the dataset with its references as columns, whose inputs are the paired columns."""
+    """Return the dataset with its references as columns.
+
+    Their inputs are the paired columns, and the rule for unknown parents unless it is the default.
+    """
     if not dataset.references:
         return dataset
     columns = tuple(_foreign_key(reference) for reference in dataset.references)
@@ -150,8 +156,15 @@ def with_references(dataset: DatasetState) -> DatasetState:
 
 
 def _foreign_key(reference: ReferenceState) -> ColumnState:
-    pairs = tuple(sorted(f"{child}={parent}" for child, parent in reference.pairs))
-    return ColumnState(reference.key, reference.column_name, "string", role=FOREIGN_KEY, inputs=pairs)
+    inputs = tuple(sorted(f"{child}={parent}" for child, parent in reference.pairs))
+    if reference.unknown_parent != KEEP:
+        inputs = (*inputs, f"{UNKNOWN_PARENT}={reference.unknown_parent}")
+    return ColumnState(reference.key, reference.column_name, "string", role=FOREIGN_KEY, inputs=inputs)
+
+
+def column_pairs(foreign_key: ColumnState) -> tuple[str, ...]:
+    """Return a foreign key's inputs without the rule for unknown parents."""
+    return tuple(item for item in foreign_key.inputs if item.partition("=")[0] != UNKNOWN_PARENT)
 
 
 def as_row(dataset: DatasetState) -> dict[str, Any]:

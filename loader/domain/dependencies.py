@@ -1,8 +1,8 @@
 """Datasets of a load run: their order and the critical path.
 
 A run loads raw and rawcore datasets, each rawcore dataset with its history. Views in between are not loaded, but
-resolved to the tables that they read. A rawcore dataset waits for the tables that its stage reads and for the parents
-of its references.
+resolved to the tables that they read. A rawcore dataset waits for the tables that its stage reads, for the parents
+of its references, and for the tables that its children read if it gets ghost rows for them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
-from metadata.domain.state import DatasetState
+from metadata.domain.state import DatasetState, ReferenceState
+from metadata.domain.unknown_parents import GHOST, KEEP
 
 ALL, SCHEMA, DATASET = "all", "schema", "dataset"
 LOADED_LAYERS = ("raw", "rawcore")
@@ -80,17 +81,67 @@ def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]
 
     Raise Refusal CIRCULAR_INPUTS for datasets that read each other in a circle. A circle of references (orders and
     their latest invoice) is permitted, because a foreign key is hashed without reading the parent: the reference that
-    closes the circle is ignored.
+    closes the circle is ignored. With a rule for unknown parents it is refused (CIRCULAR_REFERENCES).
     """
     loaded = {key: state for key, state in by_key.items() if is_loaded(state)}
     graph = {key: {table.key for table in tables_read(state, by_key)} & loaded.keys() for key, state in loaded.items()}
     _refuse_circles(graph, by_key)
-    for state in sorted(loaded.values(), key=_place):
+    children = sorted(loaded.values(), key=_place)
+    for state in children:
+        for reference in _looked_up(state, loaded):
+            _wait(state, loaded[reference.parent], graph, by_key)
+            if reference.unknown_parent == GHOST:
+                for table in tables_read(state, by_key):
+                    _wait(loaded[reference.parent], table, graph, by_key)
+    for state in children:
         for reference in sorted(state.references, key=lambda item: item.key):
             parent = reference.parent
             if parent in loaded and state.key not in with_upstreams({parent}, graph):
                 graph[state.key].add(parent)
     return {key: frozenset(upstreams) for key, upstreams in graph.items()}
+
+
+def _looked_up(state: DatasetState, loaded: Mapping[str, DatasetState]) -> list[ReferenceState]:
+    """Return the references of a dataset whose parents a load looks up, by key."""
+    rules = (item for item in state.references if item.unknown_parent != KEEP and item.parent in loaded)
+    return sorted(rules, key=lambda item: item.key)
+
+
+def _wait(
+    state: DatasetState, upstream: DatasetState, graph: dict[str, set[str]], by_key: Mapping[str, DatasetState]
+) -> None:
+    """Add a dependency that a rule for unknown parents needs. Raise Refusal CIRCULAR_REFERENCES."""
+    if upstream.key not in graph:
+        return
+    if state.key in with_upstreams({upstream.key}, graph):
+        raise Refusal(
+            "CIRCULAR_REFERENCES",
+            f"{state.qualified_name} and {upstream.qualified_name} wait for each other by a rule for unknown parents",
+            hint="choose the rule keep for one of their references",
+        )
+    graph[state.key].add(upstream.key)
+
+
+def referring(
+    parent: DatasetState, by_key: Mapping[str, DatasetState]
+) -> Iterator[tuple[DatasetState, ReferenceState]]:
+    """Yield the loaded datasets with ghost rows in ``parent``, each with its reference."""
+    for state in sorted(by_key.values(), key=_place):
+        for reference in state.references if is_loaded(state) else ():
+            if reference.parent == parent.key and reference.unknown_parent == GHOST:
+                yield state, reference
+
+
+def tables_looked_up(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
+    """Return the stable keys of the tables that a load reads by rules for unknown parents.
+
+    They are the parents', and the children's with the tables that they read.
+    """
+    loaded = {key: item for key, item in by_key.items() if is_loaded(item)}
+    keys = {reference.parent for reference in _looked_up(state, loaded)}
+    for child, _ in referring(state, by_key):
+        keys |= {child.key, *(table.key for table in tables_read(child, by_key))}
+    return frozenset(keys)
 
 
 def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:

@@ -13,6 +13,7 @@ from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
 from metadata.domain.clusters import ClusterPlace
 from metadata.domain.locations import DatabasePlace
+from metadata.domain.unknown_parents import KEEP
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,15 @@ class HashComponent:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """Foreign-key column with the hash of ``components``; NULL if any of them is NULL."""
+    """Foreign-key column with the hash of ``components``; NULL if any of them is NULL.
+
+    ``rule`` is that for unknown parents; with one but ``keep``, ``parent`` is the parent's rawcore table.
+    """
 
     column: str
     components: tuple[HashComponent, ...]
+    rule: str = KEEP
+    parent: TableSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,25 @@ class CurrentRows:
 
 
 @dataclass(frozen=True)
+class ReferringRows:
+    """Rows of a child whose unknown parents get ghost rows: those of its stage, and of its rawcore ``table``.
+
+    ``inputs`` have the child's business key and the columns of the reference only. ``columns`` are pairs of the
+    parent's business-key column and the child's column. ``keeps_absent``: rows that the child's delivery lacks stay
+    in its table.
+    """
+
+    name: str
+    table: TableSpec
+    inputs: tuple[StageInput, ...]
+    entity_key: tuple[HashComponent, ...]
+    foreign_key: tuple[HashComponent, ...]
+    columns: tuple[tuple[str, str], ...]
+    keeps_absent: bool = False
+    delivery_checked: bool = False
+
+
+@dataclass(frozen=True)
 class HistoryFiles:
     """Paths or URIs of a history batch's files, by kind (``loader.domain.reference.batch_files``).
 
@@ -194,7 +219,8 @@ class RawcoreLoad:
     ``newest_applied_at`` and ``newest_applied`` are the time (ISO 8601) of the newest applied run in the control
     database, and its sequence if the table was not recreated since. ``delivery_checked``: the checks of stage can be
     skipped, because the only input's delivery was checked for the same types and the same unique key. ``files``
-    replaces stage if history comes as batch files. ``sensitive`` are names of columns in lower case: refusals contain
+    replaces stage if history comes as batch files. ``children`` refer to rows of this dataset and add ghost rows.
+    ``sensitive`` are names of columns in lower case: refusals contain
     none of their values.
     """
 
@@ -214,6 +240,7 @@ class RawcoreLoad:
     delivery_checked: bool = False
     depends_on: tuple[str, ...] = ()
     files: HistoryFiles | None = None
+    children: tuple[ReferringRows, ...] = ()
     sensitive: tuple[str, ...] = ()
 
     @property

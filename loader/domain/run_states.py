@@ -54,6 +54,8 @@ COMPACTED_FILE_BYTES = 128 * 1024 * 1024
 FURTHER = {
     "missing": "not delivered, left as they were (X)",
     "files": "files read",
+    "unknown_parents": "with an unknown parent",
+    "ghosts": "ghost rows",
     "skipped_deletes": "deletes skipped",
     "late": "late, put where they belong",
     "late_ignored": "late, ignored",

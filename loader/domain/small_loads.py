@@ -11,6 +11,7 @@ from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpe
 from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, TOMBSTONE, HistoryPolicy
 from metadata.domain.source_formats import CSV, PARQUET, ReadingOptions
 from metadata.domain.sql import quote_identifier
+from metadata.domain.unknown_parents import KEEP
 
 
 def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]:
@@ -53,6 +54,8 @@ def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
     return (
         load.delivery_checked
         and load.files is None
+        and not load.children
+        and all(key.rule == KEEP for key in load.foreign_keys)
         and set(load.depends_on) <= {raw.dataset}
         and _is_dated_by_load(policy)
         and len(load.inputs) == 1

@@ -27,17 +27,23 @@ from loader.domain.dependencies import (
     is_loaded,
     load_steps,
     named_dataset,
+    tables_looked_up,
     tables_read,
     views_read,
 )
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
+from loader.domain.historization.references import (
+    as_checked,
+    fed_stage_inputs,
+    foreign_keys,
+    referring_rows,
+    sources_read,
+)
+from loader.domain.historization.stage import delivery_checked
 from loader.domain.manifest import (
     ClusterSpec,
     DatabaseSpec,
     DeliveredColumn,
-    ForeignKey,
-    HashComponent,
     HistoryFiles,
     LoadManifest,
     RawcoreLoad,
@@ -78,11 +84,17 @@ class LoadPlan:
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         """Return the tables this run writes or reads; all of them must match their description before it starts."""
+        chosen = sorted((self.states[key] for key in self.read), key=lambda state: (state.qualified_name, state.key))
+        return desired_tables(chosen)
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Return the stable keys of the datasets whose tables this run writes or reads."""
         wanted = {step.dataset.key for step in self.steps} | {state.key for state in self.left_out}
         for dataset in (*(step.dataset for step in self.steps), *self.left_out):
             wanted.update(table.key for table in tables_read(dataset, self.states))
-        chosen = sorted((self.states[key] for key in wanted), key=lambda state: (state.qualified_name, state.key))
-        return desired_tables(chosen)
+            wanted |= tables_looked_up(dataset, self.states)
+        return frozenset(wanted)
 
     @property
     def described(self) -> frozenset[str]:
@@ -153,7 +165,7 @@ def load_manifest(
     leading = {step.dataset.key: leading_table(step.dataset) for step in rawcore}
     newest = newest_applied(environment=run.environment, leading=leading, but=run)
     feeds = _feeds(plan.states, specs)
-    sensitive = sensitive_columns([step.dataset for step in plan.steps])
+    sensitive = sensitive_columns([plan.states[key] for key in plan.read])
     return LoadManifest(
         run_id=run.run_id,
         load_timestamp=run.load_timestamp.isoformat(),
@@ -193,6 +205,9 @@ _Place = TypeVar("_Place", DatabasePlace, ClusterPlace)
 def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
     """Return the load with the names of its sensitive columns; of a raw dataset also as they are delivered."""
     names = set(found.get(load.dataset, SensitiveNames()).names)
+    if isinstance(load, RawcoreLoad):
+        for child in load.children:
+            names |= found.get(child.table.key, SensitiveNames()).names
     if isinstance(load, RawLoad):
         names |= {delivered.lower() for own, delivered in load.columns if own.lower() in names}
     return replace(load, sensitive=tuple(sorted(names)))
@@ -225,7 +240,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
 
 def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[str, bool]) -> RawLoad:
     dataset = step.dataset
-    source = _as_checked(source_of(dataset, specs), dataset.key, feeds)
+    source = as_checked(source_of(dataset, specs), dataset.key, feeds)
     names = {column.key: column.name for column in source.columns}
     by_name = {column.name.lower(): column.name for column in source.columns}
     columns = []
@@ -247,11 +262,6 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[st
         feed=feeds.get(dataset.key, False),
         depends_on=step.depends_on,
     )
-
-
-def _as_checked(source: SourceSpec, raw: str, feeds: Mapping[str, bool]) -> SourceSpec:
-    """Return a source as deliveries for this raw table are checked: in a feed, rows of one key differ by their time."""
-    return replace(source, one_row_per_key=False) if raw in feeds else source
 
 
 def source_of(raw: DatasetState, specs: Mapping[str, SourceSpec]) -> SourceSpec:
@@ -276,25 +286,9 @@ def _rawcore_load(
 ) -> RawcoreLoad:
     dataset = step.dataset
     applied = newest.get(dataset.key)
-    sources = {
-        table.key: _as_checked(specs[key], table.key, feeds)
-        for table in tables_read(dataset, plan.states)
-        for key in table.inputs
-        if key in specs
-    }
-    options = {key: source.options for key, source in sources.items()}
+    sources = sources_read(dataset, plan.states, specs, feeds)
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
-    found = () if by_files else stage_inputs(dataset, plan.states, options)
-    names = {key: source.name for key, source in sources.items()}
-    intakes = {key: bool(source.intake.get("watermark")) for key, source in sources.items()}
-    inputs = tuple(
-        replace(
-            stage_input,
-            feed=feeds.get(stage_input.table.key, False),
-            incremental=intakes.get(stage_input.table.key, False),
-        )
-        for stage_input in ranked_inputs(dataset, found, names)
-    )
+    inputs = () if by_files else fed_stage_inputs(dataset, plan.states, sources, feeds)
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
@@ -304,7 +298,8 @@ def _rawcore_load(
         delivery_checked=not by_files and delivery_checked(dataset, inputs, plan.states, sources),
         entity_key=entity_key_components(dataset),
         row_hash=row_hash_components(dataset),
-        foreign_keys=_foreign_keys(dataset),
+        foreign_keys=foreign_keys(dataset, plan.states),
+        children=referring_rows(dataset, plan.states, specs, feeds),
         event_log=event_log_table(dataset) if dataset.historize else None,
         policy=dict(dataset.history_policy),
         sequence=rows[dataset.key].sequence or 0,
@@ -312,23 +307,6 @@ def _rawcore_load(
         newest_applied=applied.sequence if applied else None,
         depends_on=step.depends_on,
     )
-
-
-def _foreign_keys(dataset: DatasetState) -> tuple[ForeignKey, ...]:
-    """Return each parent's entity key, hashed from the child's columns under the parent's stable keys."""
-    names = {column.key: column.name for column in dataset.active_columns}
-    keys = []
-    for reference in dataset.references:
-        gone = [child for child, _ in reference.pairs if child not in names]
-        if gone or not reference.pairs:
-            raise Refusal(
-                "BROKEN_REFERENCE",
-                f"{dataset.qualified_name}.{reference.column_name} refers by a column that is not there",
-                hint="correct the reference's column pairs in the metadata",
-            )
-        components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs)
-        keys.append(ForeignKey(reference.column_name, components))
-    return tuple(keys)
 
 
 def newest_applied(

@@ -27,6 +27,7 @@ from loader.spark.historization.current_rows import frames_of
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
+from loader.spark.historization.parents import NULLED
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
@@ -275,14 +276,14 @@ def _load_batch(
         outcome.counts = batch.counts
         if outranked := batch.counts.get(OUTRANKED):
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
-        outcome.warnings += batch.warnings
+        outcome.warnings += [warning for warning in batch.warnings if warning not in outcome.warnings]
         marks = next_marks(windows, signed, task.manifest.run_id)
         if target.history:
             task.phase("writing history")
             historize(task, session, batch, target, marks)
             outcome.counts = batch.counts | batch.after
-        elif marks:
-            session.conf.set(USER_METADATA, task.signature(load.sequence, notes=marks))
+        elif notes := marks | {name: text for name, text in batch.notes.items() if name == NULLED}:
+            session.conf.set(USER_METADATA, task.signature(load.sequence, notes=notes))
         task.phase("writing rawcore")
         if behind and target.history:
             history.rebuild(target)

@@ -30,6 +30,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes
 from loader.spark.historization.history import Stamp, Target, columns_hashed
+from loader.spark.historization.parents import NULLED
 from loader.spark.session import source_roots
 from loader.spark.shipped_modules import ship_modules
 from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
@@ -244,6 +245,8 @@ def _check_state(target: Target, load: RawcoreLoad) -> None:
     signed, followed = target.signed, target.rawcore.newest_run_commit()
     if (signed and signed.foreign) or (followed and followed.foreign):
         raise _NotSmall("another writer changed it")
+    if signed and signed.notes.get(NULLED):
+        raise _NotSmall("foreign keys were NULL for unknown parents")
     if target.history is None:
         return
     if signed is None:

@@ -11,17 +11,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from elevata.api.requests import ChangeSerializer, NothingSerializer, StrictSerializer
-from elevata.api.resources import Creatable
+from elevata.api.resources import Editable
 from metadata.api import views
 from metadata.api.serializers import LineageNodeSerializer, LineageSerializer, ReferenceSerializer
-from metadata.domain import naming
+from metadata.domain import naming, unknown_parents
 from metadata.filtersets import ReferenceFilter
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.selectors.columns import stable_keys
 from metadata.selectors.datasets import Lineage, LineageNode, lineage, references
 from metadata.selectors.lineage import BOTH, DIRECTIONS, DOWNSTREAM, MOST_STEPS, UPSTREAM, column_lineage
-from metadata.services.references import create_reference, retire_reference, unretire_reference
+from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
 
 COLUMN_KINDS = (("source", "source"), ("target", "target"))
 RENAME, RETIRE, DELETE = "rename", "retire", "delete"
@@ -226,7 +226,15 @@ class PairSerializer(StrictSerializer):
     parent_column = serializers.CharField(max_length=200)
 
 
-class NewReference(ChangeSerializer):
+class ReferenceChange(ChangeSerializer):
+    unknown_parent = serializers.ChoiceField(
+        choices=list(unknown_parents.RULES),
+        required=False,
+        help_text="Rule for foreign keys that the parent does not have.",
+    )
+
+
+class NewReference(ReferenceChange):
     child = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
     parent = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
     role_name = serializers.CharField(required=False, allow_blank=True, max_length=100)
@@ -254,15 +262,17 @@ def _column(columns: dict[str, TargetColumn], dataset: TargetDataset, name: str)
 
 @extend_schema_view(
     create=extend_schema(description="Create a reference to another dataset by its business key."),
+    partial_update=extend_schema(description="Change the rule for unknown parents."),
 )
-class ReferenceViewSet(Creatable):
+class ReferenceViewSet(Editable):
     """References from one dataset's rows to another's."""
 
     queryset = Reference.objects.none()
     serializer_class = ReferenceRowSerializer
-    create_serializer = NewReference
-    subject, creating = "reference", staticmethod(create_reference)
-    may_match = frozenset({"retire", "restore"})
+    create_serializer, change_serializer = NewReference, ReferenceChange
+    subject = "reference"
+    creating, updating = staticmethod(create_reference), staticmethod(update_reference)
+    may_match = Editable.may_match | {"retire", "restore"}
     filterset_class = ReferenceFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"

@@ -196,7 +196,7 @@ class ReferenceSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Reference
-        fields = ("key", "child", "parent", "role_name", "active", "pairs")
+        fields = ("key", "child", "parent", "role_name", "unknown_parent", "active", "pairs")
 
     def get_pairs(self, reference: Reference) -> list[dict[str, str]]:
         return [

@@ -10,7 +10,7 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import source_formats
+from metadata.domain import source_formats, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.types import DataType, parse
 
@@ -125,6 +125,7 @@ OWN_REFERENCE: Spec = {
     "role_name": Field(text, ""),
     "key": Field(strict.uuid),
     "columns": Field(strict.text_pairs, required=True),
+    "unknown_parent": Field(strict.choice(*unknown_parents.RULES), unknown_parents.KEEP),
     "active": Field(flag, True),
 }
 REFERENCE: Spec = {"child": Field(text, required=True), **OWN_REFERENCE}

@@ -5,6 +5,8 @@ A state contains everything that affects execution, but no users or times.
 
 from dataclasses import dataclass, field
 
+from metadata.domain.unknown_parents import KEEP
+
 BUSINESS_KEY = "business_key"
 ATTRIBUTE = "attribute"
 TECHNICAL = "technical"
@@ -29,13 +31,15 @@ class ColumnState:
 class ReferenceState:
     """Foreign key: ``column_name`` of this dataset stores the entity key of ``parent``.
 
-    ``pairs`` are (child column key, parent business-key column key).
+    ``pairs`` are (child column key, parent business-key column key). ``unknown_parent`` is the rule for keys that the
+    parent does not have (``metadata.domain.unknown_parents``).
     """
 
     key: str
     column_name: str
     parent: str
     pairs: tuple[tuple[str, str], ...]
+    unknown_parent: str = KEEP
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import DescribedFields, EditForm, MetadataForm, ReasonField, TextField
-from metadata.domain import naming
+from metadata.domain import naming, unknown_parents
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 
@@ -238,7 +238,29 @@ def _like(name: str) -> str:
 _PAIR = "pair-"
 
 
-class ReferenceForm(MetadataForm):
+class UnknownParentField(forms.Form):
+    """Rule for unknown parents, with a sentence for each choice."""
+
+    unknown_parent = forms.ChoiceField(
+        choices=list(unknown_parents.RULES.items()),
+        initial=unknown_parents.KEEP,
+        label="Unknown parents",
+        help_text=" ".join(
+            f"{label}: {unknown_parents.HELP[rule][0].lower()}{unknown_parents.HELP[rule][1:]}"
+            for rule, label in unknown_parents.RULES.items()
+        ),
+    )
+
+
+class ReferenceEditForm(UnknownParentField, EditForm):
+    """Form of a reference's rule for unknown parents."""
+
+    seen = ("unknown_parent",)
+    reason = ReasonField(required=False)
+    field_order = ("unknown_parent", "reason", "version")
+
+
+class ReferenceForm(UnknownParentField, MetadataForm):
     """Form of a new reference of ``child``, with a field for each column of the named parent's business key.
 
     ``named`` is the parent, None if there is none of this name; ``pairs`` are (child column, parent column).
@@ -259,7 +281,7 @@ class ReferenceForm(MetadataForm):
         help_text="Distinguishes two references to the same dataset, such as origin and destination. Part of the "
         "foreign key's column name.",
     )
-    field_order = ("parent", "role_name")
+    field_order = ("parent", "role_name", "unknown_parent")
 
     def __init__(self, *args: Any, child: TargetDataset, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -294,7 +316,8 @@ class ReferenceForm(MetadataForm):
         return self.cleaned_data["parent"]
 
     def given(self) -> dict[str, Any]:
-        return {"parent": self.named, "pairs": self.pairs, "role_name": self.cleaned_data["role_name"]}
+        chosen = {name: self.cleaned_data[name] for name in ("role_name", "unknown_parent")}
+        return {"parent": self.named, "pairs": self.pairs, **chosen}
 
     @property
     def pairs(self) -> list[tuple[TargetColumn, TargetColumn]]:

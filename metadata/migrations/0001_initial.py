@@ -20,6 +20,19 @@ class Migration(migrations.Migration):
                 ("updated_at", models.DateTimeField(auto_now=True)),
                 ("key", models.UUIDField(editable=False, unique=True)),
                 ("role_name", models.CharField(blank=True, default="", max_length=100)),
+                (
+                    "unknown_parent",
+                    models.CharField(
+                        choices=[
+                            ("keep", "Keep the key"),
+                            ("null", "NULL until the parent arrives"),
+                            ("ghost", "Ghost row in the parent"),
+                            ("refuse", "Refuse the load"),
+                        ],
+                        default="keep",
+                        max_length=10,
+                    ),
+                ),
                 ("active", models.BooleanField(default=True)),
             ],
             options={
@@ -749,6 +762,14 @@ class Migration(migrations.Migration):
                 fields=("child", "parent", "role_name"),
                 name="reference_once",
                 violation_error_message="The same reference with the same role exists.",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="reference",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("unknown_parent__in", ["keep", "null", "ghost", "refuse"])),
+                name="reference_unknown_parent_known",
+                violation_error_message="Rules for unknown parents are keep, null, ghost, refuse.",
             ),
         ),
         migrations.AddConstraint(

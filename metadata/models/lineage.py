@@ -3,6 +3,7 @@
 from django.db import models
 
 from elevata.audit.models import Versioned
+from metadata.domain import unknown_parents
 
 
 class DatasetInput(Versioned):
@@ -95,13 +96,16 @@ class Reference(Versioned):
 
     The foreign-key column follows from it: ``<role_name>_key`` in the child, or the name of the parent's key column
     without a role name. Its value is the parent's entity key, hashed from the child's columns, so loading it needs
-    no look-up.
+    no look-up unless ``unknown_parent`` has another rule than ``keep``.
     """
 
     child = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, related_name="references")
     parent = models.ForeignKey("metadata.TargetDataset", on_delete=models.PROTECT, related_name="referenced_by")
     key = models.UUIDField(unique=True, editable=False)
     role_name = models.CharField(max_length=100, blank=True, default="")
+    unknown_parent = models.CharField(
+        max_length=10, choices=list(unknown_parents.RULES.items()), default=unknown_parents.KEEP
+    )
     active = models.BooleanField(default=True)
 
     class Meta:
@@ -111,6 +115,11 @@ class Reference(Versioned):
                 fields=["child", "parent", "role_name"],
                 name="reference_once",
                 violation_error_message="The same reference with the same role exists.",
+            ),
+            models.CheckConstraint(
+                name="reference_unknown_parent_known",
+                condition=models.Q(unknown_parent__in=list(unknown_parents.RULES)),
+                violation_error_message=f"Rules for unknown parents are {', '.join(unknown_parents.RULES)}.",
             ),
         ]
 

@@ -231,9 +231,10 @@ def _reference_states(datasets: QuerySet) -> dict[int, list[ReferenceState]]:
         pairs[reference].append((str(child), str(parent)))
     rows = Reference.objects.filter(child__in=datasets, active=True)
     states: dict[int, list[ReferenceState]] = defaultdict(list)
-    for row in rows.values("pk", "child_id", "key", "role_name", "parent__name", "parent__key"):
+    for row in rows.values("pk", "child_id", "key", "role_name", "parent__name", "parent__key", "unknown_parent"):
         name = naming.foreign_key_name(row["role_name"], row["parent__name"])
-        state = ReferenceState(str(row["key"]), name, str(row["parent__key"]), tuple(pairs[row["pk"]]))
+        parent, rule = str(row["parent__key"]), row["unknown_parent"]
+        state = ReferenceState(str(row["key"]), name, parent, tuple(pairs[row["pk"]]), rule)
         states[row["child_id"]].append(state)
     return states
 

@@ -292,6 +292,7 @@ def _reference(row: Reference) -> dict[str, Any]:
         "role_name": row.role_name,
         "key": str(row.key),
         "columns": dict(pairs),
+        "unknown_parent": row.unknown_parent,
         "active": row.active,
     }
     return fields.without_defaults(values, fields.OWN_REFERENCE)

@@ -159,6 +159,7 @@ class LineageImporter:
             "child": child,
             "parent": parent,
             "role_name": record["role_name"],
+            "unknown_parent": record["unknown_parent"],
             "active": record["active"],
         }
         differs = fresh or any(getattr(row, name) != value for name, value in values.items())

@@ -26,6 +26,7 @@ from metadata.services.checks import (
 from metadata.services.generation import ensure_history, generate_targets
 from metadata.services.import_rows import CREATED, UPDATED, LineageImporter, Report, arrange, clear_the_way, upsert
 from metadata.services.lifecycle import set_retired
+from metadata.services.references import check_references
 from metadata.services.row_changes import former_names, free_key, store_all
 from metadata.services.sources import DESCRIBED, plain_fields
 from metadata.services.targets import datasets_read, refuse_cycle
@@ -74,7 +75,9 @@ class Importer:
         for record, dataset in targets:
             with located(record, str(dataset)):
                 refuse_cycle(dataset, edges)
-                check_dataset_columns(TargetDataset.objects.get(pk=dataset.pk))
+                stored = TargetDataset.objects.get(pk=dataset.pk)
+                check_dataset_columns(stored)
+                check_references(stored, "references", with_rules=True)
         return self.report
 
     def _refuse_doubles(self) -> None:

@@ -8,8 +8,10 @@ from django.db.models import Q
 from elevata.audit.services.change_log import check_fields, claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.types import DataType
-from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset
+from metadata.domain.unknown_parents import KEEP, End, rule_problem
+from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import with_place
 from metadata.services.row_changes import free_key, remove, store, store_all
 
@@ -30,6 +32,7 @@ def create_reference(
     parent: TargetDataset,
     pairs: Pairs,
     role_name: str = "",
+    unknown_parent: str = KEEP,
     key: UUID | None = None,
 ) -> Reference:
     """Create a reference; ``pairs`` are (child column, parent's business-key column)."""
@@ -37,12 +40,28 @@ def create_reference(
         derived = key or free_key(
             Reference, lambda attempt: naming.reference_key(child.key, parent.key, role_name, attempt)
         )
-        reference = Reference(child=child, parent=parent, role_name=role_name, key=derived)
+        reference = Reference(
+            child=child, parent=parent, role_name=role_name, unknown_parent=unknown_parent, key=derived
+        )
         chosen = list(pairs)
         check_reference(reference, chosen)
         store(reference)
         set_pairs(reference, chosen)
         return reference
+
+
+def update_reference(
+    *, reference: Reference, expected_version: int, unknown_parent: str | None = None, reason: str = ""
+) -> Reference:
+    """Change a reference's rule for unknown parents; None leaves it unchanged."""
+    with writing(reason):
+        row = claim(reference, expected_version)
+        if unknown_parent is not None and row.unknown_parent != unknown_parent:
+            row.unknown_parent = unknown_parent
+            if row.active:
+                check_reference(row, _stored_pairs(row))
+            store(row)
+        return row
 
 
 def retire_reference(*, reference: Reference, expected_version: int, reason: str = "") -> Reference:
@@ -61,9 +80,13 @@ def _set_active(reference: Reference, expected_version: int, active: bool, reaso
         if row.active != active:
             row.active = active
             if active:
-                check_reference(row, [(pair.child_column, pair.parent_column) for pair in row.pairs.all()])
+                check_reference(row, _stored_pairs(row))
             store(row)
         return row
+
+
+def _stored_pairs(reference: Reference) -> list[tuple[TargetColumn, TargetColumn]]:
+    return [(pair.child_column, pair.parent_column) for pair in reference.pairs.all()]
 
 
 def set_pairs(reference: Reference, pairs: Pairs) -> bool:
@@ -78,14 +101,18 @@ def set_pairs(reference: Reference, pairs: Pairs) -> bool:
     return True
 
 
-def check_references(dataset: TargetDataset, field: str) -> None:
-    """Check that all references from and to a dataset are valid after ``field`` of its columns changed."""
+def check_references(dataset: TargetDataset, field: str, *, with_rules: bool = False) -> None:
+    """Check that all references from and to a dataset are valid after ``field`` of it or of its columns changed.
+
+    ``with_rules``: only those that have a rule for unknown parents.
+    """
     touching = Reference.objects.filter(Q(parent=dataset) | Q(child=dataset), active=True)
+    if with_rules:
+        touching = touching.exclude(unknown_parent=KEEP)
     rows = touching.select_related("child__schema", "parent__schema")
     for reference in rows.prefetch_related("pairs__child_column", "pairs__parent_column"):
-        pairs = [(pair.child_column, pair.parent_column) for pair in reference.pairs.all()]
         try:
-            check_reference(reference, pairs)
+            check_reference(reference, _stored_pairs(reference))
         except MetadataError as problem:
             message = f"reference {reference} would not hold any more: {problem.message}; retire it first"
             raise MetadataError("in_use", message, field, str(dataset)) from None
@@ -122,6 +149,29 @@ def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, Target
             where,
         )
     check_fields(reference, where)
+    _check_rule(reference, pairs)
+
+
+def _check_rule(reference: Reference, pairs: list[tuple[TargetColumn, TargetColumn]]) -> None:
+    """Check that the reference can have its rule for unknown parents."""
+    if reference.unknown_parent == KEEP:
+        return
+    attributes = reference.parent.columns.filter(active=True, role=TargetColumn.Role.ATTRIBUTE)
+    problem = rule_problem(
+        reference.unknown_parent,
+        _end(reference.child),
+        _end(reference.parent),
+        pairs=[(child.name, child.type, parent.type) for child, parent in pairs],
+        required=attributes.filter(nullable=False).values_list("name", flat=True),
+    )
+    if problem:
+        raise MetadataError("unsuitable_rule", problem, "unknown_parent", str(reference))
+
+
+def _end(dataset: TargetDataset) -> End:
+    is_table = dataset.materialization == TargetDataset.Materialization.TABLE
+    is_loaded = is_table and dataset.schema.layer == TargetSchema.Layer.RAWCORE
+    return End(str(dataset), HistoryPolicy.from_dict(dataset.history_policy), is_loaded)
 
 
 def _check_ends(reference: Reference, where: str) -> None:

@@ -41,7 +41,9 @@ from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
 DATASET_FIELDS = ("materialization", "historize", "history_policy", "filter", "sensitivity", *DESCRIBED)
 # Fields that references depend on, and the fields that users set them by.
-_KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type"}
+_KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type", "nullable": "nullable"}
+# Fields of a dataset on which the rules for unknown parents depend.
+_RULE_FIELDS = ("history_policy", "materialization")
 COLUMN_FIELDS = (
     "type",
     "nullable",
@@ -109,6 +111,9 @@ def update_target_dataset(*, dataset: TargetDataset, expected_version: int, **ch
             check_target_dataset(row)
             check_dataset_columns(row)
             store(row)
+            for field in _RULE_FIELDS:
+                if field in changes:
+                    check_references(row, field, with_rules=True)
             if row.historize:
                 ensure_history(row)
             elif hasattr(row, "history"):
@@ -129,6 +134,8 @@ def create_target_column(
     with writing():
         row = add_column(dataset, name, type, described, inputs=inputs, key=key)
         check_dataset_columns(row.dataset)
+        if not row.nullable:
+            check_references(row.dataset, "nullable", with_rules=True)
         return row
 
 
@@ -170,7 +177,7 @@ def update_target_column(
 
 
 def check_keys(dataset: TargetDataset, changed: Iterable[str]) -> None:
-    """Check the references of a dataset if its business key, or the type of a column, changed."""
+    """Check the references of a dataset if its business key, or the type or nullability of a column, changed."""
     names = set(changed)
     for field in dict.fromkeys(field for name, field in _KEY_FIELDS.items() if name in names):
         check_references(dataset, field)

@@ -6,12 +6,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from elevata.web.views import CreatePage, DetailPage, EditPage
-from metadata.forms.datasets import InputsForm, ReferenceForm, inputs_of, referable
+from metadata.forms.datasets import InputsForm, ReferenceEditForm, ReferenceForm, inputs_of, referable
 from metadata.models import Reference, TargetDataset
 from metadata.selectors import dependents
-from metadata.services.references import create_reference
+from metadata.services.references import create_reference, update_reference
 from metadata.services.targets import set_dataset_inputs
-from metadata.views.base import BaseDatasetPage, DatasetPage, Editing, page_of
+from metadata.views.base import BaseDatasetPage, DatasetPage, Editing, ReferencePage, page_of
 
 # Number of suggested parents; any other can be typed.
 SUGGESTED = 500
@@ -82,6 +82,21 @@ class ReferenceCreate(Editing, BaseDatasetPage, CreatePage):
     def show(self, form: ReferenceForm, *, status: int = 200) -> HttpResponse:
         typed, back = form["parent"].value() or "", reverse("dataset_page", args=[self.row.key])
         return self.render(form=form, status=status, typed=typed, parents=list(referable()[:SUGGESTED]), back=back)
+
+
+class ReferenceEdit(Editing, ReferencePage, EditPage):
+    """Edit the rule for unknown parents of a reference."""
+
+    form_class, template_name = ReferenceEditForm, "metadata/reference_edit.html"
+    message = "The reference is saved."
+
+    def save(self, form: ReferenceEditForm) -> Reference:
+        return update_reference(
+            reference=self.row, expected_version=form.over, **form.changes(), reason=form.cleaned_data["reason"]
+        )
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"dataset": self.row.child}
 
 
 class ReferencePairs(Editing, DatasetPage, DetailPage):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from architecture.domain.planning.matching import Matching, Pair, match
+from architecture.domain.state_files import FOREIGN_KEY, column_pairs
 from elevata.core.errors import MetadataError
 from metadata.domain.history_columns import form_differences, form_of
 from metadata.domain.history_policy import HistoryPolicy
@@ -224,7 +225,10 @@ def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Mov
     elif same_inputs and renames.takes_another(pair, dataset):
         message = "the expression names another column than before" if after.expression else "it takes another column"
         moved = moved.and_(message, compares=True)
-    if not same_inputs:
+    if not same_inputs and FOREIGN_KEY in (before.role, after.role) and _same_pairs(before, after):
+        # The foreign key is no part of the row hash: no version differs by it, but rows may.
+        moved = moved.and_("the rule for unknown parents moved", compares=False, alters=True)
+    elif not same_inputs:
         detached = before.inputs and not after.inputs
         message = (
             "lineage is detached: nothing fills the column any more; retire it" if detached else "the inputs moved"
@@ -233,6 +237,10 @@ def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Mov
     if before.role != after.role and BUSINESS_KEY not in (before.role, after.role):
         moved = moved.and_(f"the column was {before.role} and is {after.role}", compares=True)
     return moved
+
+
+def _same_pairs(before: ColumnState, after: ColumnState) -> bool:
+    return {*column_pairs(before)} == {*column_pairs(after)}
 
 
 def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str, str], renames: Renames) -> Moved:

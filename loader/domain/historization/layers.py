@@ -8,14 +8,16 @@ from collections.abc import Mapping
 
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.domain.views import lines, qualified, select, typed, view_sql
+from loader.domain.dependencies import referring
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
 from metadata.domain.sql import quote_identifier as quoted
-from metadata.domain.state import DatasetState
+from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
+from metadata.domain.unknown_parents import NULL, REFUSE
 
 LIVE = "live"
 _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
@@ -241,19 +243,44 @@ def _version(table: TableSpec, policy: HistoryPolicy, row: str, state: str, segm
 def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
     """Return the stage query of a rawcore dataset: typed columns, keys and row hash."""
     table = rawcore_table(dataset)
-    hashes = [(entity_key_components(dataset), table.column("entity_key").name)]
+    hashes = [(entity_key_components(dataset), table.column("entity_key").name, "")]
     names = {column.key: column.name for column in dataset.active_columns}
     for reference in dataset.references:
         components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs if child in names)
-        hashes.append((components, reference.column_name))
-    hashes.append((row_hash_components(dataset), table.column("row_hash").name))
-    selects, rank = [], HistoryPolicy.from_dict(dataset.history_policy).rank
+        hashes.append((components, reference.column_name, _known_keys(reference, by_key)))
+    hashes.append((row_hash_components(dataset), table.column("row_hash").name, ""))
+    selects = []
     for stage_input in stage_inputs(dataset, by_key):
         columns = [_typed_column(column) for column in stage_input.columns]
-        keys = [f"{_hash(parts, stage_input.columns)} AS {quoted(name)}" for parts, name in hashes]
+        keys = []
+        for parts, name, known in hashes:
+            value = _hash(parts, stage_input.columns)
+            keys.append(f"{f'CASE WHEN {value} IN ({known}) THEN {value} END' if known else value} AS {quoted(name)}")
         selects.append(select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
-    comment = f"-- of rows of one key, the best source's is used: {', '.join(rank)}\n" if rank else ""
-    return comment + "\nUNION ALL\n".join(selects)
+    return _rule_comments(dataset, by_key) + "\nUNION ALL\n".join(selects)
+
+
+def _known_keys(reference: ReferenceState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return the query of the parent's keys for a foreign key that is NULL for unknown parents, else an empty text."""
+    if reference.unknown_parent != NULL or reference.parent not in by_key:
+        return ""
+    parent = rawcore_table(by_key[reference.parent])
+    return f"SELECT {quoted(parent.column('entity_key').name)} FROM {_name(parent)}"
+
+
+def _rule_comments(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return a comment line for each rule about keys that is no part of the query."""
+    refusing = (item for item in dataset.references if item.unknown_parent == REFUSE and item.parent in by_key)
+    comments = [
+        f"-- refused if {by_key[item.parent].qualified_name} does not have a {item.column_name}" for item in refusing
+    ]
+    comments += [
+        f"-- with a ghost row for each {reference.column_name} of {child.qualified_name} that has no row"
+        for child, reference in referring(dataset, by_key)
+    ]
+    if rank := HistoryPolicy.from_dict(dataset.history_policy).rank:
+        comments.append(f"-- of rows of one key, the best source's is used: {', '.join(rank)}")
+    return "".join(f"{comment}\n" for comment in comments)
 
 
 def _hash(parts: tuple[HashComponent, ...], columns: tuple[StageColumn, ...]) -> str:

@@ -43,6 +43,7 @@ from loader.spark.historization.history import (
     policy_notes,
     refuse_policy_changed,
 )
+from loader.spark.historization.parents import NULLED, UnknownParents
 from loader.spark.historization.stage import one_row_per_key, with_hashes
 from metadata.domain.history_policy import LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
@@ -91,21 +92,30 @@ def dated_by_run(policy: HistoryPolicy) -> bool:
 class SnapshotBatch:
     """Snapshot or delta whose rows are dated by the load."""
 
-    warnings: Sequence[str] = ()
-
     def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp):
         self.session, self.load, self.target, self.stamp = session, load, target, stamp
+        self.parents = UnknownParents(target, stamp)
         self.policy = HistoryPolicy.from_dict(load.policy)
         self.counts: dict[str, int] = {}
         self.after: dict[str, int] = {}
 
     @property
     def notes(self) -> dict[str, str]:
-        """Return the notes of the commit: columns that row hashes cover (rule 16), prune horizon, history policy."""
-        return snapshot_notes(self.load, self.target)
+        """Return the notes of the commit.
+
+        They are the columns that row hashes cover (rule 16), the prune horizon, the history policy, and the foreign
+        keys that are NULL for unknown parents.
+        """
+        nulled = " ".join(self.parents.nulled)
+        return snapshot_notes(self.load, self.target) | ({NULLED: nulled} if nulled else {})
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self.parents.warnings
 
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
-        self.take(with_hashes(stage, self.load), guard=guard, expected=expected)
+        stage = self.parents.resolved(with_hashes(self.parents.with_ghosts(stage), self.load))
+        self.take(stage, guard=guard, expected=None if expected is None else expected + self.parents.added)
 
     def take(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         """Prepare the batch from rows that already have their hashes."""
@@ -114,13 +124,15 @@ class SnapshotBatch:
         self._size = max(stored, expected if expected is not None else REWRITE_UP_TO_ROWS)
         self._difference, rows, duplicates = self._compare(stage)
         difference = self._difference
+        delivered = rows - self.parents.added
         if self._absent_is_deleted:
-            guard.check(name=self.load.name, rows=rows, would_close=difference[rules.DELETED], open_keys=stored)
+            would_close = difference[rules.DELETED] + self.parents.emptied(difference)
+            guard.check(name=self.load.name, rows=delivered, would_close=would_close, open_keys=stored)
         reappeared = difference[rules.REAPPEARED]
         if self.target.history:
             reappeared += history.reappeared(difference, self.target.versions)
         self.counts = {
-            "rows": rows,
+            "rows": delivered,
             "duplicates": duplicates,
             "new": difference[rules.NEW] + difference[rules.REAPPEARED] - reappeared,
             "reappeared": reappeared,
@@ -131,6 +143,7 @@ class SnapshotBatch:
         if not self._absent_is_deleted:
             matched = self.counts["unchanged"] + self.counts["changed"]
             self.counts["missing"] = stored - matched
+        self.counts |= self.parents.counts
         if self.target.history:
             tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0
             opened = difference[rules.NEW] + difference[rules.REAPPEARED] - difference[rules.DELETED]
@@ -171,9 +184,10 @@ class SnapshotBatch:
 
     def _untracked_columns(self, stage: DataFrame) -> tuple[str, ...]:
         if self.policy.track is None or self.policy.untracked == "keep":
-            return ()
+            return self.parents.in_place
         names = [column.name for column in self.load.leading.of_purpose("attribute")]
-        return tuple(name for name in names if name in stage.columns and name not in self.policy.track)
+        untracked = tuple(name for name in names if name in stage.columns and name not in self.policy.track)
+        return (*untracked, *self.parents.in_place)
 
     # --- rule 16: columns that stored hashes cover -----------------------------------------------
 
@@ -225,6 +239,7 @@ class SnapshotBatch:
         history.follow(self.target, self._difference, self.stamp)
 
     def release(self) -> None:
+        self.parents.release()
         if hasattr(self, "_difference"):
             self._difference.release()
 

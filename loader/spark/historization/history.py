@@ -201,6 +201,7 @@ class Target:
     """
 
     session: SparkSession
+    warehouse: str
     load: RawcoreLoad
     rawcore: DeltaTable
     history: DeltaTable | None
@@ -212,7 +213,7 @@ class Target:
             return DeltaTable(session, warehouse, spec.key) if spec else None
 
         rawcore = DeltaTable(session, warehouse, load.table.key)
-        return cls(session, load, rawcore, table(load.history), table(load.event_log))
+        return cls(session, warehouse, load, rawcore, table(load.history), table(load.event_log))
 
     @property
     def leading(self) -> DeltaTable:

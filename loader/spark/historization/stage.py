@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import ColumnSpec
-from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
+from loader.domain.manifest import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
@@ -30,7 +30,7 @@ def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
 def typed_stage(
     session: SparkSession,
     warehouse: str,
-    load: RawcoreLoad,
+    load: RawcoreLoad | ReferringRows,
     *,
     run_id: str,
     load_timestamp: str,
@@ -42,7 +42,7 @@ def typed_stage(
     """
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
     frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
-    policy = HistoryPolicy.from_dict(load.policy)
+    policy = HistoryPolicy.from_dict(load.policy) if isinstance(load, RawcoreLoad) else HistoryPolicy()
     if policy.rank is None:
         return united(frames, DataFrame.unionByName)
     return best_rows(
@@ -54,7 +54,7 @@ def typed_stage(
 
 
 def _input_frame(
-    session: SparkSession, warehouse: str, load: RawcoreLoad, stage_input: StageInput, fill: dict
+    session: SparkSession, warehouse: str, load: RawcoreLoad | ReferringRows, stage_input: StageInput, fill: dict
 ) -> DataFrame:
     table = DeltaTable(session, warehouse, stage_input.table.key)
     if stage_input.feed:

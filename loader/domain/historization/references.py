@@ -1,0 +1,115 @@
+"""Foreign keys of a load, and the rows of children that get ghost rows in their parent."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from architecture.domain.tables import rawcore_table
+from loader.domain.dependencies import is_loaded, referring, tables_read
+from loader.domain.historization.layers import entity_key_components
+from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
+from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows, SourceSpec, StageInput
+from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.state import DatasetState
+from metadata.domain.unknown_parents import KEEP
+
+
+def foreign_keys(dataset: DatasetState, states: Mapping[str, DatasetState]) -> tuple[ForeignKey, ...]:
+    """Return each parent's entity key, hashed from the child's columns under the parent's stable keys."""
+    names = {column.key: column.name for column in dataset.active_columns}
+    keys = []
+    for reference in dataset.references:
+        gone = [child for child, _ in reference.pairs if child not in names]
+        if gone or not reference.pairs:
+            raise Refusal(
+                "BROKEN_REFERENCE",
+                f"{dataset.qualified_name}.{reference.column_name} refers by a column that is not there",
+                hint="correct the reference's column pairs in the metadata",
+            )
+        components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs)
+        parent = states.get(reference.parent)
+        rule = reference.unknown_parent if parent is not None and is_loaded(parent) else KEEP
+        table = rawcore_table(parent) if parent is not None and rule != KEEP else None
+        keys.append(ForeignKey(reference.column_name, components, rule, table))
+    return tuple(keys)
+
+
+def as_checked(source: SourceSpec, raw: str, feeds: Mapping[str, bool]) -> SourceSpec:
+    """Return a source as deliveries for this raw table are checked: in a feed, rows of one key differ by their time."""
+    return replace(source, one_row_per_key=False) if raw in feeds else source
+
+
+def sources_read(
+    dataset: DatasetState,
+    states: Mapping[str, DatasetState],
+    specs: Mapping[str, SourceSpec],
+    feeds: Mapping[str, bool],
+) -> dict[str, SourceSpec]:
+    """Return the sources of the raw tables that a dataset reads, by the table's key."""
+    return {
+        table.key: as_checked(specs[key], table.key, feeds)
+        for table in tables_read(dataset, states)
+        for key in table.inputs
+        if key in specs
+    }
+
+
+def fed_stage_inputs(
+    dataset: DatasetState,
+    states: Mapping[str, DatasetState],
+    sources: Mapping[str, SourceSpec],
+    feeds: Mapping[str, bool],
+) -> tuple[StageInput, ...]:
+    """Return the inputs of a dataset's stage with what is known of their sources."""
+    inputs = stage_inputs(dataset, states, {key: source.options for key, source in sources.items()})
+    intakes = {key: bool(source.intake.get("watermark")) for key, source in sources.items()}
+    names = {key: source.name for key, source in sources.items()}
+    return tuple(
+        replace(
+            stage_input,
+            feed=feeds.get(stage_input.table.key, False),
+            incremental=intakes.get(stage_input.table.key, False),
+        )
+        for stage_input in ranked_inputs(dataset, inputs, names)
+    )
+
+
+def referring_rows(
+    parent: DatasetState,
+    states: Mapping[str, DatasetState],
+    specs: Mapping[str, SourceSpec],
+    feeds: Mapping[str, bool],
+) -> tuple[ReferringRows, ...]:
+    """Return the rows of children whose unknown parents get ghost rows in ``parent``."""
+    return tuple(
+        _referring_rows(parent, replace(child, references=(reference,)), states, specs, feeds)
+        for child, reference in referring(parent, states)
+    )
+
+
+def _referring_rows(
+    parent: DatasetState,
+    child: DatasetState,
+    states: Mapping[str, DatasetState],
+    specs: Mapping[str, SourceSpec],
+    feeds: Mapping[str, bool],
+) -> ReferringRows:
+    """Return the rows of a child with one reference."""
+    sources = sources_read(child, states, specs, feeds)
+    inputs = fed_stage_inputs(child, states, sources, feeds)
+    (key,) = foreign_keys(child, states)
+    names = {column.key: column.name for column in parent.active_columns}
+    columns = tuple((names[part.key], part.column) for part in key.components)
+    needed = {column.name for column in child.business_key} | {name for _, name in columns}
+    return ReferringRows(
+        name=child.qualified_name,
+        table=rawcore_table(child),
+        inputs=tuple(
+            replace(one, columns=tuple(column for column in one.columns if column.name in needed)) for one in inputs
+        ),
+        entity_key=entity_key_components(child),
+        foreign_key=key.components,
+        columns=columns,
+        keeps_absent=not HistoryPolicy.from_dict(child.history_policy).closes_absent,
+        delivery_checked=delivery_checked(child, inputs, states, sources),
+    )

@@ -1,0 +1,79 @@
+"""Rules for foreign keys whose parent is unknown: the key is in the child's rows, and the parent has no row of it."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, HistoryPolicy
+from metadata.domain.types import BIGINT, INTEGER, STRING, DataType
+
+KEEP, NULL, GHOST, REFUSE = "keep", "null", "ghost", "refuse"
+RULES = {
+    KEEP: "Keep the key",
+    NULL: "NULL until the parent arrives",
+    GHOST: "Ghost row in the parent",
+    REFUSE: "Refuse the load",
+}
+HELP = {
+    KEEP: "The foreign key is stored, and nothing is looked up or counted.",
+    NULL: "The foreign key is NULL until a later load of the child finds the parent.",
+    GHOST: "The parent's load adds a row with the key and no other values, which the real row later changes.",
+    REFUSE: "The child's load is refused while the parent does not have the key.",
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a reference: name, history policy, and ``is_loaded`` if loads write its rawcore table."""
+
+    name: str
+    policy: HistoryPolicy
+    is_loaded: bool
+
+    @property
+    def is_dated_by_load(self) -> bool:
+        """Return True if the dataset takes snapshots or deltas whose rows have no time of their own."""
+        return self.is_loaded and self.policy.input in (SNAPSHOT, DELTA) and self.policy.time == LOAD_TIME
+
+
+def rule_problem(
+    rule: str,
+    child: End,
+    parent: End,
+    *,
+    pairs: Iterable[tuple[str, DataType, DataType]] = (),
+    required: Collection[str] = (),
+) -> str:
+    """Return the reason why a reference cannot have this rule; empty if it can.
+
+    ``pairs`` are a child's column, its type, and the type of the parent's column; ``required`` are the parent's
+    attributes that may not be NULL.
+    """
+    if rule == KEEP:
+        return ""
+    if child.name == parent.name:
+        return f"{child.name} refers to itself, and the rule needs a parent that is loaded before"
+    ends = (child, parent) if rule == GHOST else (child,)
+    dated = next((end.name for end in ends if not end.is_dated_by_load), "" if parent.is_loaded else parent.name)
+    if dated:
+        return f"{dated} must be a rawcore table that takes snapshots or deltas dated by the load"
+    if rule == NULL and child.policy.track is not None and child.policy.untracked == "keep":
+        return f"the history policy of {child.name} keeps untracked columns, and the key is filled in place"
+    if rule == GHOST:
+        return _ghost_problem(parent.name, pairs, required)
+    return ""
+
+
+def _ghost_problem(parent: str, pairs: Iterable[tuple[str, DataType, DataType]], required: Collection[str]) -> str:
+    if required:
+        return f"a ghost row has no values, and {parent}.{sorted(required)[0]} may not be NULL"
+    for column, own, other in pairs:
+        if not _fits(own, other):
+            return f"{column} is {own}, and not every value of it fits into {other}, the type in {parent}"
+    return ""
+
+
+def _fits(own: DataType, other: DataType) -> bool:
+    """Return True if every value of one type is a value of the other."""
+    if own.name == other.name == STRING:
+        return other.length is None or (own.length is not None and own.length <= other.length)
+    return own == other or (own.name, other.name) == (INTEGER, BIGINT)
