@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
 from metadata.domain.locations import DatabasePlace
+from metadata.domain.rest_addresses import ApiPlace
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,25 @@ class DatabaseSpec:
 
 
 @dataclass(frozen=True)
+class ApiSpec:
+    """REST API of a source: base URL, options of the system, and the name of the secret for its authentication.
+
+    ``password`` is set as that of a database.
+    """
+
+    place: ApiPlace
+    options: dict = field(default_factory=dict)
+    secret: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class SourceSpec:
     """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time. ``database`` is that of a
-    source of format ``table``, whose location is the table.
+    source of format ``table``, whose location is the table; ``api`` that of format ``rest``, whose location is the
+    endpoint.
     """
 
     name: str
@@ -52,6 +67,20 @@ class SourceSpec:
     options: dict = field(default_factory=dict)
     one_row_per_key: bool = True
     database: DatabaseSpec | None = None
+    api: ApiSpec | None = None
+
+    @property
+    def secret(self) -> str:
+        """Return the name of the secret that reading the source needs, empty if it needs none."""
+        outside = self.database or self.api
+        return outside.secret if outside else ""
+
+    def with_password(self, values: Mapping[str, str]) -> "SourceSpec":
+        """Return the source with its password, from the values of secrets."""
+        password = values.get(self.secret, "")
+        if self.database is not None:
+            return replace(self, database=replace(self.database, password=password))
+        return self if self.api is None else replace(self, api=replace(self.api, password=password))
 
 
 @dataclass(frozen=True)
@@ -188,20 +217,12 @@ class LoadManifest:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Return the names of the secrets that the databases of its sources need."""
-        return frozenset(load.source.database.secret for load in self.raw if load.source.database) - {""}
+        """Return the names of the secrets that its sources need."""
+        return frozenset(load.source.secret for load in self.raw) - {""}
 
     def with_passwords(self, values: Mapping[str, str]) -> "LoadManifest":
-        """Return the manifest with the password of each database, from the values of its secrets."""
-        return replace(self, raw=tuple(_with_password(load, values) for load in self.raw))
-
-
-def _with_password(load: RawLoad, values: Mapping[str, str]) -> RawLoad:
-    database = load.source.database
-    if database is None:
-        return load
-    found = replace(database, password=values.get(database.secret, ""))
-    return replace(load, source=replace(load.source, database=found))
+        """Return the manifest with the password of each source, from the values of its secrets."""
+        return replace(self, raw=tuple(replace(load, source=load.source.with_password(values)) for load in self.raw))
 
 
 @dataclass(frozen=True)

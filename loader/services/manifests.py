@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db.models import Max, Prefetch, QuerySet
@@ -33,6 +33,7 @@ from loader.domain.dependencies import (
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.stage import delivery_checked, stage_inputs
 from loader.domain.manifest import (
+    ApiSpec,
     DatabaseSpec,
     DeliveredColumn,
     ForeignKey,
@@ -52,11 +53,15 @@ from metadata.domain.locations import (
     DatabasePlace,
     Roots,
     check_secret_name,
+    dated,
     joined,
     parse_database,
     parse_location,
 )
+from metadata.domain.rest_addresses import check_endpoint, parse_api
+from metadata.domain.source_formats import FORMATS_OF_KIND, REST, TABLE
 from metadata.domain.state import DatasetState
+from metadata.domain.system_options import check_system_options
 from metadata.models import SourceColumn, SourceDataset, System
 
 
@@ -196,7 +201,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
 
     Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
     closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
-    So it is for a table of a database, which has no files.
+    So it is for a table of a database, which has no files, and for an endpoint, which is asked anew by each run.
     """
     found: dict[str, bool] = {}
     whole = set()
@@ -210,7 +215,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
                 continue
             if is_dated:
                 found[table.key] = True
-            is_of_files = not any(key in specs and specs[key].database for key in table.inputs)
+            is_of_files = not any(key in specs and specs[key].format in (TABLE, REST) for key in table.inputs)
             if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent or not is_of_files:
                 whole.add(table.key)
     return {key: key not in whole for key in found}
@@ -367,21 +372,26 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
 def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceSpec:
     """Return location, format and declared columns of a source's deliveries.
 
-    Raise Refusal SOURCE_KIND for a table outside of a database or a file in one, and BAD_LOCATION.
+    Raise Refusal SOURCE_KIND for a format that the system's kind does not have, BAD_LOCATION or BAD_OPTION.
     """
-    database = None
-    is_table = source.format == SourceDataset.Format.TABLE
-    if is_table != (source.system.kind == System.Kind.JDBC):
+    database, api, options = None, None, dict(source.options)
+    if source.format not in FORMATS_OF_KIND[source.system.kind]:
         raise Refusal(
             "SOURCE_KIND",
             f"{source} has the format {source.format}, and {source.system} is {source.system.get_kind_display()}",
-            hint="Sources in a database have the format table, all others another one.",
+            hint="Sources in a database have the format table, those of an API rest, and files another one.",
         )
-    if is_table:
+    if source.format == SourceDataset.Format.TABLE:
+        location = source.location.strip()
         database = DatabaseSpec(database_place(source.system), source.system.secret)
+    elif source.format == SourceDataset.Format.REST:
+        location, options = endpoint_at(source.location, options, source=str(source), at=at or timezone.now())
+        api = api_of(source.system)
+    else:
+        location = source_location(source, at=at)
     return SourceSpec(
         name=str(source),
-        location=source.location.strip() if is_table else source_location(source, at=at),
+        location=location,
         format=source.format,
         columns=tuple(
             DeliveredColumn(
@@ -393,9 +403,34 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             )
             for column in source.columns.all()
         ),
-        options=dict(source.options),
+        options=options,
         database=database,
+        api=api,
     )
+
+
+def api_of(system: System) -> ApiSpec:
+    """Return the REST API of a system. Raise Refusal BAD_LOCATION or BAD_OPTION."""
+    try:
+        check_secret_name(system.secret)
+        check_system_options(system.kind, system.options, secret=system.secret)
+        return ApiSpec(parse_api(system.location), dict(system.options), system.secret)
+    except MetadataError as problem:
+        code = "BAD_OPTION" if problem.code == "bad_option" else "BAD_LOCATION"
+        raise Refusal(code, f"{system}: {problem.message}", hint="Edit the system and correct it.") from None
+
+
+def endpoint_at(location: str, options: Mapping[str, Any], *, source: str, at: datetime) -> tuple[str, dict[str, Any]]:
+    """Return path and options of an endpoint with the dates filled in. Raise Refusal BAD_LOCATION."""
+    filled = dict(options)
+    try:
+        check_endpoint(location)
+        if isinstance(options.get("parameters"), str):
+            filled["parameters"] = dated(options["parameters"], at)
+        return dated(location.strip(), at), filled
+    except MetadataError as problem:
+        hint = "Correct the location or the parameters of the source."
+        raise Refusal("BAD_LOCATION", f"{source}: {problem.message}", hint=hint) from None
 
 
 def database_place(system: System) -> DatabasePlace:

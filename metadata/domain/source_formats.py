@@ -6,16 +6,18 @@ documentation all come from ``FORMATS`` and ``OPTIONS``.
 
 import codecs
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from elevata.core.errors import MetadataError
+from metadata.domain.rest_addresses import headers_of, parameters_of
 from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
 PARQUET, ORC, AVRO, TABLE = "parquet", "orc", "avro", "table"
+REST = "rest"
 PACKED = (".gz", ".bz2", ".zst")
 
 
@@ -46,9 +48,12 @@ FORMATS = (
     SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
     SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
     SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
+    SourceFormat(REST, "REST endpoint", (), True, "requests, then as JSON documents", "inferred from every value"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
-FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name != TABLE)
+FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (TABLE, REST))
+# Formats of the datasets of a system, by the system's kind.
+FORMATS_OF_KIND = {"files": FILE_FORMATS, "jdbc": (TABLE,), "rest": (REST,)}
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
 _LABELS = {entry.name: entry.label for entry in FORMATS}
 _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}
@@ -68,10 +73,19 @@ def format_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of an option's value: its description, and the condition that a value has to fulfil."""
+    """Kind of an option's value: its description, and the condition that a value has to fulfil.
+
+    ``choices`` are the only values of a kind that lists them.
+    """
 
     description: str
     fits: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
+
+
+def choice(*values: str) -> Kind:
+    """Return the kind of a value among ``values``."""
+    return Kind(f"one of {', '.join(values)}", lambda value: value in values, values)
 
 
 def _is_character(value: Any) -> bool:
@@ -144,6 +158,8 @@ def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
     return tuple(columns) if is_valid and not overlap else ()
 
 
+PAGINGS = ("none", "page", "offset", "cursor", "next_url", "link")
+
 # An empty text switches the character off.
 CHARACTER = Kind("one character", _is_character)
 DELIMITER = Kind("one character, not empty", lambda value: _is_character(value) and value != "")
@@ -155,6 +171,9 @@ POSITIONS = Kind("columns with positions like id:1-8, name:9-30", lambda value: 
 ZONE = Kind("a time zone like Europe/Berlin or +02:00", _is_zone)
 ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_encoding)
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
+NUMBER = Kind("a whole number from 0", lambda value: type(value) is int and value >= 0)
+PARAMETERS = Kind("parameters like status=open&sort=id", lambda value: parameters_of(value) is not None)
+HEADERS = Kind("headers, one a line, like X-Version: 2", lambda value: headers_of(value) is not None)
 
 
 @dataclass(frozen=True)
@@ -224,7 +243,7 @@ OPTIONS = (
     Option("short_lines", (FIXED,), FLAG, False, "`true`", "a line may end early: what is missing is empty"),
     Option(
         "path",
-        (JSON,),
+        (JSON, REST),
         PATH,
         None,
         "`result.items`",
@@ -253,7 +272,7 @@ OPTIONS = (
         True,
         "`false`",
         "an empty text is NULL, quoted or not; false keeps a quoted empty text of CSV as it is",
-        default_in={JSONL: False, JSON: False},
+        default_in={JSONL: False, JSON: False, REST: False},
         label="Empty is NULL",
     ),
     Option(
@@ -303,7 +322,79 @@ OPTIONS = (
     Option(
         "fetch_size", (TABLE,), COUNT, 10_000, "`1000`", "rows that a connection fetches at a time; fewer for wide rows"
     ),
-    Option("timeout", (TABLE,), COUNT, 3600, "`600`", "seconds that a statement may take"),
+    Option(
+        "timeout",
+        (TABLE, REST),
+        COUNT,
+        3600,
+        "`600`",
+        "seconds that a statement, or all requests of an endpoint, may take",
+    ),
+    Option(
+        "paging",
+        (REST,),
+        choice(*PAGINGS),
+        "none",
+        "`cursor`",
+        "how the next page is asked for: page by its number, offset by the number of records before it, cursor by a "
+        "value of the page before, next_url by a URL in the page before, link by the header Link",
+    ),
+    Option(
+        "page_parameter",
+        (REST,),
+        TEXT,
+        None,
+        "`after`",
+        "query parameter of the page number, offset or cursor; by default page, offset or cursor",
+    ),
+    Option("first_page", (REST,), NUMBER, 1, "`0`", "number of the first page, with paging page"),
+    Option(
+        "page_size",
+        (REST,),
+        COUNT,
+        None,
+        "`200`",
+        "records of a page that are asked for; needed with paging offset",
+    ),
+    Option("page_size_parameter", (REST,), TEXT, "limit", "`per_page`", "query parameter of the page size"),
+    Option(
+        "next_path",
+        (REST,),
+        PATH,
+        "next",
+        "`meta.next_cursor`",
+        "place of the next cursor or URL in the document, with paging cursor and next_url. The last page has none",
+        longest=200,
+    ),
+    Option(
+        "total_path",
+        (REST,),
+        PATH,
+        None,
+        "`meta.pages`",
+        "place of the number of pages (paging page) or records (paging offset) in the document; by default pages are "
+        "asked for until one is empty",
+        longest=200,
+    ),
+    Option("max_pages", (REST,), COUNT, 10_000, "`500`", "pages of a run; more refuse the load"),
+    Option(
+        "parameters",
+        (REST,),
+        PARAMETERS,
+        None,
+        "`status=open&day={run_date}`",
+        "query parameters of each request; dates are written as in a location",
+        longest=1000,
+    ),
+    Option("headers", (REST,), HEADERS, None, "`X-Version: 2`", "headers of each request, one a line", longest=1000),
+    Option(
+        "incremental_parameter",
+        (REST,),
+        TEXT,
+        None,
+        "`updated_since`",
+        "query parameter that receives the mark of the last load; the first load sends none",
+    ),
     Option(
         "timezone",
         NAMES,
@@ -327,9 +418,9 @@ OPTIONS = (
 )
 
 
-def options_of(format_name: str) -> dict[str, Option]:
+def options_of(format_name: str, options: Iterable[Option] = OPTIONS) -> dict[str, Option]:
     """Return a format's options by name."""
-    return {option.name: option for option in OPTIONS if format_name in option.formats}
+    return {option.name: option for option in options if format_name in option.formats}
 
 
 @dataclass(frozen=True)
@@ -371,11 +462,11 @@ class ReadingOptions:
         return codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32"))
 
 
-def check_options(format_name: str, given: Any) -> None:
+def check_options(format_name: str, given: Any, options: Iterable[Option] = OPTIONS) -> None:
     """Raise MetadataError ``bad_option`` for unknown options, values of another kind, and missing required options."""
     if not isinstance(given, Mapping):
         raise _bad_option("options", f"must be fields with values, not {given!r}")
-    known = options_of(format_name)
+    known = options_of(format_name, options)
     for name, value in given.items():
         where = f"options.{name}"
         if name not in known:
@@ -388,6 +479,8 @@ def check_options(format_name: str, given: Any) -> None:
     for name, option in known.items():
         if option.required and name not in given:
             raise _bad_option(f"options.{name}", f"is needed: {option.kind.description}")
+    if given.get("paging") == "offset" and "page_size" not in given:
+        raise _bad_option("options.page_size", "is needed with paging offset")
 
 
 def _bad_option(where: str, message: str) -> MetadataError:
@@ -406,7 +499,7 @@ def formats_table() -> str:
     rows = [
         (f"`{entry.name}`", entry.label, _listed(entry.endings), entry.reader, entry.types)
         for entry in FORMATS
-        if entry.name != TABLE
+        if entry.name in FILE_FORMATS
     ]
     return _table(("format", "content", "endings", "read by", "types"), rows)
 

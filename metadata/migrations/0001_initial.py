@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
                             ("orc", "ORC"),
                             ("avro", "Avro"),
                             ("table", "Database table"),
+                            ("rest", "REST endpoint"),
                         ],
                         default="csv",
                         max_length=10,
@@ -90,11 +91,14 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("files", "Files"), ("jdbc", "Database (JDBC)")], default="files", max_length=10
+                        choices=[("files", "Files"), ("jdbc", "Database (JDBC)"), ("rest", "REST API")],
+                        default="files",
+                        max_length=10,
                     ),
                 ),
                 ("location", models.CharField(blank=True, default="", max_length=1000)),
                 ("secret", models.CharField(blank=True, default="", max_length=100)),
+                ("options", models.JSONField(blank=True, default=dict)),
                 ("active", models.BooleanField(default=True)),
             ],
             options={
@@ -494,7 +498,10 @@ class Migration(migrations.Migration):
             model_name="sourcedataset",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    ("format__in", ("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "table"))
+                    (
+                        "format__in",
+                        ("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "table", "rest"),
+                    )
                 ),
                 name="source_dataset_format",
                 violation_error_message="There is no such format.",

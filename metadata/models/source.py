@@ -12,11 +12,12 @@ from metadata.models.base import Classified, Described, TypedColumn, typed_colum
 
 
 class System(Versioned, Described):
-    """Source system: a folder of files, or a database reached by JDBC.
+    """Source system: a folder of files, a database reached by JDBC, or a REST API.
 
     ``short_name`` is part of the names of everything generated from it (``raw_air_airport``). ``location`` of a
     file system is a folder that the datasets' own locations are relative to; of a database it is its URL without a
-    password. ``secret`` names the environment variable with the password, which is never stored.
+    password, of an API its base URL. ``secret`` names the environment variable with the password, which is never
+    stored. ``options`` are those of the kind (``metadata.domain.system_options``).
     """
 
     LOG_KEY: ClassVar[str] = "short_name"
@@ -24,12 +25,14 @@ class System(Versioned, Described):
     class Kind(models.TextChoices):
         FILES = "files", "Files"
         JDBC = "jdbc", "Database (JDBC)"
+        REST = "rest", "REST API"
 
     name = models.CharField(max_length=200, unique=True)
     short_name = models.CharField(max_length=20, unique=True)
     kind = models.CharField(max_length=10, choices=Kind, default=Kind.FILES)
     location = models.CharField(max_length=1000, blank=True, default="")
     secret = models.CharField(max_length=100, blank=True, default="")
+    options = models.JSONField(default=dict, blank=True)
     active = models.BooleanField(default=True)
 
     class Meta:
@@ -40,7 +43,7 @@ class System(Versioned, Described):
 
 
 class SourceDataset(Versioned, Described):
-    """Table or file of a system, as a contract of its deliveries.
+    """Table, file or endpoint of a system, as a contract of its deliveries.
 
     ``key`` is the stable key; ``options`` are the format's reading options (``metadata.domain.source_formats``).
     """
@@ -58,6 +61,7 @@ class SourceDataset(Versioned, Described):
         ORC = "orc", "ORC"
         AVRO = "avro", "Avro"
         TABLE = "table", "Database table"
+        REST = "rest", "REST endpoint"
 
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
     key = models.UUIDField(unique=True, editable=False)

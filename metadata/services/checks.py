@@ -11,9 +11,11 @@ from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.locations import check_database_location, check_location, check_secret_name
+from metadata.domain.rest_addresses import check_endpoint, parse_api
 from metadata.domain.source_formats import check_options
 from metadata.domain.source_queries import check_queries
 from metadata.domain.sql import check_expression
+from metadata.domain.system_options import check_system_options
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.row_changes import check_word_list
 
@@ -28,9 +30,12 @@ def check_system(row: System) -> None:
     _refuse_address(row.short_name, "short_name", str(row))
     if row.kind == System.Kind.FILES:
         with_place(row, lambda: _check_location(row.location))
+    elif row.kind == System.Kind.REST:
+        with_place(row, lambda: parse_api(row.location))
     else:
         with_place(row, lambda: check_database_location(row.location))
     with_place(row, lambda: check_secret_name(row.secret))
+    with_place(row, lambda: check_system_options(row.kind, row.options, secret=row.secret))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
 
@@ -48,6 +53,8 @@ def check_source_dataset(row: SourceDataset) -> None:
         raise MetadataError("invalid", "says where the data is; it cannot be empty", "location", where)
     if row.system.kind == System.Kind.FILES:
         with_place(row, lambda: _check_location(row.location))
+    if row.system.kind == System.Kind.REST:
+        with_place(row, lambda: check_endpoint(row.location))
     with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
     with_place(row, lambda: check_options(row.format, row.options))
     if row.format == SourceDataset.Format.TABLE and row.system.location:

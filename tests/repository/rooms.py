@@ -53,6 +53,7 @@ INNER = {
     "loader.domain": "loader.domain",
     "loader.arrow": "loader.arrow",
     "loader.records": "loader.records",
+    "loader.rest": "loader.rest",
     "loader.spark": "loader.spark",
     "elevata.bootstrap": "elevata.bootstrap",
     "elevata.core.database": "elevata.core.django",
