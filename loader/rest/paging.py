@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dlt.common import jsonpath
+from dlt.common.jsonpath import JSONPathFields, Root, TJsonPath
 from dlt.sources.helpers.rest_client.paginators import (
     BasePaginator,
     HeaderLinkPaginator,
@@ -12,7 +12,6 @@ from dlt.sources.helpers.rest_client.paginators import (
     PageNumberPaginator,
     SinglePagePaginator,
 )
-from jsonpath_ng import Child, Fields, Root
 from requests import Response
 
 from loader.domain.refusals import Refusal
@@ -24,11 +23,11 @@ def endpoint_options(given: dict[str, Any]) -> dict[str, Any]:
     return {name: given.get(name, option.default_of(REST)) for name, option in options_of(REST).items()}
 
 
-def json_path(path: str | None) -> jsonpath.TJsonPath:
+def json_path(path: str | None) -> TJsonPath:
     """Return dlt's form of an option like ``result.items``: names, whatever their characters; the document for none."""
     place = Root()
     for name in path.split(".") if path else ():
-        place = Child(place, Fields(name))
+        place = place.child(JSONPathFields(name))
     return place
 
 

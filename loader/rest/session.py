@@ -131,7 +131,7 @@ class SourceSession(Session):
     def _refuse_repeated(self, url: str) -> None:
         self._asked.url = url
         if url in self._seen:
-            hint = "Its pages would never end. Correct the paging options of the source, or report it to the API."
+            hint = "The pages would never end. Correct the paging options of the source, or report it to the API."
             raise self._asked.refusal("CURSOR_REPEATS", "was asked for before by the same address", hint)
         self._seen.add(url)
 

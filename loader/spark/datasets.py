@@ -22,11 +22,13 @@ from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
+from loader.spark.sources.endpoints import land_pages
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, run_signature
 from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.locations import ANYWHERE
 from metadata.domain.sql import quote_identifier
 
 # Attempts of a load to compare and commit while another writer changes its table.
@@ -110,6 +112,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         outcome.counts = task.small.write_raw(session, files)
         outcome.version_after = raw.version()
         return
+    pages = land_pages(session, load, task.manifest.run_id, task.phase) if load.source.api else None
     task.phase("reading and checking")
     feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
     if feed is not None and not feed.has_new_files():
@@ -117,7 +120,10 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         outcome.warnings += feed.warnings
         outcome.version_after = raw.version()
         return
-    delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
+    if pages is not None:
+        delivery = read_delivery(session, pages.source, roots=ANYWHERE)
+    else:
+        delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
     try:
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
@@ -134,6 +140,9 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     outcome.drift = list(delivery.unknown)
     outcome.warnings += delivery.warnings
+    if pages is not None:
+        outcome.counts |= {"files": pages.count}
+        outcome.warnings += pages.warnings
     if feed is not None:
         outcome.counts |= {"files": len(feed.files)}
         outcome.warnings += feed.warnings

@@ -336,7 +336,7 @@ OPTIONS = (
         choice(*PAGINGS),
         "none",
         "`cursor`",
-        "how the next page is asked for: page by its number, offset by the number of records before it, cursor by a "
+        "way to ask for the next page: page by its number, offset by the number of records before it, cursor by a "
         "value of the page before, next_url by a URL in the page before, link by the header Link",
     ),
     Option(
@@ -507,8 +507,8 @@ def formats_table() -> str:
 _GROUPS = {NAMES: "all", FILE_FORMATS: "all files", TEXT_FORMATS: "text: " + _listed(TEXT_FORMATS)}
 
 
-def options_table() -> str:
-    """Return the options as a Markdown table."""
+def options_table(options: Iterable[Option] = OPTIONS) -> str:
+    """Return options as a Markdown table."""
     rows = [
         (
             f"`{option.name}`",
@@ -518,7 +518,7 @@ def options_table() -> str:
             option.example,
             option.meaning,
         )
-        for option in OPTIONS
+        for option in options
     ]
     return _table(("option", "formats", "type", "default", "example", "meaning"), rows)
 

@@ -64,6 +64,7 @@ from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain import types as data_types
+from metadata.domain.locations import Roots
 from metadata.domain.sql import quote_identifier
 
 # Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
@@ -174,13 +175,17 @@ class Delivery:
         self._opened.release()
 
 
-def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
+def read_delivery(
+    spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = (), roots: Roots | None = None
+) -> Delivery:
     """Read and check ``source`` or some of its files; the caller calls ``release`` after writing the frame.
+
+    ``roots`` are the permitted places, by default those of the runner.
 
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, files)
+    opened = _open(spark, source, files, roots or source_roots(spark))
     cached = None
     try:
         _check_file_count(opened)
@@ -206,11 +211,11 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
     return Delivery(distinct.select(*columns), result.rows, duplicates, opened, cached, unknown, result.warnings)
 
 
-def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...]) -> Opened:
+def _open(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...], roots: Roots) -> Opened:
     if source.database is not None:
         return open_table(spark, source)
     wanted = tuple(column.name for column in source.columns)
-    where = {"roots": source_roots(spark), "files": files}
+    where = {"roots": roots, "files": files}
     return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, **where)
 
 
