@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dlt.common.configuration.specs.runtime_configuration import RuntimeConfiguration
 from dlt.sources.helpers.rest_client import RESTClient
+from requests import Request
 
 from loader.domain.manifest import ApiSpec, SourceSpec
 from loader.domain.refusals import Refusal
@@ -66,6 +67,14 @@ def asked_of(source: SourceSpec) -> Asked:
     api = api_of(source)
     url = api.place.url(source.location)
     return Asked(source.name, source.location, url, secrets=(api.password,) if api.password else ())
+
+
+def status_of(source: SourceSpec, *, hosts: Collection[str], limits: Limits) -> int:
+    """Return the status of the answer to a request of the source's address. Raise Refusal if it cannot be used."""
+    asked = asked_of(source)
+    with session_of(source, asked, hosts=hosts, limits=limits) as session:
+        authentication = authentication_of(api_of(source), session, asked)
+        return session.status_of(Request("GET", asked.url, auth=authentication))
 
 
 def pages_of(

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urljoin
 
-from requests import PreparedRequest, Response, Session
+from requests import PreparedRequest, Request, Response, Session
 from requests.exceptions import ContentDecodingError, RequestException, SSLError, Timeout
 
 from elevata.core import strict_json
@@ -127,6 +127,15 @@ class SourceSession(Session):
         _set_json(response, self._asked)
         self._asked.page = page
         return response
+
+    def status_of(self, request: Request) -> int:
+        """Return the status of an answer. Raise Refusal for one that denies access, or an error of the server."""
+        prepared = self.prepare_request(request)
+        self._asked.url = prepared.url or ""
+        response = self._answer(prepared)
+        if response.status_code in (401, 403, 429) or response.status_code >= 500:
+            raise self._asked.of_status(response.status_code, 1, response.content)
+        return response.status_code
 
     def _refuse_repeated(self, url: str) -> None:
         self._asked.url = url

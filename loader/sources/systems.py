@@ -1,4 +1,4 @@
-"""Connection test, discovery and sampling of systems: folders and PostgreSQL."""
+"""Connection test, discovery and sampling of systems: folders, PostgreSQL and REST APIs."""
 
 import re
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.sampling import SampledColumn
 from loader.services.manifests import source_roots
 from loader.sources import files
+from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
 from loader.sources.file_samples import MAX_COLUMNS, sample_files
 from loader.sources.files import Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import SECONDS, database_of, folder_of, local, password_of, place_in, within
@@ -238,6 +239,8 @@ def reach(system: System) -> Reached:
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         return within(SECONDS, str(folder), lambda: files.reach_folder(folder, source_roots()))
+    if system.kind == System.Kind.REST:
+        return reach_api(system)
     return reach_database(system)
 
 
@@ -247,11 +250,14 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
         folder = folder_of(system)
         page = {"search": search, "start": start, "count": count}
         return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
-    return list_tables(system, search=search, start=start, count=count)
+    listing = list_endpoints if system.kind == System.Kind.REST else list_tables
+    return listing(system, search=search, start=start, count=count)
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
-    """Return the columns of one file or table and its first rows; without ``options`` a delimiter is guessed."""
+    """Return the columns and first rows of a file, table or endpoint; without ``options`` a delimiter is guessed."""
+    if system.kind == System.Kind.REST:
+        return sample_endpoint(system, location, options or {})
     if system.kind != System.Kind.FILES:
         return sample_table(system, location)
     path = local(place_in(system, location))

@@ -30,8 +30,8 @@ from loader.sources.files import Sample
 from loader.sources.limits import place_in
 from loader.views.systems import SystemPage
 from metadata.domain import naming
-from metadata.domain.source_formats import FILE_FORMATS, TABLE, format_of
-from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
+from metadata.domain.source_formats import FILE_FORMATS, FORMATS_OF_KIND, NAMES, REST, TABLE, format_of
+from metadata.forms.sources import ColumnChoiceForm, EndpointForm, NewSourceForm, ReadingForm, options_of
 from metadata.models import SourceDataset, System
 from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
 from metadata.views.base import Editing
@@ -75,9 +75,12 @@ class SourceImport(Editing, SystemPage):
         return redirect("source_generate", source.key)
 
 
-def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | None]:
+def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | EndpointForm | None]:
     """Return the place of the delivery, and the form with its reading options, where one was sent."""
     location = request.GET.get("location", "").strip()[:1000]
+    if system.kind == System.Kind.REST:
+        endpoint = EndpointForm(request.GET) if "paging" in request.GET else None
+        return Place(location, REST, endpoint.options() if endpoint is not None else {}), endpoint
     if system.kind != System.Kind.FILES:
         return Place(location, TABLE, {}), None
     form = ReadingForm(request.GET) if "delimiter" in request.GET else None
@@ -98,10 +101,16 @@ def _import_context(system: System, place: Place) -> dict[str, Any]:
     return {
         "place": place,
         "known": _known(system, place.location),
-        "reading": ReadingForm.filled(place.location, place.format, place.options or {})
-        if place.format != TABLE
-        else None,
+        "reading": _filled(place, place.options or {}),
     }
+
+
+def _filled(place: Place, options: dict[str, Any]) -> ReadingForm | EndpointForm | None:
+    """Return the form with the reading options of a place, None for a table."""
+    if place.format == TABLE:
+        return None
+    kind = EndpointForm if place.format == REST else ReadingForm
+    return kind.filled(place.location, place.format, options)
 
 
 def _sampled_part(request: HttpRequest, system: System, place: Place, known: SourceDataset | None) -> dict[str, Any]:
@@ -115,7 +124,7 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
     short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
     rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
     form = NewSourceForm(initial={"name": stem, "short_name": short, "historize": _has_key(rows)})
-    reading = ReadingForm.filled(place.location, place.format, result.options) if place.format != TABLE else None
+    reading = _filled(place, result.options)
     return {
         "form": form,
         "reading": reading,
@@ -176,11 +185,11 @@ def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], di
     except (ValueError, AttributeError, TypeError):
         raise BadRequest("The form is invalid. Reload the page.") from None
     kind, location = posted.get("format", ""), posted.get("location", "").strip()
-    if (kind == TABLE) != (system.kind != System.Kind.FILES) or not location:
+    if not location or (kind in NAMES and kind not in FORMATS_OF_KIND[system.kind]):
         raise BadRequest("The form belongs to another system. Reload the page.")
-    if kind != TABLE:
-        if kind not in FILE_FORMATS:
-            raise BadRequest(f"There is no format {kind!r}.")
+    if kind not in NAMES:
+        raise BadRequest(f"There is no format {kind!r}.")
+    if system.kind == System.Kind.FILES:
         try:
             place_in(system, location)
         except Refusal as refusal:

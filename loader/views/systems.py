@@ -32,7 +32,8 @@ class SystemPage(RowPage):
     model, name, by, page = System, "system", "short_name", "system_page"
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"is_database": self.row.kind != System.Kind.FILES}
+        kind = self.row.kind
+        return super().context() | {"is_database": kind != System.Kind.FILES, "is_api": kind == System.Kind.REST}
 
 
 class SystemCreate(Editing, CreatePage):

@@ -52,6 +52,9 @@ class ApiPlace:
 def parse_api(location: str) -> ApiPlace:
     """Return the API at ``https://host/path``. Raise MetadataError ``password_in_location`` or ``bad_location``."""
     text = location.strip()
+    odd = _ODD.search(text)
+    if odd is not None:
+        raise BadLocation(f"holds {odd[0]!r}; it is a URL {_SHAPE}")
     if without_password(text) != text or "@" in text.partition("://")[2].partition("/")[0]:
         raise MetadataError(
             "password_in_location",

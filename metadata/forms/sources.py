@@ -236,6 +236,43 @@ class ReadingForm(ParsingFields, MetadataForm):
         return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 
 
+_ENDPOINT_OPTIONS = source_formats.options_of(source_formats.REST)
+EndpointFields = type(
+    "EndpointFields", (forms.Form,), {name: _option_field(option) for name, option in _ENDPOINT_OPTIONS.items()}
+)
+
+
+class EndpointForm(EndpointFields, MetadataForm):
+    """Reading options of an endpoint of a REST API. Sent by GET like those of a file."""
+
+    field_order = ("location", "format", *_ENDPOINT_OPTIONS)
+
+    location = forms.CharField(
+        max_length=1000, widget=forms.TextInput(attrs=_MONO), help_text="A path below the system's base URL."
+    )
+    format = forms.ChoiceField(choices=[(source_formats.REST, source_formats.label_of(source_formats.REST))])
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that are not empty; none while the form has errors."""
+        if not self.is_valid():
+            return {}
+        options = _with_options({"options": None}, (), self.cleaned_data, _ENDPOINT_OPTIONS)["options"]
+        try:
+            source_formats.check_options(source_formats.REST, options)
+        except MetadataError as problem:
+            self.add_problem(problem)
+            return {}
+        return options
+
+    elsewhere = {f"options.{name}": name for name in _ENDPOINT_OPTIONS}
+
+    @classmethod
+    def filled(cls, location: str, format_name: str, options: dict[str, Any]) -> "EndpointForm":
+        """Return the form filled with these options."""
+        texts = {name: _option_text(options.get(name)) for name in _ENDPOINT_OPTIONS}
+        return cls(initial=texts | {"location": location, "format": format_name})
+
+
 class SourceForm(SourceFields, OptionFields, EditForm):
     """Form of a source dataset. Another page compares its columns with a delivery; YAML or REST its history policy.
 
