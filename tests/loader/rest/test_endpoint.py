@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import socket
 import time
 from typing import Any
 from urllib.parse import parse_qs
@@ -157,6 +158,51 @@ def test_a_listed_name_with_an_internal_address_is_refused_unless_that_is_listed
     refused = refusal(source, hosts=("localhost",))
     assert (refused.code, api.requests) == ("HOST_NOT_ALLOWED", [])
     assert records(source, hosts=("localhost", "127.0.0.0/8", "::1")) == []
+
+
+def test_a_name_is_resolved_once_so_it_cannot_lead_elsewhere_after_its_check(api: ApiServer, monkeypatch):
+    asked, leads = [], ["127.0.0.1", "127.0.0.2"]
+    resolve = socket.getaddrinfo
+
+    def getaddrinfo(host: str, *given: Any, **options: Any) -> list:
+        if host != "rebinding.example.org":
+            return resolve(host, *given, **options)
+        asked.append(host)
+        return resolve(leads.pop(0), *given, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    api.serve("/items", Answer.of({"items": []}))
+    source = api.source(base=f"http://rebinding.example.org:{api.port}")
+    assert records(source, hosts=("rebinding.example.org", "127.0.0.1")) == []
+    assert (asked, api.requests[0].headers["host"]) == (["rebinding.example.org"], f"rebinding.example.org:{api.port}")
+
+
+def test_proxies_and_netrc_of_the_environment_are_not_used(api: ApiServer, monkeypatch, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    api.serve("/items", Answer.of({"items": []}))
+    records(api.source())
+    assert "authorization" not in api.requests[0].headers
+
+
+def test_plain_http_goes_to_listed_addresses_only(api: ApiServer, monkeypatch):
+    def getaddrinfo(host: str, port: int, *_: Any, **__: Any) -> list:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    refused = refusal(api.source(base="http://api.example.org"), hosts=("api.example.org",))
+    assert (refused.code, "without TLS" in refused.message) == ("HOST_NOT_ALLOWED", True)
+
+
+def test_a_server_must_prove_its_name_by_a_certificate_that_is_trusted(tmp_path, monkeypatch):
+    certificate = api_server.self_signed(tmp_path)
+    with api_server.api_server(certificate) as api:
+        api.serve("/items", Answer.of({"items": [1]}))
+        refused = refusal(api.source())
+        assert (refused.code, "certificate" in refused.message, api.requests) == ("NOT_REACHED", True, [])
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert records(api.source()) == [1]
 
 
 @pytest.mark.parametrize("place", ["http://localhost:{port}/other", "//localhost:{port}/other"])
@@ -325,12 +371,14 @@ def test_packed_pages_land_unpacked(api: ApiServer):
     assert [page.content for page in pages_of(api.source(), hosts=HERE)] == [body]
 
 
-def test_an_api_that_drips_is_ended_at_the_time_limit(api: ApiServer):
-    def slow(request: Request) -> Answer:
-        time.sleep(5)
-        return Answer.of({"items": []})
+def silent(request: Request) -> Answer:
+    time.sleep(5)
+    return Answer.of({"items": []})
 
-    api.routes["/items"] = slow
+
+@pytest.mark.parametrize("answer", [silent, lambda _: Answer(b" " * 100 + b"[]", drips=True)])
+def test_an_api_that_is_silent_or_drips_is_ended_at_the_time_limit(api: ApiServer, answer):
+    api.routes["/items"] = answer
     began = time.monotonic()
     refused = refusal(api.source(), limits=Limits(seconds=0.5, tries=3))
     assert (refused.code, time.monotonic() - began < 3) == ("TOO_SLOW", True)
