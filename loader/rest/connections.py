@@ -23,14 +23,19 @@ CONNECT_SECONDS = 10.0
 
 
 class Gate:
-    """Permitted hosts, and the open sockets, which ``shut`` ends from another thread."""
+    """Permitted hosts, and the open sockets of one thread's requests, which ``shut`` ends from another thread.
+
+    A duplicate of each socket is kept, because TLS takes the socket itself over.
+    """
 
     def __init__(self, hosts: Collection[str]):
         self._hosts = hosts
-        self._sockets: list[socket.socket] = []
+        self._open: list[socket.socket] = []
+        self._released: list[socket.socket] = []
 
     def connect(self, host: str, port: int, *, tls: bool) -> socket.socket:
         """Return a socket to a checked address. Raise Refusal HOST_NOT_ALLOWED, OSError or NotResolved."""
+        self._close_released()
         check_host(host, port, self._hosts)
         allowed = networks_of(self._hosts, port)
         try:
@@ -41,25 +46,37 @@ class Gate:
         error: OSError = NotResolved(f"{host} has no address")
         for address in addresses:
             try:
-                opened = socket.create_connection((address, port), timeout=CONNECT_SECONDS)
+                return socket.create_connection((address, port), timeout=CONNECT_SECONDS)
             except OSError as failure:
                 error = failure
-                continue
-            # TLS takes the socket over; its duplicate still shuts the connection down.
-            self._sockets.append(socket.socket(fileno=os.dup(opened.fileno())))
-            return opened
         raise error
+
+    def watch(self, opened: socket.socket) -> socket.socket:
+        """Return the duplicate of a socket by which ``shut`` ends its connection."""
+        duplicate = socket.socket(fileno=os.dup(opened.fileno()))
+        self._open.append(duplicate)
+        return duplicate
+
+    def release(self, duplicate: socket.socket) -> None:
+        """Close a duplicate at the next connection: until then the rest of an answer may be read."""
+        if duplicate in self._open:
+            self._released.append(duplicate)
+
+    def _close_released(self) -> None:
+        for duplicate in self._released:
+            self._open.remove(duplicate)
+            duplicate.close()
+        self._released.clear()
 
     def shut(self) -> None:
         """Shut every connection down, which ends the reads that wait for them."""
-        for opened in self._sockets:
+        for duplicate in list(self._open):
             with suppress(OSError):  # it is closed already
-                opened.shutdown(socket.SHUT_RDWR)
+                duplicate.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        for opened in self._sockets:
-            opened.close()
-        self._sockets.clear()
+        self._released[:] = self._open
+        self._close_released()
 
 
 class GateAdapter(HTTPAdapter):
@@ -80,13 +97,21 @@ class GateAdapter(HTTPAdapter):
 def _connection(base: type, gate: Gate, *, tls: bool) -> type:
     def new_connection(self: Any) -> socket.socket:
         try:
-            return gate.connect(self.host, self.port, tls=tls)
+            opened = gate.connect(self.host, self.port, tls=tls)
+            self.duplicate = gate.watch(opened)
+            return opened
         except NotResolved as error:
             raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]
         except OSError as error:
             raise NewConnectionError(self, f"{error}") from error
 
-    return type(base.__name__, (base,), {"_new_conn": new_connection})
+    def close(self: Any) -> None:
+        if self.duplicate is not None:
+            gate.release(self.duplicate)
+            self.duplicate = None
+        base.close(self)
+
+    return type(base.__name__, (base,), {"_new_conn": new_connection, "close": close, "duplicate": None})
 
 
 def _pool(base: type, connection: type) -> type:

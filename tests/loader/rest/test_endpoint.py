@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import os
 import socket
 import time
 from typing import Any
@@ -243,6 +244,23 @@ def test_a_redirect_on_the_same_host_keeps_the_credentials(api: ApiServer):
     api.serve("/v2/items", Answer.of({"items": []}))
     records(api.source(api={"secret": "S", "password": TOKEN}))
     assert api.requests[-1].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_a_connection_for_each_page_leaves_no_open_files(api: ApiServer):
+    counts = []
+
+    def closing(request: Request) -> Answer:
+        counts.append(len(os.listdir("/proc/self/fd")))
+        answer = (
+            api_server.by_number(request) if int(request.query["page"]) > 20 else Answer.of({"items": [len(counts)]})
+        )
+        answer.headers["Connection"] = "close"
+        return answer
+
+    api.routes["/items"] = closing
+    records(api.source(paging="page", path="items"))
+    assert len(counts) == 21
+    assert max(counts[5:]) - min(counts[5:]) <= 3
 
 
 def test_redirects_end(api: ApiServer):
