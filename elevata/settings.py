@@ -387,6 +387,9 @@ try:
 except MetadataError as problem:
     raise ImproperlyConfigured(f"ELEVATA_SOURCE_ROOTS: {problem.message}") from None
 SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
+# Folder in which pages of REST APIs land before they are loaded, and the number of runs of a dataset whose pages stay.
+LANDING = str(Path(os.environ.get("ELEVATA_LANDING") or DATA_DIR / "landed").expanduser().resolve())
+LANDING_RUNS = max(1, int(os.environ.get("ELEVATA_LANDING_RUNS") or 3))
 # Streams of events that a process of the web server has open at once: each takes one of its threads.
 API_STREAMS = int(os.environ.get("ELEVATA_API_STREAMS") or 2)
 # Limit per user, service accounts included.

@@ -13,6 +13,7 @@ from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
 from metadata.domain.clusters import ClusterPlace
 from metadata.domain.locations import DatabasePlace
+from metadata.domain.rest_addresses import ApiPlace
 from metadata.domain.unknown_parents import KEEP
 
 
@@ -49,12 +50,26 @@ class ClusterSpec:
 
 
 @dataclass(frozen=True)
+class ApiSpec:
+    """REST API of a source: base URL, options of the system, and the name of the secret for its authentication.
+
+    ``password`` is set as that of a database.
+    """
+
+    place: ApiPlace
+    options: dict = field(default_factory=dict)
+    secret: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class SourceSpec:
     """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time. ``database`` is that of a
     source of format ``table``, whose location is the table; ``cluster`` that of one of format ``kafka``, whose location
-    is the topic. ``intake`` selects the rows that are read (``metadata.domain.intake``).
+    is the topic; ``api`` that of one of format ``rest``, whose location is the endpoint. ``intake`` selects the rows
+    that are read (``metadata.domain.intake``).
     """
 
     name: str
@@ -65,21 +80,23 @@ class SourceSpec:
     one_row_per_key: bool = True
     database: DatabaseSpec | None = None
     cluster: ClusterSpec | None = None
+    api: ApiSpec | None = None
     intake: dict = field(default_factory=dict)
 
     @property
     def secret(self) -> str:
-        """Return the name of the secret with its password; empty if it needs none."""
-        system = self.database or self.cluster
+        """Return the name of the secret that reading the source needs; empty if it needs none."""
+        system = self.database or self.cluster or self.api
         return system.secret if system else ""
 
-    def with_password(self, password: str) -> "SourceSpec":
-        """Return the source with the password of its database or cluster."""
+    def with_password(self, values: Mapping[str, str]) -> "SourceSpec":
+        """Return the source with the password of its system, from the values of secrets."""
+        password = values.get(self.secret, "")
         if self.database is not None:
             return replace(self, database=replace(self.database, password=password))
         if self.cluster is not None:
             return replace(self, cluster=replace(self.cluster, password=password))
-        return self
+        return self if self.api is None else replace(self, api=replace(self.api, password=password))
 
 
 @dataclass(frozen=True)
@@ -279,8 +296,7 @@ class LoadManifest:
 
     def with_passwords(self, values: Mapping[str, str]) -> "LoadManifest":
         """Return the manifest with the password of each source, from the values of its secrets."""
-        raw = (replace(load, source=load.source.with_password(values.get(load.source.secret, ""))) for load in self.raw)
-        return replace(self, raw=tuple(raw))
+        return replace(self, raw=tuple(replace(load, source=load.source.with_password(values)) for load in self.raw))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db.models import Max, Prefetch, QuerySet
@@ -41,6 +41,7 @@ from loader.domain.historization.references import (
 )
 from loader.domain.historization.stage import delivery_checked
 from loader.domain.manifest import (
+    ApiSpec,
     ClusterSpec,
     DatabaseSpec,
     DeliveredColumn,
@@ -60,14 +61,16 @@ from metadata.domain.locations import (
     DatabasePlace,
     Roots,
     check_secret_name,
+    dated,
     joined,
     parse_database,
     parse_location,
 )
-from metadata.domain.source_formats import FOLDER_FORMATS, READ_ONCE
+from metadata.domain.rest_addresses import check_endpoint, parse_api
+from metadata.domain.source_formats import FORMATS_OF_KIND, READ_ONCE
 from metadata.domain.state import DatasetState
+from metadata.domain.system_options import check_system_options
 from metadata.models import SourceColumn, SourceDataset, System
-from metadata.models.source import FORMAT_OF
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
 
     Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
     closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
-    So it is for tables, which have neither files nor offsets.
+    So it is for tables, which have neither files nor offsets, and for an endpoint, which is asked anew by each run.
     """
     found: dict[str, bool] = {}
     whole = set()
@@ -361,20 +364,30 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
 def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceSpec:
     """Return location, format and declared columns of a source's deliveries.
 
-    Raise Refusal SOURCE_KIND for a table outside of a database, a topic outside of a cluster, or a file in either, and
-    BAD_LOCATION.
+    Raise Refusal SOURCE_KIND for a format that the system's kind does not have, BAD_LOCATION or BAD_OPTION.
     """
-    system, only = source.system, FORMAT_OF.get(source.system.kind)
-    if (source.format != only) if only else source.format not in FOLDER_FORMATS:
+    system, options, place = source.system, dict(source.options), {}
+    if source.format not in FORMATS_OF_KIND[system.kind]:
         raise Refusal(
             "SOURCE_KIND",
-            f"{source} has the format {source.format}, and {source.system} is {source.system.get_kind_display()}",
-            hint="Sources in a database have the format table, those in a cluster kafka, all others another one.",
+            f"{source} has the format {source.format}, and {system} is {system.get_kind_display()}",
+            hint="Sources in a database have the format table, those in a cluster kafka, those of an API rest, and "
+            "files another one.",
         )
-    is_database, is_cluster = system.kind == System.Kind.JDBC, system.kind == System.Kind.KAFKA
+    location = source.location.strip()
+    match system.kind:
+        case System.Kind.JDBC:
+            place = {"database": DatabaseSpec(database_place(system), system.secret)}
+        case System.Kind.KAFKA:
+            place = {"cluster": ClusterSpec(cluster_place(system), system.secret)}
+        case System.Kind.REST:
+            location, options = endpoint_at(source.location, options, source=str(source), at=at or timezone.now())
+            place = {"api": api_of(system)}
+        case _:
+            location = source_location(source, at=at)
     return SourceSpec(
         name=str(source),
-        location=source.location.strip() if only else source_location(source, at=at),
+        location=location,
         format=source.format,
         columns=tuple(
             DeliveredColumn(
@@ -386,11 +399,34 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             )
             for column in source.columns.all()
         ),
-        options=dict(source.options),
-        database=DatabaseSpec(database_place(system), system.secret) if is_database else None,
-        cluster=ClusterSpec(cluster_place(system), system.secret) if is_cluster else None,
+        options=options,
         intake=dict(source.intake),
+        **place,
     )
+
+
+def api_of(system: System) -> ApiSpec:
+    """Return the REST API of a system. Raise Refusal BAD_LOCATION or BAD_OPTION."""
+    try:
+        check_secret_name(system.secret)
+        check_system_options(system.kind, system.options, secret=system.secret)
+        return ApiSpec(parse_api(system.location), dict(system.options), system.secret)
+    except MetadataError as problem:
+        code = "BAD_OPTION" if problem.code == "bad_option" else "BAD_LOCATION"
+        raise Refusal(code, f"{system}: {problem.message}", hint="Edit the system and correct it.") from None
+
+
+def endpoint_at(location: str, options: Mapping[str, Any], *, source: str, at: datetime) -> tuple[str, dict[str, Any]]:
+    """Return path and options of an endpoint with the dates filled in. Raise Refusal BAD_LOCATION."""
+    filled = dict(options)
+    try:
+        check_endpoint(location)
+        if isinstance(options.get("parameters"), str):
+            filled["parameters"] = dated(options["parameters"], at)
+        return dated(location.strip(), at), filled
+    except MetadataError as problem:
+        hint = "Correct the location or the parameters of the source."
+        raise Refusal("BAD_LOCATION", f"{source}: {problem.message}", hint=hint) from None
 
 
 def database_place(system: System) -> DatabasePlace:

@@ -1,7 +1,7 @@
-"""Connection test, discovery and sampling of systems: folders, databases (PostgreSQL here) and Kafka clusters."""
+"""Connection test, discovery and sampling of systems: folders, databases (PostgreSQL here), clusters and APIs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.sampling import SampledColumn
 from loader.services.manifests import database_place, source_roots
 from loader.sources import files
+from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
 from loader.sources.file_samples import sample_files
 from loader.sources.files import Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import (
@@ -248,9 +249,7 @@ def reach(system: System) -> Reached:
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         return within(SECONDS, str(folder), lambda: files.reach_folder(folder, source_roots()))
-    if system.kind == System.Kind.KAFKA:
-        return reach_cluster(system)
-    return reach_mariadb(system) if _is_mariadb(system) else reach_database(system)
+    return _SYSTEMS[system.kind][0](system)
 
 
 def discover(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
@@ -259,19 +258,18 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
         folder = folder_of(system)
         page = {"search": search, "start": start, "count": count}
         return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
-    list_items = list_mariadb if _is_mariadb(system) else list_tables
-    if system.kind == System.Kind.KAFKA:
-        list_items = list_topics
-    return list_items(system, search=search, start=start, count=count)
+    return _SYSTEMS[system.kind][1](system, search=search, start=start, count=count)
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
-    """Return the columns of one file, table or topic and its first rows.
+    """Return the columns and first rows of a file, table, topic or endpoint.
 
     Without ``options`` a delimiter or an envelope is guessed.
     """
     if system.kind == System.Kind.KAFKA:
         return sample_topic(system, location, options)
+    if system.kind == System.Kind.REST:
+        return sample_endpoint(system, location, options or {})
     if system.kind != System.Kind.FILES:
         return sample_mariadb(system, location, ROWS) if _is_mariadb(system) else sample_table(system, location)
     path = local(place_in(system, location))
@@ -285,3 +283,19 @@ def sample(system: System, location: str, format_name: str, options: dict[str, A
 
 def _is_mariadb(system: System) -> bool:
     return system.kind == System.Kind.JDBC and database_place(system).kind in KINDS
+
+
+def _reach_jdbc(system: System) -> Reached:
+    return reach_mariadb(system) if _is_mariadb(system) else reach_database(system)
+
+
+def _list_jdbc(system: System, **page: Any) -> Listing:
+    return list_mariadb(system, **page) if _is_mariadb(system) else list_tables(system, **page)
+
+
+# Connection test and listing of each kind of system outside of this machine.
+_SYSTEMS: dict[str, tuple[Callable[[System], Reached], Callable[..., Listing]]] = {
+    System.Kind.JDBC: (_reach_jdbc, _list_jdbc),
+    System.Kind.KAFKA: (reach_cluster, list_topics),
+    System.Kind.REST: (reach_api, list_endpoints),
+}

@@ -74,8 +74,11 @@ class RunnerConfig:
     # Permitted folders of sources, and closed folders: fields of ``locations.Roots`` as text.
     source_roots: tuple[str, ...] = ()
     closed_folders: tuple[str, ...] = ()
-    # Permitted hosts of databases, with or without a port.
+    # Permitted hosts of databases and APIs, with or without a port.
     source_hosts: tuple[str, ...] = ()
+    # Folder in which pages of APIs land, and the number of runs of a dataset whose pages stay.
+    landing: str = ""
+    landing_runs: int = 3
     # The installation's own settings, where each stands (file and line), and Hadoop's secret ones.
     conf: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -95,6 +98,8 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
                 "roots": list(config.source_roots),
                 "closed": list(config.closed_folders),
                 "hosts": list(config.source_hosts),
+                "landing": config.landing,
+                "landing_runs": config.landing_runs,
             }
         ),
         "spark.sql.warehouse.dir": config.warehouse + "/.catalog",
@@ -135,11 +140,17 @@ def source_roots(spark: SparkSession) -> Roots:
 
 
 def source_hosts(spark: SparkSession) -> tuple[str, ...]:
-    """Return the hosts of databases that may be read from, as configured at the runner's start."""
+    """Return the hosts of databases and APIs that may be read from, as configured at the runner's start."""
     return tuple(_permitted(spark).get("hosts", ()))
 
 
-def _permitted(spark: SparkSession) -> dict[str, list[str]]:
+def source_landing(spark: SparkSession) -> tuple[Path, int]:
+    """Return the folder in which pages of APIs land, and the number of runs of a dataset whose pages stay."""
+    given = _permitted(spark)
+    return Path(given["landing"]), given["landing_runs"]
+
+
+def _permitted(spark: SparkSession) -> dict[str, Any]:
     # Not ``getConf``, which copies every setting by a call of its own.
     return json.loads(spark.sparkContext._jsc.sc().conf().get(SOURCES, "{}"))
 

@@ -31,11 +31,10 @@ from loader.sources.limits import place_in
 from loader.views.systems import SystemPage
 from metadata.domain import naming
 from metadata.domain.clusters import policy_of_messages
-from metadata.domain.source_formats import FILE_FORMATS, TABLE, format_of
+from metadata.domain.source_formats import FILE_FORMATS, FORMATS_OF_KIND, KAFKA, NAMES, REST, TABLE, format_of
 from metadata.domain.value_formats import ValueFormats
-from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
+from metadata.forms.sources import ColumnChoiceForm, EndpointForm, NewSourceForm, ReadingForm, options_of
 from metadata.models import SourceDataset, System
-from metadata.models.source import FORMAT_OF
 from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
 from metadata.views.base import Editing
 
@@ -78,11 +77,17 @@ class SourceImport(Editing, SystemPage):
         return redirect("source_generate", source.key)
 
 
-def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | None]:
+def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | EndpointForm | None]:
     """Return the place of the delivery, and the form with its reading options, where one was sent."""
     location = request.GET.get("location", "").strip()[:1000]
-    if only := FORMAT_OF.get(system.kind):
-        return Place(location, only.value, {} if only == TABLE else None), None
+    match system.kind:
+        case System.Kind.JDBC:
+            return Place(location, TABLE, {}), None
+        case System.Kind.KAFKA:
+            return Place(location, KAFKA, None), None
+        case System.Kind.REST:
+            endpoint = EndpointForm(request.GET) if "paging" in request.GET else None
+            return Place(location, REST, endpoint.options() if endpoint is not None else {}), endpoint
     form = ReadingForm(request.GET) if "delimiter" in request.GET else None
     kind = request.GET.get("format", "")
     if kind not in FILE_FORMATS:
@@ -101,10 +106,16 @@ def _import_context(system: System, place: Place) -> dict[str, Any]:
     return {
         "place": place,
         "known": _known(system, place.location),
-        "reading": ReadingForm.filled(place.location, place.format, place.options or {})
-        if place.format in FILE_FORMATS
-        else None,
+        "reading": _filled(place, place.options or {}),
     }
+
+
+def _filled(place: Place, options: dict[str, Any]) -> ReadingForm | EndpointForm | None:
+    """Return the form with the reading options of a place, None for a table or topic."""
+    if place.format in (TABLE, KAFKA):
+        return None
+    kind = EndpointForm if place.format == REST else ReadingForm
+    return kind.filled(place.location, place.format, options)
 
 
 def _sampled_part(request: HttpRequest, system: System, place: Place, known: SourceDataset | None) -> dict[str, Any]:
@@ -113,13 +124,13 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
         result, masked = readable_sample(request.user, system, place, known)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
-    is_of_files = place.format in FILE_FORMATS
-    name = PurePosixPath(place.location).name if is_of_files else place.location
-    stem = name.partition(".")[0] or name if is_of_files else name
+    is_path = place.format in (*FILE_FORMATS, REST)
+    name = PurePosixPath(place.location).name if is_path else place.location
+    stem = name.partition(".")[0] or name if is_path else name
     short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
     rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
     form = NewSourceForm(initial={"name": stem, "short_name": short, "historize": _has_key(rows)})
-    reading = ReadingForm.filled(place.location, place.format, result.options) if is_of_files else None
+    reading = _filled(place, result.options)
     return {
         "form": form,
         "reading": reading,
@@ -182,12 +193,11 @@ def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], di
     except (ValueError, AttributeError, TypeError):
         raise BadRequest("The form is invalid. Reload the page.") from None
     kind, location = posted.get("format", ""), posted.get("location", "").strip()
-    only = FORMAT_OF.get(system.kind)
-    if (only is not None and kind != only) or not location:
+    if not location or (kind in NAMES and kind not in FORMATS_OF_KIND[system.kind]):
         raise BadRequest("The form belongs to another system. Reload the page.")
-    if only is None:
-        if kind not in FILE_FORMATS:
-            raise BadRequest(f"There is no format {kind!r}.")
+    if kind not in NAMES:
+        raise BadRequest(f"There is no format {kind!r}.")
+    if system.kind == System.Kind.FILES:
         try:
             place_in(system, location)
         except Refusal as refusal:

@@ -26,6 +26,14 @@ PER_PAGE = 50
 MAX_PAGES = 1_000
 
 
+_ITEMS = {
+    System.Kind.FILES: "file",
+    System.Kind.JDBC: "table",
+    System.Kind.KAFKA: "topic",
+    System.Kind.REST: "endpoint",
+}
+
+
 class SystemPage(RowPage):
     """Base of pages about one system."""
 
@@ -36,7 +44,8 @@ class SystemPage(RowPage):
         return super().context() | {
             "is_database": kind != System.Kind.FILES,
             "is_cluster": kind == System.Kind.KAFKA,
-            "item": {System.Kind.JDBC: "table", System.Kind.KAFKA: "topic"}.get(kind, "file"),
+            "is_api": kind == System.Kind.REST,
+            "item": _ITEMS[kind],
         }
 
 

@@ -34,6 +34,7 @@ class SystemSerializer(serializers.ModelSerializer):
             "kind",
             "location",
             "secret",
+            "options",
             "active",
             "description",
             "owner",
@@ -373,6 +374,7 @@ class SystemChange(_Described):
         max_length=100,
         help_text="The name of the environment variable that holds the password; never the password.",
     )
+    options = serializers.DictField(required=False)
     active = serializers.BooleanField(required=False)
 
 

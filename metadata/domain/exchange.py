@@ -86,9 +86,10 @@ SYSTEM: Spec = {
     "short_name": Field(text, required=True),
     "name": Field(text, required=True),
     **_DESCRIBED,
-    "kind": Field(strict.choice("files", "jdbc", "kafka"), "files"),
+    "kind": Field(strict.choice(*source_formats.FORMATS_OF_KIND), "files"),
     "location": Field(text, ""),
     "secret": Field(text, ""),
+    "options": Field(strict.fields, {}),
     "active": Field(flag, True),
     "datasets": Field(strict.records(SOURCE_DATASET), ()),
 }

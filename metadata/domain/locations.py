@@ -211,6 +211,8 @@ class Roots:
         return uri
 
     def _permits(self, real: str) -> bool:
+        if self.anywhere:
+            return True
         closed = [folder for folder in map(os.path.realpath, self.closed) if _is_below(real, folder)]
         for place in self.places:
             root = os.path.realpath(place.path) if place.is_local else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from metadata.domain.rest_addresses import headers_of, parameters_of
 from metadata.domain.value_formats import DECIMAL_SEPARATORS, THOUSANDS_SEPARATORS, TimeFormat, words_of
 
 
@@ -24,7 +25,7 @@ class Kind:
 
 def one_of(*words: str) -> Kind:
     """Return the kind of an option that is one of these words."""
-    return Kind(" or ".join(words), lambda value: value in words, words)
+    return Kind(f"{', '.join(words[:-1])} or {words[-1]}", lambda value: value in words, words)
 
 
 def _is_character(value: Any) -> bool:
@@ -107,6 +108,9 @@ RANGE = Kind("cells like A3:F200, or the first cell like B2", lambda value: rang
 POSITIONS = Kind("columns with positions like id:1-8, name:9-30", lambda value: bool(columns_of(value)))
 ZONE = Kind("a time zone like Europe/Berlin or +02:00", _is_zone)
 ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_encoding)
+NUMBER = Kind("a whole number from 0", lambda value: type(value) is int and value >= 0)
+PARAMETERS = Kind("parameters like status=open&sort=id", lambda value: parameters_of(value) is not None)
+HEADERS = Kind("headers, one a line, like X-Version: 2", lambda value: headers_of(value) is not None)
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
 DECIMAL = Kind("a point or a comma", lambda value: value in tuple(DECIMAL_SEPARATORS))
 THOUSANDS = Kind("a point, comma, apostrophe, blank or underscore", lambda value: value in tuple(THOUSANDS_SEPARATORS))
@@ -114,6 +118,7 @@ WORDS = Kind("words with commas between", lambda value: bool(words_of(value)))
 REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN = "refuse", "keep", "reload"
 CHANGED_FILES = one_of(REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN)
 CASE = one_of("lower", "upper")
+PAGINGS = ("none", "page", "offset", "cursor", "next_url", "link")
 # Options of Kafka topics.
 PLAIN, DEBEZIUM = "json", "debezium"
 LSN, TIME, OFFSET = "lsn", "time", "offset"

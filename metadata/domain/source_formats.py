@@ -5,7 +5,7 @@ documentation all come from ``FORMATS`` and ``OPTIONS``.
 """
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -22,8 +22,12 @@ from metadata.domain.option_kinds import (
     EARLIEST,
     ENCODING,
     FLAG,
+    HEADERS,
     LSN,
+    NUMBER,
     OFFSET,
+    PAGINGS,
+    PARAMETERS,
     PATH,
     PLAIN,
     POSITIONS,
@@ -45,7 +49,8 @@ from metadata.domain.value_formats import ValueFormats
 from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
-PARQUET, ORC, AVRO, DELTA, TABLE, KAFKA = "parquet", "orc", "avro", "delta", "table", "kafka"
+PARQUET, ORC, AVRO, DELTA = "parquet", "orc", "avro", "delta"
+TABLE, KAFKA, REST = "table", "kafka", "rest"
 PACKED = (".gz", ".bz2", ".zst")
 
 
@@ -78,11 +83,13 @@ FORMATS = (
     SourceFormat(DELTA, "Delta table", (), False, "Spark, at one version", "the table's"),
     SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
     SourceFormat(KAFKA, "Kafka topic", (), True, "Spark, by offsets", "JSON's own, then the values"),
+    SourceFormat(REST, "REST endpoint", (), True, "requests, then as JSON documents", "inferred from every value"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
-FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE, KAFKA))
-# Formats of systems that are folders.
+FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE, KAFKA, REST))
+# Formats of the datasets of a system, by the system's kind.
 FOLDER_FORMATS = (*FILE_FORMATS, DELTA)
+FORMATS_OF_KIND = {"files": FOLDER_FORMATS, "jdbc": (TABLE,), "kafka": (KAFKA,), "rest": (REST,)}
 # Formats of which a feed reads each file or message once.
 READ_ONCE = (*FILE_FORMATS, KAFKA)
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
@@ -169,7 +176,7 @@ OPTIONS = (
     Option("short_lines", (FIXED,), FLAG, False, "`true`", "a line may end early: what is missing is empty"),
     Option(
         "path",
-        (JSON,),
+        (JSON, REST),
         PATH,
         None,
         "`result.items`",
@@ -198,7 +205,7 @@ OPTIONS = (
         True,
         "`false`",
         "an empty text is NULL, quoted or not; false keeps a quoted empty text of CSV as it is",
-        default_in={JSONL: False, JSON: False, KAFKA: False},
+        default_in={JSONL: False, JSON: False, KAFKA: False, REST: False},
         label="Empty is NULL",
     ),
     Option(
@@ -248,7 +255,79 @@ OPTIONS = (
     Option(
         "fetch_size", (TABLE,), COUNT, 10_000, "`1000`", "rows that a connection fetches at a time; fewer for wide rows"
     ),
-    Option("timeout", (TABLE,), COUNT, 3600, "`600`", "seconds that a statement may take"),
+    Option(
+        "timeout",
+        (TABLE, REST),
+        COUNT,
+        3600,
+        "`600`",
+        "seconds that a statement, or all requests of an endpoint, may take",
+    ),
+    Option(
+        "paging",
+        (REST,),
+        one_of(*PAGINGS),
+        "none",
+        "`cursor`",
+        "way to ask for the next page: page by its number, offset by the number of records before it, cursor by a "
+        "value of the page before, next_url by a URL in the page before, link by the header Link",
+    ),
+    Option(
+        "page_parameter",
+        (REST,),
+        TEXT,
+        None,
+        "`after`",
+        "query parameter of the page number, offset or cursor; by default page, offset or cursor",
+    ),
+    Option("first_page", (REST,), NUMBER, 1, "`0`", "number of the first page, with paging page"),
+    Option(
+        "page_size",
+        (REST,),
+        COUNT,
+        None,
+        "`200`",
+        "records of a page that are asked for; needed with paging offset",
+    ),
+    Option("page_size_parameter", (REST,), TEXT, "limit", "`per_page`", "query parameter of the page size"),
+    Option(
+        "next_path",
+        (REST,),
+        PATH,
+        "next",
+        "`meta.next_cursor`",
+        "place of the next cursor or URL in the document, with paging cursor and next_url. The last page has none",
+        longest=200,
+    ),
+    Option(
+        "total_path",
+        (REST,),
+        PATH,
+        None,
+        "`meta.pages`",
+        "place of the number of pages (paging page) or records (paging offset) in the document; by default pages are "
+        "asked for until one is empty",
+        longest=200,
+    ),
+    Option("max_pages", (REST,), COUNT, 10_000, "`500`", "pages of a run; more refuse the load"),
+    Option(
+        "parameters",
+        (REST,),
+        PARAMETERS,
+        None,
+        "`status=open&day={run_date}`",
+        "query parameters of each request; dates are written as in a location",
+        longest=1000,
+    ),
+    Option("headers", (REST,), HEADERS, None, "`X-Version: 2`", "headers of each request, one a line", longest=1000),
+    Option(
+        "incremental_parameter",
+        (REST,),
+        TEXT,
+        None,
+        "`updated_since`",
+        "query parameter that receives the mark of the last load; the first load sends none",
+    ),
     Option(
         "envelope",
         (KAFKA,),
@@ -377,9 +456,9 @@ OPTIONS = (
 )
 
 
-def options_of(format_name: str) -> dict[str, Option]:
+def options_of(format_name: str, options: Iterable[Option] = OPTIONS) -> dict[str, Option]:
     """Return a format's options by name."""
-    return {option.name: option for option in OPTIONS if format_name in option.formats}
+    return {option.name: option for option in options if format_name in option.formats}
 
 
 @dataclass(frozen=True)
@@ -436,11 +515,11 @@ class ReadingOptions:
         return codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32"))
 
 
-def check_options(format_name: str, given: Any) -> None:
+def check_options(format_name: str, given: Any, options: Iterable[Option] = OPTIONS) -> None:
     """Raise MetadataError ``bad_option`` for unknown options, values of another kind, and missing required options."""
     if not isinstance(given, Mapping):
         raise _bad_option("options", f"must be fields with values, not {given!r}")
-    known = options_of(format_name)
+    known = options_of(format_name, options)
     for name, value in given.items():
         where = f"options.{name}"
         if name not in known:
@@ -455,6 +534,8 @@ def check_options(format_name: str, given: Any) -> None:
             raise _bad_option(f"options.{name}", f"is needed: {option.kind.description}")
     for name, reason in ValueFormats.of(given).problems():
         raise _bad_option(f"options.{name}", reason)
+    if given.get("paging") == "offset" and "page_size" not in given:
+        raise _bad_option("options.page_size", "is needed with paging offset")
 
 
 def _bad_option(where: str, message: str) -> MetadataError:
@@ -481,8 +562,8 @@ def formats_table() -> str:
 _GROUPS = {NAMES: "all", FILE_FORMATS: "all files", TEXT_FORMATS: "text: " + _listed(TEXT_FORMATS)}
 
 
-def options_table() -> str:
-    """Return the options as a Markdown table."""
+def options_table(options: Iterable[Option] = OPTIONS) -> str:
+    """Return options as a Markdown table."""
     rows = [
         (
             f"`{option.name}`",
@@ -492,7 +573,7 @@ def options_table() -> str:
             option.example,
             option.meaning,
         )
-        for option in OPTIONS
+        for option in options
     ]
     return markdown_table(("option", "formats", "type", "default", "example", "meaning"), rows)
 

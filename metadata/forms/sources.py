@@ -1,6 +1,7 @@
 """Forms of systems, source datasets and imports."""
 
 import json
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django import forms
@@ -10,12 +11,12 @@ from elevata.core.lengths import MAX_SHORT_NAME, MAX_TEXT, MAX_TYPE
 from elevata.web.forms import DescribedFields, EditForm, MetadataForm, TagsField
 from metadata.domain import naming, source_formats
 from metadata.domain.locations import SECRET_PREFIX, without_password
-from metadata.domain.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, THOUSANDS
+from metadata.domain.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, NUMBER, THOUSANDS
 from metadata.domain.source_formats import TABLE, Option
+from metadata.domain.system_options import SYSTEM_OPTIONS
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
-from metadata.models.source import FORMAT_OF
 
 # The field of an option of this length or more has several lines.
 MANY_CHARACTERS = 1_000
@@ -24,7 +25,9 @@ _YES, _NO = "yes", "no"
 # Formats that have an option: static/js/page/format_options.js hides its field for others.
 _FORMATS = "data-formats"
 _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
-SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "description", "owner", "tags")
+_SYSTEM_OPTIONS = {option.name: option for option in SYSTEM_OPTIONS}
+SYSTEM_FACTS = ("name", "short_name", "kind", "location", "secret", "active", "description", "owner", "tags")
+SYSTEM_FIELDS = (*SYSTEM_FACTS[:5], *_SYSTEM_OPTIONS, *SYSTEM_FACTS[5:])
 
 # Characters that cannot be typed are written as words.
 _SPELLED = {CHARACTER: "; write none for an empty one", DELIMITER: "; write tab for a tab"}
@@ -45,12 +48,16 @@ def _option_field(option: Option) -> forms.Field:
     placeholder = option.example.strip("`") if option.default is None else str(option.default)
     attributes = _MONO | formats | {"placeholder": placeholder}
     widget: forms.Widget = forms.TextInput(attrs=attributes)
+    if option.kind.choices:
+        choices = (("", f"as usual ({option.default})"), *((value, value) for value in option.kind.choices))
+        return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
     if option.kind is FLAG:
         return forms.ChoiceField(choices=_FLAGS, widget=forms.Select(attrs=formats), **shared)
-    if option.kind is COUNT:
-        invalid = "Enter a whole number, 1 or more."
-        widget = forms.NumberInput(attrs={"min": 1} | formats)
-        return forms.IntegerField(min_value=1, widget=widget, error_messages={"invalid": invalid}, **shared)
+    if option.kind in (COUNT, NUMBER):
+        least = 1 if option.kind is COUNT else 0
+        invalid = f"Enter a whole number, {least} or more."
+        widget = forms.NumberInput(attrs={"min": least} | formats)
+        return forms.IntegerField(min_value=least, widget=widget, error_messages={"invalid": invalid}, **shared)
     if option.kind in _SPELLED:
         return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
     if option.longest >= MANY_CHARACTERS:
@@ -63,8 +70,15 @@ _OPTIONS = {option.name: option for option in source_formats.OPTIONS}
 OptionFields = type("OptionFields", (forms.Form,), {name: _option_field(option) for name, option in _OPTIONS.items()})
 
 
-class SystemFields(DescribedFields):
+SystemOptionFields = type(
+    "SystemOptionFields", (forms.Form,), {name: _option_field(option) for name, option in _SYSTEM_OPTIONS.items()}
+)
+
+
+class SystemFields(SystemOptionFields, DescribedFields):
     """Fields of a system."""
+
+    elsewhere = {"options": "kind", **{f"options.{name}": name for name in _SYSTEM_OPTIONS}}
 
     name = forms.CharField(
         max_length=200,
@@ -79,22 +93,23 @@ class SystemFields(DescribedFields):
     )
     kind = forms.ChoiceField(
         choices=System.Kind.choices,
-        help_text="A folder of files, a database whose tables are read through JDBC, or a Kafka cluster.",
+        help_text="A folder of files, a database whose tables are read through JDBC, a Kafka cluster, or a REST API.",
     )
     location = forms.CharField(
         max_length=1000,
         required=False,
         widget=forms.TextInput(attrs=_MONO),
         help_text="Folder of the files, like {{ data_dir }}/landing/air. Of a database: "
-        "postgresql://reader@db.example.org:5432/erp, of a cluster: kafka://broker.example.org:9092. No password.",
+        "postgresql://reader@db.example.org:5432/erp, of a cluster kafka://broker.example.org:9092, of an API its base "
+        "URL, like https://api.example.org/v1. No password.",
     )
     secret = forms.CharField(
         max_length=100,
         required=False,
         label="Password environment variable",
         widget=forms.TextInput(attrs=_MONO),
-        help_text=f"The name of the environment variable that holds the password, like {SECRET_PREFIX}ERP_PASSWORD. "
-        "Never the password itself.",
+        help_text="The name of the environment variable that holds the password, token or key, like "
+        f"{SECRET_PREFIX}ERP_PASSWORD. Never the password itself.",
     )
     active = forms.BooleanField(
         required=False, initial=True, label="In use", help_text="Sources of an inactive system are not loaded."
@@ -114,9 +129,34 @@ class SystemForm(SystemFields, EditForm):
     seen = SYSTEM_FIELDS
     field_order = (*SYSTEM_FIELDS, "version")
 
+    @classmethod
+    def values(cls, row: System) -> dict[str, Any]:
+        facts = {name: getattr(row, name) for name in SYSTEM_FACTS}
+        return facts | {name: _option_text(row.options.get(name)) for name in _SYSTEM_OPTIONS}
+
+    def changes(self) -> dict[str, Any]:
+        return _with_options(super().changes(), SYSTEM_FACTS, self.cleaned_data, _SYSTEM_OPTIONS)
+
 
 class NewSystemForm(SystemFields, MetadataForm):
     field_order = SYSTEM_FIELDS
+
+    def given(self) -> dict[str, Any]:
+        return _with_options(super().given(), SYSTEM_FACTS, self.cleaned_data, _SYSTEM_OPTIONS)
+
+
+def _with_options(
+    changed: Mapping[str, Any], facts: Collection[str], data: Mapping[str, Any], options: Mapping[str, Option]
+) -> dict[str, Any]:
+    """Return the changed fields as arguments of the service; a changed option brings all options.
+
+    An empty option is not stored, so its default applies.
+    """
+    arguments = {name: value for name, value in changed.items() if name in facts}
+    if len(arguments) == len(changed):
+        return arguments
+    texts = {name: data[name] for name in options if data[name] not in ("", None)}
+    return arguments | {"options": {name: _option_value(options[name], text) for name, text in texts.items()}}
 
 
 class SourceFields(DescribedFields):
@@ -201,6 +241,43 @@ class ReadingForm(ParsingFields, MetadataForm):
         return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 
 
+_ENDPOINT_OPTIONS = source_formats.options_of(source_formats.REST)
+EndpointFields = type(
+    "EndpointFields", (forms.Form,), {name: _option_field(option) for name, option in _ENDPOINT_OPTIONS.items()}
+)
+
+
+class EndpointForm(EndpointFields, MetadataForm):
+    """Reading options of an endpoint of a REST API. Sent by GET like those of a file."""
+
+    field_order = ("location", "format", *_ENDPOINT_OPTIONS)
+
+    location = forms.CharField(
+        max_length=1000, widget=forms.TextInput(attrs=_MONO), help_text="A path below the system's base URL."
+    )
+    format = forms.ChoiceField(choices=[(source_formats.REST, source_formats.label_of(source_formats.REST))])
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that are not empty; none while the form has errors."""
+        if not self.is_valid():
+            return {}
+        options = _with_options({"options": None}, (), self.cleaned_data, _ENDPOINT_OPTIONS)["options"]
+        try:
+            source_formats.check_options(source_formats.REST, options)
+        except MetadataError as problem:
+            self.add_problem(problem)
+            return {}
+        return options
+
+    elsewhere = {f"options.{name}": name for name in _ENDPOINT_OPTIONS}
+
+    @classmethod
+    def filled(cls, location: str, format_name: str, options: dict[str, Any]) -> "EndpointForm":
+        """Return the form filled with these options."""
+        texts = {name: _option_text(options.get(name)) for name in _ENDPOINT_OPTIONS}
+        return cls(initial=texts | {"location": location, "format": format_name})
+
+
 class IntakeFields(forms.Form):
     """Fields of the rows that a load reads."""
 
@@ -240,7 +317,7 @@ class SourceForm(SourceFields, OptionFields, IntakeFields, EditForm):
         max_length=1000,
         widget=forms.TextInput(attrs=_MONO),
         help_text="Of files: a file, or a folder of files, below the system's folder. Of a database: schema.table. "
-        "Of a cluster: the topic.",
+        "Of a cluster: the topic. Of an API: a path below its base URL.",
         error_messages={"required": "Enter a location."},
     )
     format = forms.ChoiceField(help_text="Content of the delivery.")
@@ -257,10 +334,9 @@ class SourceForm(SourceFields, OptionFields, IntakeFields, EditForm):
 
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
         super().__init__(*args, **options)
-        only = FORMAT_OF.get(system.kind)
-        formats = (only,) if only else source_formats.FOLDER_FORMATS
+        formats = source_formats.FORMATS_OF_KIND[system.kind]
         self.shown_options = [option.name for option in source_formats.OPTIONS if {*option.formats} & {*formats}]
-        self.shown_intake = self.INTAKE if only == TABLE else ()
+        self.shown_intake = self.INTAKE if TABLE in formats else ()
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 
     @classmethod
@@ -273,10 +349,12 @@ class SourceForm(SourceFields, OptionFields, IntakeFields, EditForm):
     def changes(self) -> dict[str, Any]:
         """Return the changed fields as arguments of the service; a changed option brings all options."""
         changed = super().changes()
-        arguments = {name: value for name, value in changed.items() if name in self.FACTS}
-        if changed.keys() & {*self.OPTIONS}:
-            texts = {name: self.cleaned_data[name] for name in self.OPTIONS if self.cleaned_data[name]}
-            arguments["options"] = {name: _option_value(_OPTIONS[name], text) for name, text in texts.items()}
+        arguments = _with_options(
+            {name: value for name, value in changed.items() if name not in self.INTAKE},
+            self.FACTS,
+            self.cleaned_data,
+            _OPTIONS,
+        )
         if changed.keys() & {*self.INTAKE}:
             arguments["intake"] = {name: self.cleaned_data[name] for name in self.INTAKE if self.cleaned_data[name]}
         return arguments

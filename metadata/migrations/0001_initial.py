@@ -69,6 +69,7 @@ class Migration(migrations.Migration):
                             ("delta", "Delta table"),
                             ("table", "Database table"),
                             ("kafka", "Kafka topic"),
+                            ("rest", "REST endpoint"),
                         ],
                         default="csv",
                         max_length=10,
@@ -113,13 +114,19 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("files", "Files"), ("jdbc", "Database (JDBC)"), ("kafka", "Kafka cluster")],
+                        choices=[
+                            ("files", "Files"),
+                            ("jdbc", "Database (JDBC)"),
+                            ("kafka", "Kafka cluster"),
+                            ("rest", "REST API"),
+                        ],
                         default="files",
                         max_length=10,
                     ),
                 ),
                 ("location", models.CharField(blank=True, default="", max_length=1000)),
                 ("secret", models.CharField(blank=True, default="", max_length=100)),
+                ("options", models.JSONField(blank=True, default=dict)),
                 ("active", models.BooleanField(default=True)),
             ],
             options={
@@ -523,7 +530,7 @@ class Migration(migrations.Migration):
                         "format__in",
                         (
                             *("csv", "fixed", "jsonl", "json", "xml", "xlsx", "parquet", "orc", "avro", "delta"),
-                            *("table", "kafka"),
+                            *("table", "kafka", "rest"),
                         ),
                     )
                 ),

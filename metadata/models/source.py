@@ -12,11 +12,12 @@ from metadata.models.base import Classified, Described, TypedColumn, typed_colum
 
 
 class System(Versioned, Described):
-    """Source system: a folder of files, a database reached by JDBC, or a Kafka cluster.
+    """Source system: a folder of files, a database reached by JDBC, a Kafka cluster, or a REST API.
 
     ``short_name`` is part of the names of everything generated from it (``raw_air_airport``). ``location`` of a
     file system is a folder that the datasets' own locations are relative to; of a database or cluster it is its URL
-    without a password. ``secret`` names the environment variable with the password, which is never stored.
+    without a password, of an API its base URL. ``secret`` names the environment variable with the password, which is
+    never stored. ``options`` are those of the kind (``metadata.domain.system_options``).
     """
 
     LOG_KEY: ClassVar[str] = "short_name"
@@ -25,12 +26,14 @@ class System(Versioned, Described):
         FILES = "files", "Files"
         JDBC = "jdbc", "Database (JDBC)"
         KAFKA = "kafka", "Kafka cluster"
+        REST = "rest", "REST API"
 
     name = models.CharField(max_length=200, unique=True)
     short_name = models.CharField(max_length=20, unique=True)
     kind = models.CharField(max_length=10, choices=Kind, default=Kind.FILES)
     location = models.CharField(max_length=1000, blank=True, default="")
     secret = models.CharField(max_length=100, blank=True, default="")
+    options = models.JSONField(default=dict, blank=True)
     active = models.BooleanField(default=True)
 
     class Meta:
@@ -41,7 +44,7 @@ class System(Versioned, Described):
 
 
 class SourceDataset(Versioned, Described):
-    """Table, topic or file of a system, as a contract of its deliveries.
+    """Table, topic, endpoint or file of a system, as a contract of its deliveries.
 
     ``key`` is the stable key; ``options`` are the format's reading options (``metadata.domain.source_formats``),
     ``intake`` selects the rows that a load reads (``metadata.domain.intake``).
@@ -62,6 +65,7 @@ class SourceDataset(Versioned, Described):
         DELTA = "delta", "Delta table"
         TABLE = "table", "Database table"
         KAFKA = "kafka", "Kafka topic"
+        REST = "rest", "REST endpoint"
 
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
     key = models.UUIDField(unique=True, editable=False)
@@ -143,7 +147,3 @@ class SourceColumn(Versioned, Described, Classified, TypedColumn):
 
     def __str__(self) -> str:
         return f"{self.dataset}.{self.name}"
-
-
-# The one format of the datasets of a system that is no folder of files.
-FORMAT_OF = {System.Kind.JDBC: SourceDataset.Format.TABLE, System.Kind.KAFKA: SourceDataset.Format.KAFKA}

@@ -15,9 +15,11 @@ from metadata.domain.clusters import check_topic, parse_cluster
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.intake import INPUTS, Intake
 from metadata.domain.locations import check_database_location, check_location, check_secret_name
+from metadata.domain.rest_addresses import check_endpoint, parse_api
 from metadata.domain.source_formats import check_options
 from metadata.domain.source_queries import check_queries
 from metadata.domain.sql import check_expression
+from metadata.domain.system_options import check_system_options
 from metadata.models import (
     DatasetInput,
     SourceColumn,
@@ -40,6 +42,7 @@ def check_system(row: System) -> None:
     _refuse_address(row.short_name, "short_name", str(row))
     with_place(row, lambda: _SYSTEM_LOCATIONS.get(row.kind, check_database_location)(row.location))
     with_place(row, lambda: check_secret_name(row.secret))
+    with_place(row, lambda: check_system_options(row.kind, row.options, secret=row.secret))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
 
@@ -346,5 +349,10 @@ _SYSTEM_LOCATIONS = {
     System.Kind.FILES: _check_location,
     System.Kind.JDBC: check_database_location,
     System.Kind.KAFKA: _check_cluster,
+    System.Kind.REST: parse_api,
 }
-_DATASET_LOCATIONS = {System.Kind.FILES: _check_location, System.Kind.KAFKA: check_topic}
+_DATASET_LOCATIONS = {
+    System.Kind.FILES: _check_location,
+    System.Kind.KAFKA: check_topic,
+    System.Kind.REST: check_endpoint,
+}

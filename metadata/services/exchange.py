@@ -202,6 +202,7 @@ def _retired(row: TargetDataset | TargetColumn) -> dict[str, Any]:
 
 def _system(row: System) -> dict[str, Any]:
     values = {name: getattr(row, name) for name in ("short_name", "name", "kind", "location", "secret", "active")}
+    values["options"] = _sorted(row.options)
     datasets = sorted(row.datasets.all(), key=lambda dataset: dataset.name)
     values |= _described(row) | {"datasets": [_source_dataset(dataset) for dataset in datasets]}
     return fields.without_defaults(values, fields.SYSTEM)

@@ -108,7 +108,7 @@ class Importer:
 
     def _system(self, record: Record) -> System:
         row = System.objects.filter(short_name=record["short_name"]).first() or System()
-        values = record.picked("short_name", "name", "kind", "location", "secret", "active", *DESCRIBED)
+        values = record.picked("short_name", "name", "kind", "location", "secret", "options", "active", *DESCRIBED)
         with located(record, record["short_name"]):
             self.report.note(upsert(row, values, check_system), "system", str(row))
         return row

@@ -26,7 +26,7 @@ from metadata.services.lifecycle import follow_policy
 from metadata.services.row_changes import free_key, store
 
 DESCRIBED = ("description", "owner", "tags")
-SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", *DESCRIBED)
+SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "options", "active", *DESCRIBED)
 SOURCE_DATASET_FIELDS = (
     "name",
     "short_name",

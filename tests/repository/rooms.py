@@ -54,6 +54,7 @@ INNER = {
     "loader.arrow": "loader.arrow",
     "loader.kafka": "loader.kafka",
     "loader.records": "loader.records",
+    "loader.rest": "loader.rest",
     "loader.spark": "loader.spark",
     "elevata.bootstrap": "elevata.bootstrap",
     "elevata.core.database": "elevata.core.django",

@@ -413,6 +413,8 @@ def _source(read: ReadRequest) -> SourceSpec:
         source = _source_dataset(read)
         if source.format == SourceDataset.Format.TABLE:
             raise Refusal("SOURCE_KIND", f"{source} is a table, whose columns its database describes")
+        if source.format == SourceDataset.Format.REST:
+            raise Refusal("SOURCE_KIND", f"{source} is an endpoint, whose columns its page compares")
         return source_spec(source)
     state = dataset_state(read.dataset)
     return source_of(state, {key: source_spec(row) for key, row in source_datasets([state]).items()})

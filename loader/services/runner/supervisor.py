@@ -249,7 +249,7 @@ class Runner:
 
 
 def _secrets_for(manifest: Any) -> dict[str, dict[str, str]]:
-    """Return the passwords of the databases that a load reads, by the name of each secret.
+    """Return the passwords of the databases and APIs that a load reads, by the name of each secret.
 
     They go beside the manifest, for this request only. The runner refuses the sources whose secret is missing.
     """
@@ -280,6 +280,8 @@ def runner_config() -> dict[str, Any]:
         "source_roots": [str(place) for place in source_roots().places],
         "closed_folders": list(source_roots().closed),
         "source_hosts": [host.strip() for host in settings.SOURCE_HOSTS if host.strip()],
+        "landing": settings.LANDING,
+        "landing_runs": settings.LANDING_RUNS,
         "commits": settings.COMMITS,
         "metastore": metastore_addresses(settings.CATALOG),
         "metastore_version": settings.METASTORE_VERSION,

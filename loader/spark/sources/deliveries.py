@@ -68,6 +68,7 @@ from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.locations import Roots
 from metadata.domain.option_kinds import REFUSE_CHANGED
 from metadata.domain.sql import quote_identifier
 from metadata.domain.value_formats import ValueFormats
@@ -190,13 +191,22 @@ class Delivery:
         self._opened.release()
 
 
-def read_delivery(spark: SparkSession, source: SourceSpec, part: Part = (), reading: Reading | None = None) -> Delivery:
+def read_delivery(
+    spark: SparkSession,
+    source: SourceSpec,
+    part: Part = (),
+    reading: Reading | None = None,
+    *,
+    roots: Roots | None = None,
+) -> Delivery:
     """Read and check ``source``, or a part of it; the caller calls ``release`` after writing the frame.
+
+    ``roots`` are the permitted places, by default those of the runner.
 
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, part, reading)
+    opened = _open(spark, source, part, reading, roots or source_roots(spark))
     cached = None
     try:
         _check_file_count(opened)
@@ -224,7 +234,7 @@ def read_delivery(spark: SparkSession, source: SourceSpec, part: Part = (), read
     return Delivery(frame, result.rows, duplicates, opened, cached, unknown, warnings, window)
 
 
-def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None) -> Opened:
+def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None, roots: Roots) -> Opened:
     if source.database is not None:
         return open_table(spark, source, reading)
     ranges = tuple(entry for entry in part if isinstance(entry, FeedRange))
@@ -233,7 +243,7 @@ def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading 
     files = tuple(entry for entry in part if isinstance(entry, DeliveredFile))
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
-    where = {"roots": source_roots(spark), "files": files}
+    where = {"roots": roots, "files": files}
     return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
 
 

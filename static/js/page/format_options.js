@@ -1,4 +1,4 @@
-// Reading options of a file: an empty field is hidden if the chosen format lacks its option.
+// Options of a source or system: an empty field is hidden if the chosen format or kind lacks its option.
 
 function isEmpty(input) {
   if (input.type === "checkbox") return !input.checked;
@@ -6,7 +6,7 @@ function isEmpty(input) {
 }
 
 function fit(form) {
-  const format = form.elements.format?.value;
+  const format = (form.elements.format ?? form.elements.kind)?.value;
   form.querySelectorAll("[data-formats]").forEach((input) => {
     const isOption = input.dataset.formats.split(" ").includes(format);
     input.closest(".field").hidden = !isOption && isEmpty(input);
@@ -18,5 +18,5 @@ const fitAll = () => document.querySelectorAll("form:has([data-formats])").forEa
 fitAll();
 document.addEventListener("htmx:afterSwap", fitAll);
 document.addEventListener("change", (event) => {
-  if (event.target.name === "format" && event.target.form) fit(event.target.form);
+  if (["format", "kind"].includes(event.target.name) && event.target.form) fit(event.target.form);
 });

@@ -1,12 +1,14 @@
 """Statements and partitions of tables as sources, and the check of their SQL."""
 
+from dataclasses import fields
+
 import pytest
 
-from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host, with_condition
+from loader.domain.databases import DescribedColumn, Engine, TableOptions, with_condition
 from loader.domain.engines import ENGINES, Oracle
 from loader.domain.refusals import Refusal
 from metadata.domain.locations import PORTS, DatabasePlace
-from metadata.domain.source_formats import TABLE, options_of
+from metadata.domain.source_formats import TABLE, ReadingOptions, options_of
 
 PLACE = DatabasePlace("db", 5432, "my erp", "reader")
 COLUMNS = (
@@ -114,7 +116,8 @@ def test_a_place_cannot_add_settings_to_the_url():
 
 def test_options_are_those_that_metadata_accepts_for_tables_alone():
     defaults = TableOptions.of("erp.customer", {"timezone": "Europe/Berlin"})
-    own = {name: option.default for name, option in options_of(TABLE).items() if option.formats == (TABLE,)}
+    shared = {entry.name for entry in fields(ReadingOptions)}
+    own = {name: option.default for name, option in options_of(TABLE).items() if name not in shared}
     assert {name: value or None for name, value in vars(defaults).items()} == own
 
 
@@ -154,15 +157,6 @@ def test_a_column_that_cannot_be_divided_is_refused(type_, low, high):
     with pytest.raises(Refusal) as refused:
         Engine().predicates(DescribedColumn("n", type_), low, high, 2)
     assert refused.value.code == "BAD_OPTION"
-
-
-def test_hosts_are_compared_with_and_without_their_port():
-    check_host(PLACE, ["DB"])
-    check_host(PLACE, ["other", "db:5432"])
-    for hosts in ([], ["db:5433"], ["d"]):
-        with pytest.raises(Refusal) as refused:
-            check_host(PLACE, hosts)
-        assert refused.value.code == "HOST_NOT_ALLOWED"
 
 
 def test_a_table_of_oracle_needs_a_schema_or_a_user():

@@ -220,6 +220,40 @@ def test_a_table_is_known_with_its_database_and_the_name_of_its_secret(airports,
     assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
 
 
+def behind_an_api(source, authentication: str = "bearer", **changes) -> None:
+    system = source.system
+    given = {
+        "location": "https://api.example.org/v1",
+        "secret": "ELEVATA_SOURCE_AIR",
+        "options": {"authentication": authentication},
+    }
+    update_system(system=system, expected_version=system.version, kind="rest", **given)
+    source.refresh_from_db()
+    endpoint = {"format": "rest", "location": "airports", "options": {}} | changes
+    update_source_dataset(source_dataset=source, expected_version=source.version, **endpoint)
+
+
+def test_an_endpoint_is_known_with_its_api_and_the_name_of_its_secret(airports):
+    behind_an_api(airports["airport"], "api_key")
+    made = manifest()
+    spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
+    assert (spec.format, spec.location, str(spec.api.place)) == ("rest", "airports", "https://api.example.org/v1")
+    assert (spec.api.options, made.secrets) == ({"authentication": "api_key"}, {"ELEVATA_SOURCE_AIR"})
+    given = made.with_passwords({"ELEVATA_SOURCE_AIR": "hunter2"})
+    assert [load.source.api.password for load in given.raw if load.source.api] == ["hunter2"]
+    assert "hunter2" not in repr(given)
+    assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
+
+
+def test_dates_in_an_endpoint_and_its_parameters_are_those_of_the_run(airports):
+    options = {"parameters": "day={run_date}&sort=id"}
+    behind_an_api(airports["airport"], location="days/{date:%Y}/airports", options=options)
+    made = manifest()
+    spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
+    day = made.load_timestamp[:10]
+    assert (spec.location, spec.options["parameters"]) == (f"days/{day[:4]}/airports", f"day={day}&sort=id")
+
+
 def test_a_reference_over_a_retired_column_is_refused(airports):
     origin = column("rawcore.rc_net_route.origin")
     # The services refuse this; a row may still say so after an import by hand or an older version.

@@ -64,6 +64,14 @@ def test_options_that_are_not_given_have_the_default_of_the_format():
         ("csv", {"expected_files": True}, "options.expected_files"),
         ("jsonl", {"timezone": "Europe/Atlantis"}, "options.timezone"),
         ("csv", [], "options"),
+        ("rest", {"paging": "pages"}, "options.paging"),
+        ("rest", {"paging": "offset"}, "options.page_size"),
+        ("rest", {"parameters": "status"}, "options.parameters"),
+        ("rest", {"headers": "Authorization: Bearer x"}, "options.headers"),
+        ("rest", {"headers": "X-Version 2"}, "options.headers"),
+        ("rest", {"headers": "X-Version: ü"}, "options.headers"),
+        ("rest", {"first_page": -1}, "options.first_page"),
+        ("rest", {"expected_files": 1}, "options.expected_files"),
     ],
 )
 def test_a_wrong_option_is_refused_at_its_field(format_name: str, given: dict, field: str):

@@ -1,0 +1,154 @@
+"""Pages of one endpoint, asked for through dlt's RESTClient."""
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from dlt.common.configuration.specs.runtime_configuration import RuntimeConfiguration
+from dlt.sources.helpers.rest_client import RESTClient
+from requests import Request
+
+from loader.domain.manifest import ApiSpec, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.domain.source_options import check_source_options
+from loader.rest.authentication import authentication_of, credential_headers
+from loader.rest.paging import endpoint_options, json_path, paginator_of
+from loader.rest.refusals import Asked
+from loader.rest.session import Limits, SourceSession
+from metadata.domain.rest_addresses import headers_of, parameters_of
+from metadata.domain.source_formats import REST
+from metadata.domain.system_options import OAUTH2, system_options
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: its number from 1, and the document as delivered."""
+
+    number: int
+    content: bytes
+
+
+def api_of(source: SourceSpec) -> ApiSpec:
+    assert source.api is not None, f"{source.name} is no endpoint"
+    return source.api
+
+
+def session_of(
+    source: SourceSpec,
+    asked: Asked,
+    *,
+    hosts: Collection[str],
+    limits: Limits,
+    pause: Callable[[float], None] = time.sleep,
+) -> SourceSession:
+    """Return the session of a source. Raise Refusal SECRET_NOT_SET."""
+    api = api_of(source)
+    if api.secret and not api.password:
+        raise Refusal(
+            "SECRET_NOT_SET",
+            f"{source.name}: neither {api.secret} nor {api.secret}_FILE is set where the request is made",
+            hint="Set it for that process and start it again, or correct the variable's name in the system.",
+        )
+    options = system_options(api.options)
+    return SourceSession(
+        asked,
+        hosts=hosts,
+        limits=limits,
+        credentials=credential_headers(api),
+        origin=api.place.origin,
+        per_minute=options["requests_per_minute"],
+        token_url=options["token_url"] if options["authentication"] == OAUTH2 else None,
+        pause=pause,
+    )
+
+
+def asked_of(source: SourceSpec) -> Asked:
+    api = api_of(source)
+    url = api.place.url(source.location)
+    return Asked(source.name, source.location, url, secrets=(api.password,) if api.password else ())
+
+
+def status_of(source: SourceSpec, *, hosts: Collection[str], limits: Limits) -> int:
+    """Return the status of the answer to a request of the source's address. Raise Refusal if it cannot be used."""
+    asked = asked_of(source)
+    with session_of(source, asked, hosts=hosts, limits=limits) as session:
+        authentication = authentication_of(api_of(source), session, asked)
+        return session.status_of(Request("GET", asked.url, auth=authentication))
+
+
+def pages_of(
+    source: SourceSpec,
+    *,
+    hosts: Collection[str],
+    limits: Limits | None = None,
+    since: str | None = None,
+    pause: Callable[[float], None] = time.sleep,
+    progress: Callable[[int], None] = lambda page: None,
+) -> Iterator[Page]:
+    """Yield the pages of an endpoint in their order; an answer without content is none.
+
+    ``since`` is the mark of the last load, None for a full one. ``progress`` is called before each request with the
+    page's number. Raise Refusal: see ``loader.rest.landing``.
+    """
+    check_source_options(source.name, REST, source.options)
+    options, asked = endpoint_options(source.options), asked_of(source)
+    limits = limits or Limits(seconds=options["timeout"])
+    with session_of(source, asked, hosts=hosts, limits=limits, pause=pause) as session:
+        client = RESTClient(
+            str(api_of(source).place),
+            auth=authentication_of(api_of(source), session, asked),
+            paginator=paginator_of(source.options),
+            data_selector=json_path(options["path"]),
+            session=session,
+            config=RuntimeConfiguration(),  # else dlt would read configuration files
+        )
+        asked.page = 1
+        progress(1)
+        before = b""
+        pages = client.paginate(
+            api_of(source).place.url(source.location),
+            params=_parameters(options, since),
+            headers=dict(headers_of(options["headers"]) or ()),
+            hooks={"response": []},  # the session refuses by status
+        )
+        for data in _checked(pages, asked):
+            digest = hashlib.sha256(data.response.content).digest()
+            if data and digest == before:
+                hint = "The API may not know the option page_parameter. Correct the paging options of the source."
+                raise asked.refusal("CURSOR_REPEATS", "is the same as the page before", hint)
+            before = digest
+            if data.response.status_code != 204:
+                yield Page(asked.page, data.response.content)
+            if not data.paginator.has_next_page:
+                return
+            if asked.page >= options["max_pages"]:
+                hint = "Give the option max_pages, or ask for larger pages or fewer records."
+                raise asked.refusal("TOO_MANY_PAGES", "is the last page that a run may ask for", hint)
+            asked.page += 1
+            progress(asked.page)
+
+
+def _parameters(options: dict, since: str | None) -> dict[str, str | list[str]]:
+    """Return the query parameters of the first page, without the paginator's own."""
+    parameters: dict[str, list[str]] = {}
+    for name, value in parameters_of(options["parameters"]) or ():
+        parameters.setdefault(name, []).append(value)
+    if options["page_size"] and options["paging"] != "offset":
+        parameters[options["page_size_parameter"]] = [str(options["page_size"])]
+    if since is not None and options["incremental_parameter"]:
+        parameters[options["incremental_parameter"]] = [since]
+    return dict(parameters)
+
+
+def _checked(pages: Iterator, asked: Asked) -> Iterator:
+    """Yield the pages; a document that the paging options do not fit becomes a Refusal."""
+    try:
+        yield from pages
+    except Refusal as refusal:
+        if not refusal.file:
+            raise asked.refusal(refusal.code, refusal.message, refusal.hint) from None
+        raise
+    except ValueError:  # dlt's, with the whole document in its message
+        hint = "Correct the option total_path of the source."
+        raise asked.refusal("BAD_PAGE", "has no number at total_path", hint) from None

@@ -1,0 +1,282 @@
+"""HTTP session for sources: retries, pace, redirects, limits of size and time, and JSON that is checked."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urljoin
+
+from requests import PreparedRequest, Request, Response, Session
+from requests.exceptions import ContentDecodingError, RequestException, SSLError, Timeout
+
+from elevata.core import strict_json
+from loader.domain.refusals import Refusal
+from loader.rest.connections import CONNECT_SECONDS, Gate, GateAdapter
+from loader.rest.refusals import Asked
+from metadata.domain.rest_addresses import origin_of
+
+READ_SECONDS = 60.0
+REDIRECTS = 5
+_RETRIED = (408, 429, 500, 502, 503, 504)
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_CHUNK = 1 << 16
+_MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one source's requests: seconds in all, tries of a request, bytes of a page, sent and unpacked."""
+
+    seconds: float = 3600.0
+    tries: int = 5
+    page_bytes: int = 64 * _MEGABYTE
+
+
+class Pace:
+    """Times of the requests to one API, at most ``per_minute`` a minute."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next = 0.0
+
+    def wait(self, per_minute: int) -> float:
+        """Return the seconds to wait before the next request, and take its place."""
+        with self._lock:
+            now = time.monotonic()
+            at = max(now, self._next)
+            self._next = at + 60 / per_minute
+            return at - now
+
+
+_paces: dict[tuple[str, str, int], Pace] = {}
+_paces_lock = threading.Lock()
+
+
+def pace_of(origin: tuple[str, str, int]) -> Pace:
+    """Return the pace that all requests of this process to an API share."""
+    with _paces_lock:
+        return _paces.setdefault(origin, Pace())
+
+
+class SourceSession(Session):
+    """Session of one source. Use it as a context: its connections are shut down when the time is up.
+
+    ``per_minute`` limits the requests to the API at ``origin``; ``pause`` waits for some seconds, and may raise to
+    cancel. A request to ``token_url`` is no page.
+    """
+
+    def __init__(
+        self,
+        asked: Asked,
+        *,
+        hosts: Collection[str],
+        limits: Limits,
+        credentials: Collection[str] = (),
+        origin: tuple[str, str, int],
+        per_minute: int | None = None,
+        token_url: str | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ):
+        super().__init__()
+        self.trust_env = False  # no proxies, no .netrc
+        self._asked, self._limits, self._credentials = asked, limits, credentials
+        self._origin, self._per_minute, self._token_url, self._pause = origin, per_minute, token_url, pause
+        self._gate = Gate(hosts)
+        self._ends = time.monotonic() + limits.seconds
+        self._seen: set[str] = set()
+        self._is_reading = False
+        self._timer = threading.Timer(limits.seconds, self._gate.shut)
+        self._timer.daemon = True
+        self.mount("https://", GateAdapter(self._gate))
+        self.mount("http://", GateAdapter(self._gate))
+        self.headers.update({"User-Agent": "elevata", "Accept": "application/json", "Accept-Encoding": "gzip, deflate"})
+
+    def __enter__(self) -> "SourceSession":
+        self._timer.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._timer.cancel()
+        self._gate.shut()
+        self.close()
+        self._gate.close()
+
+    def send(self, request: PreparedRequest, **given: Any) -> Response:
+        """Return the whole answer to a request, with redirects followed and its JSON checked. Raise Refusal."""
+        is_token, page = request.url == self._token_url, self._asked.page
+        if is_token:
+            self._asked.page = 0
+        else:
+            self._refuse_repeated(request.url or "")
+        for _ in range(REDIRECTS + 1):
+            self._asked.url = request.url or ""
+            response = self._answer(request)
+            if not response.is_redirect:
+                break
+            if is_token:
+                hint = "Correct the token URL in the system; its requests carry the secret and follow no redirect."
+                raise self._asked.refusal("SIGN_IN_REFUSED", "answered with a redirect", hint)
+            request = self._redirected(request, response)
+        else:
+            raise self._asked.refusal("SOURCE_FAILED", f"redirected {REDIRECTS} times", "Correct the location.")
+        self._check_status(response, is_token=is_token)
+        _set_json(response, self._asked)
+        self._asked.page = page
+        return response
+
+    def status_of(self, request: Request) -> int:
+        """Return the status of an answer. Raise Refusal for one that denies access, or an error of the server."""
+        prepared = self.prepare_request(request)
+        self._asked.url = prepared.url or ""
+        response = self._answer(prepared)
+        if response.status_code in (401, 403, 429) or response.status_code >= 500:
+            raise self._asked.of_status(response.status_code, 1, response.content)
+        return response.status_code
+
+    def _refuse_repeated(self, url: str) -> None:
+        self._asked.url = url
+        if url in self._seen:
+            hint = "The pages would never end. Correct the paging options of the source, or report it to the API."
+            raise self._asked.refusal("CURSOR_REPEATS", "was asked for before by the same address", hint)
+        self._seen.add(url)
+
+    def _check_status(self, response: Response, *, is_token: bool) -> None:
+        if response.ok:
+            return
+        refusal = self._asked.of_status(response.status_code, getattr(response, "tries", 1), response.content)
+        if is_token and response.status_code < 429:
+            refusal.code, refusal.hint = "SIGN_IN_REFUSED", "Correct user, scope and secret of the system."
+        raise refusal
+
+    def _redirected(self, request: PreparedRequest, response: Response) -> PreparedRequest:
+        """Return the request to the place of a redirect; another host gets no credentials."""
+        following = request.copy()
+        following.url = urljoin(request.url or "", response.headers["location"])
+        if origin_of_request(following, self._asked) != origin_of_request(request, self._asked):
+            for name in self._credentials:
+                following.headers.pop(name, None)
+        return following
+
+    # --- one request, with retries -------------------------------------------------------------
+
+    def _answer(self, request: PreparedRequest) -> Response:
+        origin_of_request(request, self._asked)
+        for attempt in range(1, self._limits.tries + 1):
+            is_last = attempt == self._limits.tries
+            self._wait(pace_of(self._origin).wait(self._per_minute) if self._per_minute else 0.0)
+            try:
+                response = self._attempt(request)
+            except (RequestException, OSError) as error:
+                if self._left() <= 0:
+                    raise self._asked.slow(self._limits.seconds) from None
+                if is_last or isinstance(error, SSLError | ContentDecodingError):
+                    raise self._refusal_of(error, attempt) from None
+                self._wait(_backoff(attempt))
+                continue
+            response.tries = attempt
+            if is_last or response.status_code not in _RETRIED:
+                return response
+            wait = _retry_after(response)
+            if wait is not None and wait > self._left():
+                return response
+            self._wait(_backoff(attempt) if wait is None else wait)
+        raise AssertionError("the last try returns or raises")
+
+    def _attempt(self, request: PreparedRequest) -> Response:
+        timeout = (CONNECT_SECONDS, max(0.1, min(READ_SECONDS, self._left())))
+        self._is_reading = False
+        # ``Session.send`` would read the whole body of a redirect.
+        response = self.get_adapter(request.url or "").send(request, stream=True, timeout=timeout, verify=True)
+        self._is_reading = True
+        with response:
+            response._content = self._body(response)
+            response._content_consumed = True
+        return response
+
+    def _body(self, response: Response) -> bytes:
+        """Return the unpacked body. Raise Refusal TOO_LARGE before more is in memory."""
+        chunks, size, limit = [], 0, self._limits.page_bytes
+        declared = response.headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > limit:
+            raise self._too_large(limit)
+        for chunk in response.iter_content(_CHUNK):
+            size += len(chunk)
+            if size > limit:
+                raise self._too_large(limit)
+            chunks.append(chunk)
+        if self._left() <= 0:  # an answer that the timer ended looks complete
+            raise self._asked.slow(self._limits.seconds)
+        return b"".join(chunks)
+
+    def _too_large(self, limit: int) -> Refusal:
+        hint = "Ask for smaller pages: the options paging and page_size."
+        return self._asked.refusal("TOO_LARGE", f"has more than {limit // _MEGABYTE} MB, unpacked", hint)
+
+    def _refusal_of(self, error: Exception, tries: int) -> Refusal:
+        if isinstance(error, Timeout):
+            return self._asked.slow(READ_SECONDS)
+        if isinstance(error, ContentDecodingError):
+            return self._asked.not_json("its compression is broken", b"")
+        return self._asked.lost(_reason(error), tries, started=self._is_reading)
+
+    def _left(self) -> float:
+        return self._ends - time.monotonic()
+
+    def _wait(self, seconds: float) -> None:
+        if seconds > self._left():
+            raise self._asked.slow(self._limits.seconds)
+        self._pause(seconds)
+
+
+def origin_of_request(request: PreparedRequest, asked: Asked) -> tuple[str, str, int]:
+    """Return scheme, host and port. Raise Refusal BAD_LOCATION for a redirect or page that is no URL of HTTP."""
+    try:
+        return origin_of(request.url or "")
+    except ValueError as error:
+        hint = "Report it to the API, or correct the paging options of the source."
+        raise asked.refusal("BAD_LOCATION", f"leads to another place: {error}", hint) from None
+
+
+def _set_json(response: Response, asked: Asked) -> None:
+    """Parse the body once, strictly, for ``Response.json``. Raise Refusal NOT_JSON."""
+    value = None
+    if response.status_code != 204:
+        try:
+            value = strict_json.loads(response.content.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise asked.not_json(f"byte {error.start + 1:,} is not UTF-8", response.content) from None
+        except strict_json.BadJson as error:
+            reason = str(error) if response.content.strip() else "it is empty"
+            raise asked.not_json(reason, response.content) from None
+    response.json = lambda **_: value
+
+
+def _backoff(attempt: int) -> float:
+    return min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT) * (0.75 + 0.5 * random.random())
+
+
+def _retry_after(response: Response) -> float | None:
+    """Return the seconds of the header Retry-After, given as a number or a date; None without one."""
+    given = response.headers.get("retry-after", "").strip()
+    if given.isdigit():
+        return float(given)
+    try:
+        at = parsedate_to_datetime(given)
+    except ValueError:
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max(0.0, (at - datetime.now(UTC)).total_seconds())
+
+
+def _reason(error: BaseException) -> str:
+    """Return the innermost reason of an error of the connection."""
+    while True:
+        candidates = (getattr(error, "reason", None), *error.args, error.__cause__)
+        inner = next((candidate for candidate in candidates if isinstance(candidate, BaseException)), None)
+        if inner is None:
+            return str(error)[:200] or type(error).__name__
+        error = inner

@@ -1,0 +1,77 @@
+"""Endpoints of REST APIs as deliveries: their pages land as JSON documents, which the load then reads."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from loader.domain.manifest import RawLoad, SourceSpec
+from loader.spark.session import source_hosts, source_landing
+from metadata.domain.source_formats import JSON, options_of
+
+# A cancelled run waits no longer than this for the next try of a request.
+_PAUSE_SECONDS = 1.0
+_REPORT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class LandedPages:
+    """Pages of a run: the source that reads them as files, their number, and warnings for the run."""
+
+    source: SourceSpec
+    count: int
+    warnings: tuple[str, ...] = ()
+
+
+def land_pages(
+    spark: SparkSession, load: RawLoad, run_id: str, phase: Callable[[str], None], *, since: str | None = None
+) -> LandedPages:
+    """Land the pages of an endpoint for a run. Raise Refusal: see ``loader.rest.landing``.
+
+    ``phase`` reports progress, and raises if the run was cancelled. ``since`` is the mark of the last load.
+    """
+    from loader.rest.landing import land  # dlt takes a second to import, and only these sources need it
+
+    place, runs_kept = source_landing(spark)
+    progress = _Progress(phase)
+    landing = land(
+        load.source,
+        place,
+        dataset=load.dataset,
+        run_id=run_id,
+        runs_kept=runs_kept,
+        hosts=source_hosts(spark),
+        since=since,
+        pause=progress.pause,
+        progress=progress.page,
+    )
+    known = options_of(JSON)
+    options = {name: value for name, value in load.source.options.items() if name in known}
+    if landing.is_empty:
+        options.pop("path", None)
+    source = replace(load.source, location=str(landing.folder), format=JSON, options=options, api=None)
+    repeated = "An earlier attempt of this run had landed its pages: they were read again without a request."
+    return LandedPages(source, landing.pages, (repeated,) if landing.is_repeated else ())
+
+
+class _Progress:
+    """Reports of the page that is asked for, at most one in some seconds, and waits that notice a cancelled run."""
+
+    def __init__(self, phase: Callable[[str], None]):
+        self._phase, self._page, self._reported = phase, 1, 0.0
+
+    def page(self, number: int) -> None:
+        self._page = number
+        if time.monotonic() - self._reported >= _REPORT_SECONDS:
+            self._report()
+
+    def pause(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            time.sleep(min(left, _PAUSE_SECONDS))
+            self._report()
+
+    def _report(self) -> None:
+        self._reported = time.monotonic()
+        self._phase(f"requesting page {self._page:,}")

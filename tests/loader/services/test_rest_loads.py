@@ -1,0 +1,98 @@
+"""Loads of a REST API by a real worker: the example of the documentation, a kill between pages, a repeated run."""
+
+import json
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.loader.installation import Installation, make_installation, working
+from tests.loader.rest.api_server import HERE, Answer, ApiServer, Request, api_server
+from tests.loader.services.runner.test_supervisor import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120)]
+
+# The example of the documentation, with this server's address.
+PAGE = (settings.BASE_DIR / "docs/use/sources.md").read_text()
+EXAMPLE = re.search(r"## Load a REST API.*?```yaml\n(.*?)```", PAGE, re.DOTALL)[1]
+BASE = "https://api.example.org"
+ORDERS = "rawcore.rc_shop_orders"
+TOKEN = "tok-correct-horse"
+
+
+class Shop:
+    """Orders of a shop behind a bearer token, by cursor. ``third`` is set when the third page is asked for."""
+
+    def __init__(self) -> None:
+        self.count, self.third, self.go_on = 7, threading.Event(), threading.Event()
+
+    def orders(self, request: Request) -> Answer:
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return Answer.of({"error": "sign in"}, 401)
+        start, size = int(request.query.get("after", 0)), int(request.query["limit"])
+        if start == 2 * size:
+            self.third.set()
+            self.go_on.wait(60)
+        end = min(start + size, self.count)
+        orders = [
+            {"id": number, "customer": {"name": f"c{number}"}, "amount": number / 4} for number in range(start, end)
+        ]
+        following = str(end) if end < self.count else None
+        return Answer.of({"data": {"orders": orders}, "meta": {"next": following}})
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with api_server() as server:
+        yield server
+
+
+@pytest.fixture
+def shop(tmp_path, api) -> Installation:
+    described = EXAMPLE.replace(BASE, api.url).replace("page_size: 500", "page_size: 2")
+    servers = {"ELEVATA_SOURCE_HOSTS": ",".join(HERE), "ELEVATA_SOURCE_SHOP": TOKEN}
+    return make_installation(tmp_path / "data", described, servers)
+
+
+def load(shop: Installation, run_id: str) -> dict:
+    done = shop.run("load", "--run-id", run_id, "--json", by="aron")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def landed(shop: Installation) -> list[Path]:
+    return sorted((shop.folder / "landed").glob("*/*"))
+
+
+def test_an_api_is_loaded_after_a_kill_between_its_pages_and_a_repeated_run_asks_nothing(shop, api):
+    orders = Shop()
+    api.routes["/v1/orders"] = orders.orders
+    with working(shop) as worker:
+        run = shop.start("load", "--run-id", "r1")
+        assert orders.third.wait(120)
+        os.killpg(worker.pid, signal.SIGKILL)
+        run.kill()
+        run.communicate()
+    assert [path.name for path in landed(shop)] == [".r1"]
+    orders.go_on.set()
+
+    with working(shop):
+        wait_until(lambda: load(shop, "r1")["status"] == "succeeded", 120)
+        assert [row[0] for row in shop.rows(ORDERS, "id")] == [str(number) for number in range(7)]
+        assert shop.rows(ORDERS, "customer_name", "amount")[1] == ("c1", "0.25")
+        assert [path.name for path in landed(shop)] == ["r1"]
+
+        api.serve("/v1/orders", Answer.of({"data": {"orders": [{"id": "x", "customer": {}, "amount": 1}]}}))
+        refused = load(shop, "r2")
+        count = len(api.requests)
+        again = load(shop, "r2")
+        assert (refused["status"], again["status"], len(api.requests)) == ("failed", "failed", count)
+        assert "VALUE_DOES_NOT_FIT" in json.dumps(again)
+        assert len(shop.rows(ORDERS, "id")) == 7
+    written = [path for path in shop.folder.rglob("*") if path.is_file()]
+    assert not any(TOKEN.encode() in path.read_bytes() for path in written)

@@ -1,0 +1,76 @@
+"""Endpoints of a REST API as deliveries: from a real server to raw, rawcore and history."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from loader.domain.manifest import LoadManifest
+from tests.loader.harness import Dataset, finished
+from tests.loader.rest import api_server
+from tests.loader.rest.api_server import RECORDS, Answer, ApiServer
+
+pytestmark = pytest.mark.spark
+
+DAY = "2024-01-0{}T00:00:00+00:00"
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with api_server.api_server() as server:
+        yield server
+
+
+@pytest.fixture
+def items(spark, tmp_path) -> Dataset:
+    dataset = Dataset(spark, tmp_path, columns={"id": "integer", "name": "string"})
+    dataset.prepare()
+    return dataset
+
+
+def manifest(items: Dataset, api: ApiServer, day: int, **options) -> LoadManifest:
+    items.sequence += 1
+    made = items.manifest(items.folder, at=DAY.format(day), run_id=f"{items.folder.name}-{day}")
+    source = replace(api.source(**{"paging": "page", "path": "items"} | options), columns=made.raw[0].source.columns)
+    return replace(made, raw=(replace(made.raw[0], source=source),))
+
+
+def test_pages_are_loaded_to_history_and_the_run_is_repeated_without_a_request(items, api):
+    api.routes["/items"] = api_server.by_number
+    run = manifest(items, api, 1)
+    status, events = items.attempt(run)
+    assert status == "succeeded", events
+    raw = finished(events, run.raw[0].dataset)
+    assert (raw["counts"]["rows"], raw["counts"]["files"]) == (len(RECORDS), 4)
+    assert items.current() == list(RECORDS)
+    assert len(items.history()) == len(RECORDS)
+
+    count = len(api.requests)
+    status, _ = items.again(run)
+    raw = finished(items.events, run.raw[0].dataset)
+    assert (status, len(api.requests), raw["counts"]["rows"]) == ("succeeded", count, len(RECORDS))
+    assert "without a request" in raw["warnings"][0]
+    assert items.current() == list(RECORDS)
+
+
+def test_a_page_that_fails_half_way_loads_nothing(items, api):
+    api.routes["/items"] = api_server.by_number
+    items.attempt(manifest(items, api, 1))
+    api.routes["/items"] = lambda request: (
+        Answer(b"<html>")
+        if request.query["page"] == "3"
+        else Answer.of({"items": [{"id": 9, "name": request.query["page"]}]})
+    )
+    run = manifest(items, api, 2)
+    status, events = items.attempt(run)
+    error = finished(events, run.raw[0].dataset)["error"]
+    assert (status, error["code"]) == ("failed", "NOT_JSON")
+    assert "page 3" in error["message"]
+    assert items.current() == list(RECORDS)
+
+
+def test_no_content_is_a_delivery_without_rows(items, api):
+    api.serve("/items", Answer(status=204))
+    run = replace(manifest(items, api, 1), allow_empty=True)
+    status, events = items.attempt(run)
+    assert (status, finished(events, run.raw[0].dataset)["counts"]["rows"]) == ("succeeded", 0)
