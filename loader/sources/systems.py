@@ -15,7 +15,7 @@ from loader.domain.sampling import SampledColumn
 from loader.services.manifests import source_roots
 from loader.sources import files
 from loader.sources.file_samples import MAX_COLUMNS, sample_files
-from loader.sources.files import Found, Listing, Reached, Sample, sampled
+from loader.sources.files import Delivery, Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import SECONDS, database_of, folder_of, local, password_of, place_in, within
 from loader.sources.text_files import ROWS
 from metadata.domain import types as data_types
@@ -40,7 +40,8 @@ _TABLES = """
    AND (%(search)s::text = '' OR strpos(lower(n.nspname || '.' || c.relname), lower(%(search)s::text)) > 0)"""
 _LIST = (
     """SELECT n.nspname, c.relname, c.relkind, c.reltuples::bigint,
-       CASE WHEN c.relkind IN ('r', 'm', 'p') THEN pg_total_relation_size(c.oid) END"""
+       CASE WHEN c.relkind IN ('r', 'm', 'p') THEN pg_total_relation_size(c.oid) END,
+       coalesce(obj_description(c.oid, 'pg_class'), '')"""
     + _TABLES
     + " ORDER BY 1, 2 LIMIT %(count)s OFFSET %(start)s"
 )
@@ -99,8 +100,9 @@ def list_tables(system: System, *, search: str = "", start: int = 0, count: int 
                 size=size,
                 rows=estimate if estimate >= 0 and kind not in ("v", "f") else None,
                 note=_KINDS.get(kind, ""),
+                description=description,
             )
-            for schema, table, kind, estimate, size in rows
+            for schema, table, kind, estimate, size, description in rows
         ),
         total,
     )
@@ -248,6 +250,15 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
         page = {"search": search, "start": start, "count": count}
         return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
     return list_tables(system, search=search, start=start, count=count)
+
+
+def delivery(system: System, location: str) -> Delivery:
+    """Return the files that a location of a system of files stands for now. Raise Refusal with the reason if none."""
+    path = local(place_in(system, location))
+    try:
+        return within(SECONDS, str(path), lambda: files.delivery_at(path, source_roots()))
+    except OutsideRoots as problem:
+        raise Refusal("OUTSIDE_ROOTS", problem.message) from None
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:

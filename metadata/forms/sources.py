@@ -57,6 +57,13 @@ _OPTIONS = {option.name: option for option in source_formats.OPTIONS}
 OptionFields = type("OptionFields", (forms.Form,), {name: _option_field(option) for name, option in _OPTIONS.items()})
 
 
+# What each kind of system delivers, for the page that offers them.
+KIND_SENTENCES = {
+    System.Kind.FILES: "A folder with files: CSV, JSON, Parquet, Excel and other formats, packed or not.",
+    System.Kind.JDBC: "Tables, views or a SELECT of a database.",
+}
+
+
 class SystemFields(DescribedFields):
     """Fields of a system."""
 
@@ -113,6 +120,18 @@ class NewSystemForm(SystemFields, MetadataForm):
     field_order = SYSTEM_FIELDS
 
 
+class KindSystemForm(NewSystemForm):
+    """Form of a new system of a given kind."""
+
+    def __init__(self, *args: Any, kind: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["kind"].widget = forms.HiddenInput()
+        self.fields["kind"].choices = [(kind, kind)]
+        self.fields["kind"].initial = kind
+        if kind == System.Kind.FILES:  # its folder needs no password
+            del self.fields["secret"]
+
+
 class SourceFields(DescribedFields):
     """Names and description of a source dataset."""
 
@@ -133,13 +152,7 @@ class SourceFields(DescribedFields):
 class NewSourceForm(SourceFields, MetadataForm):
     """Names and description of a source dataset to import."""
 
-    historize = forms.BooleanField(
-        required=False,
-        initial=True,
-        label="Keep history",
-        help_text="A history table beside rawcore keeps every version of every row. It needs a business key.",
-    )
-    field_order = ("name", "short_name", "historize", "description", "owner", "tags")
+    field_order = ("name", "short_name", "description", "owner", "tags")
 
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
