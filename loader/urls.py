@@ -13,6 +13,7 @@ from loader.views import (
     policies,
     queries,
     schedules,
+    sources,
     systems,
 )
 
@@ -37,6 +38,8 @@ urlpatterns = [
         add_source.SourceFirstLoad.as_view(),
         name="source_first_load",
     ),
+    path("sources/<uuid:key>/", sources.SourceDetail.as_view(), name="source_page"),
+    path("sources/<uuid:key>/columns/add/", sources.SourceColumnAdd.as_view(), name="source_column_add"),
     path("sources/<uuid:key>/columns/", imports.SourceColumns.as_view(), name="source_columns"),
     path("sources/<uuid:key>/edit/", systems.SourceEdit.as_view(), name="source_edit"),
     path("datasets/", datasets.DatasetList.as_view(), name="dataset_list"),

@@ -318,9 +318,13 @@ class ColumnChoiceForm(MetadataForm):
         for name, field in self.fields.items():
             field.widget.attrs["aria-describedby"] = f"help-{name}"
 
+    @property
+    def is_taken(self) -> bool:
+        return bool(self.data.get(self.add_prefix("take")))
+
     def clean_type(self) -> DataType | None:
         text = self.cleaned_data["type"]
-        if not self._asks_type or not self.data.get(self.add_prefix("take")):
+        if not self._asks_type or not self.is_taken:
             return None
         try:
             return parse(text)
@@ -329,12 +333,31 @@ class ColumnChoiceForm(MetadataForm):
 
     def clean_target_name(self) -> str:
         name = self.cleaned_data["target_name"]
-        if name and self.data.get(self.add_prefix("take")):
+        if name and self.is_taken:
             try:
                 naming.check_column_name(name, reserved_prefix=naming.ENGINE_PREFIX)
             except MetadataError as problem:
                 raise forms.ValidationError(as_sentence(problem.message)) from None
         return name
+
+
+class NewColumnForm(ColumnChoiceForm):
+    """Form of one column to add to a contract, outside the business key."""
+
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="Name in the delivery.",
+        error_messages={"required": "Enter a name."},
+    )
+    field_order = ("name", "type", "target_name", "nullable", "pii", "sensitivity", "description")
+    is_taken = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        del self.fields["take"], self.fields["key_ordinal"]
+        for field in self.fields.values():
+            field.widget.attrs.pop("aria-describedby")
 
 
 def options_of(text: str) -> dict[str, Any]:

@@ -162,6 +162,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "schema_edit": _form(CHANGE),
     "sign_out": _sent(EVERYBODY),
     "source_columns": _form(CHANGE),
+    "source_column_add": _form(CHANGE),
     "source_edit": _form(CHANGE),
     "source_generate": _form(CHANGE),
     "source_import": _form(CHANGE),

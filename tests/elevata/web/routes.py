@@ -139,6 +139,7 @@ RULES = {
     "system_discover": _editing("system"),
     "source_import": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
     "source_columns": _editing("source_key"),
+    "source_column_add": _editing("source_key"),
     "source_edit": _editing("source_key"),
     "source_generate": _editing("source_key"),
     "source_list": Rule(),
