@@ -50,6 +50,9 @@ class Found:
         return source_formats.label_of(self.format)
 
 
+SIGNATURE_LENGTH = 200
+
+
 @dataclass(frozen=True)
 class Delivery:
     """Files that a location stands for now: number, bytes, and the file that was written last."""
@@ -64,6 +67,11 @@ class Delivery:
     def label(self) -> str:
         """Return the display name of the format; empty if the newest file's ending indicates none."""
         return source_formats.label_of(self.format) if self.format else ""
+
+    @property
+    def signature(self) -> str:
+        """Return a text that differs once files are added, removed or written."""
+        return f"{self.files}/{self.size}/{self.modified.isoformat()}/{self.newest}"[-SIGNATURE_LENGTH:]
 
 
 @dataclass(frozen=True)

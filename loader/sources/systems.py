@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -20,8 +21,9 @@ from loader.sources.limits import SECONDS, database_of, folder_of, local, passwo
 from loader.sources.text_files import ROWS
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace, OutsideRoots
+from metadata.domain.source_queries import checked_condition, checked_select
 from metadata.domain.types import DataType, TypeProblem, parse
-from metadata.models import System
+from metadata.models import SourceDataset, System
 
 # PostgreSQL: connection test, list of tables, sample of a table. Every connection is read-only, short, and goes to an
 # allowed host only. Errors never include the password.
@@ -128,6 +130,33 @@ def sample_table(system: System, location: str, rows: int = ROWS) -> Sample:
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in columns]
     whole = len(records) < rows and not notes
     return sampled(columns, values, whole=whole, typed=True, where=location, key=key, notes=notes)
+
+
+def count_rows(source: SourceDataset, *, at_most: int, newer: str = "", since: datetime | None = None) -> int:
+    """Return the number of rows of a table or query, counted up to ``at_most``.
+
+    With ``newer`` and ``since`` only rows count whose value in that column is later; times without a zone are UTC.
+    Raise Refusal MISSING_TABLE, or one of ``connected``.
+    """
+    schema, dot, table = source.location.strip().partition(".")
+    relation: sql.Composable = sql.Identifier(*((schema, table) if dot else ("public", schema)))
+    if query := source.options.get("query"):
+        relation = sql.SQL("(\n{}\n) AS q").format(sql.SQL(checked_select(query, "postgresql")))
+    conditions: list[sql.Composable] = [sql.SQL("true")]
+    if condition := source.options.get("filter"):
+        conditions.append(sql.SQL("(\n{}\n)").format(sql.SQL(checked_condition(condition, "postgresql"))))
+    if newer and since is not None:
+        conditions.append(sql.SQL("{} > {}").format(sql.Identifier(newer), sql.Literal(since)))
+    count = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {} LIMIT {}) AS counted").format(
+        relation, sql.SQL(" AND ").join(conditions), sql.Literal(at_most)
+    )
+    with connected(source.system) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        try:
+            (rows,) = connection.execute(count).fetchone()
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            raise Refusal("MISSING_TABLE", f"{source}: {_first_line(error)}", hint="Correct the source.") from error
+    return rows
 
 
 def type_of(text: str, typtype: str = "b") -> tuple[DataType, str]:
