@@ -62,7 +62,7 @@ class WorkerState:
 _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("Home", "home", "home", ()),
     ("Datasets", "dataset_list", "database", ()),
-    ("Sources", "source_list", "plug", ("/systems/", "/register-system/")),
+    ("Sources", "source_list", "plug", ("/systems/", "/add-source/")),
     ("SQL", "sql_page", "sql", ()),
     ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
     (

@@ -324,6 +324,7 @@ SPECTACULAR_SETTINGS = {
         "ReadKindEnum": "loader.api.reads.KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
+        "UnknownParentEnum": "metadata.domain.unknown_parents.RULES",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },

@@ -34,8 +34,9 @@ def perform(job_pk: int) -> None:
 
 @shared_task(name="loader.tasks.sweep")
 def sweep() -> None:
-    """Start due schedules, send lost wake-ups again, and mark the work of dead workers as lost."""
+    """Start due schedules, check the data of waiting ones, send lost wake-ups again, mark work of dead workers lost."""
     schedules.start_due()
+    schedules.check_waiting()
     schedules.sweep()
 
 

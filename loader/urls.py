@@ -4,6 +4,7 @@ from django.urls import path, register_converter
 
 from loader.filtersets import RunIdConverter
 from loader.views import (
+    add_source,
     datasets,
     history,
     imports,
@@ -12,18 +13,33 @@ from loader.views import (
     policies,
     queries,
     schedules,
+    sources,
     systems,
 )
 
 register_converter(RunIdConverter, "run_id")
 
 urlpatterns = [
-    path("register-system/", systems.SystemCreate.as_view(), name="system_create"),
+    path("add-source/", add_source.SourceAdd.as_view(), name="source_add"),
+    path("add-source/<str:kind>/", add_source.SourceAddSystem.as_view(), name="source_add_system"),
+    path("add-source/<str:kind>/test/", add_source.SourceAddTest.as_view(), name="source_add_test"),
+    path("register-system/", add_source.SystemCreate.as_view(), name="system_create"),
     path("systems/<str:short_name>/", systems.SystemDetail.as_view(), name="system_page"),
     path("systems/<str:short_name>/edit/", systems.SystemEdit.as_view(), name="system_edit"),
     path("systems/<str:short_name>/test/", systems.SystemTest.as_view(), name="system_test"),
     path("systems/<str:short_name>/discover/", systems.SystemDiscover.as_view(), name="system_discover"),
     path("systems/<str:short_name>/import/", imports.SourceImport.as_view(), name="source_import"),
+    path("systems/<str:short_name>/delivery/", systems.SystemDelivery.as_view(), name="system_delivery"),
+    path("systems/<str:short_name>/upload/", systems.SystemUpload.as_view(), name="system_upload"),
+    path("systems/<str:short_name>/import/load-type/", add_source.SourceLoadType.as_view(), name="source_load_type"),
+    path("systems/<str:short_name>/import/summary/", add_source.SourceSummary.as_view(), name="source_summary"),
+    path(
+        "sources/<uuid:key>/first-load/<run_id:run_id>/",
+        add_source.SourceFirstLoad.as_view(),
+        name="source_first_load",
+    ),
+    path("sources/<uuid:key>/", sources.SourceDetail.as_view(), name="source_page"),
+    path("sources/<uuid:key>/columns/add/", sources.SourceColumnAdd.as_view(), name="source_column_add"),
     path("sources/<uuid:key>/columns/", imports.SourceColumns.as_view(), name="source_columns"),
     path("sources/<uuid:key>/edit/", systems.SourceEdit.as_view(), name="source_edit"),
     path("datasets/", datasets.DatasetList.as_view(), name="dataset_list"),

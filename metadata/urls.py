@@ -38,6 +38,5 @@ urlpatterns = [
     path("schemas/new/", datasets.SchemaCreate.as_view(), name="schema_create"),
     path("schemas/<str:name>/edit/", datasets.SchemaEdit.as_view(), name="schema_edit"),
     path("sources/", sources.SourceList.as_view(), name="source_list"),
-    path("sources/<uuid:key>/", sources.SourceDetail.as_view(), name="source_page"),
     path("sources/<uuid:key>/generate/", sources.SourceGenerate.as_view(), name="source_generate"),
 ]

@@ -94,6 +94,7 @@ class Things:
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
             "system": lambda: ("short_name", source.system.short_name),
+            "kind": lambda: ("kind", "files"),
             "schema": lambda: ("name", "rawcore"),
             "refresh": lambda: ("pk", self._refresh().pk),
             "environment": lambda: ("name", control.report.environment.name),

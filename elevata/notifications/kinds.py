@@ -18,6 +18,7 @@ class Kind(StrEnum):
     EXECUTION_FAILED = "execution.failed"
     DRIFT_FOUND = "drift.found"
     LOAD_FAILED = "load.failed"
+    SCHEDULE_LATE = "schedule.late"
     ACCOUNT_CHANGED = "account.changed"
     POLICY_PROPOSED = "policy.proposed"
     POLICY_DECIDED = "policy.decided"
@@ -32,6 +33,7 @@ WORDS: dict[Kind, str] = {
     Kind.EXECUTION_FAILED: "An execution failed",
     Kind.DRIFT_FOUND: "Drift was found",
     Kind.LOAD_FAILED: "A load failed",
+    Kind.SCHEDULE_LATE: "The data of a schedule was late",
     Kind.ACCOUNT_CHANGED: "An account was changed",
     Kind.POLICY_PROPOSED: "A looser policy waits for a second user",
     Kind.POLICY_DECIDED: "A looser policy was accepted or rejected",

@@ -283,8 +283,8 @@ _ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 class LimitsMiddleware:
     """Limits of a request: length of its address (414), length of its body (413), and UTF-8 as its encoding (415).
 
-    A view set may define a body limit of its own by ``most_bytes``. A chunked body, which has no Content-Length, is
-    read here up to the general limit.
+    A view set or page may define a body limit of its own by ``most_bytes``. A chunked body, which has no
+    Content-Length, is read here up to the general limit.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -316,7 +316,7 @@ class LimitsMiddleware:
     ) -> HttpResponse | None:
         """Check the length of the body against the limit of the view."""
         general = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        resource = getattr(view, "cls", None)
+        resource = getattr(view, "cls", None) or getattr(view, "view_class", None)
         most = resource.most_bytes() if hasattr(resource, "most_bytes") else general
         length = request.META.get("CONTENT_LENGTH") or ""
         if length:

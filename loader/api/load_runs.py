@@ -29,6 +29,7 @@ from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.domain.marks import MAX_SINCE
 from loader.domain.refusals import Refusal
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
+from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
 from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConverter, ScheduleFilter
 from loader.models import LoadRun, MaintenanceRecord, Schedule
 from loader.selectors import load_run_detail, load_runs, run_events, schedules
@@ -202,6 +203,32 @@ class ScheduleScopeSerializer(LoadScopeSerializer):
         return Scope(**super().validate({"name": "", "target_only": False, **attrs}))
 
 
+class WaitSerializer(serializers.Serializer):
+    """Condition of a schedule's runs; always given as a whole, {} for none."""
+
+    source = serializers.UUIDField(required=False, help_text="Key of the source dataset, which the runs read.")
+    rows = serializers.IntegerField(required=False, min_value=1, max_value=MOST_ROWS, help_text="Least number of rows.")
+    newer = serializers.CharField(
+        required=False, allow_blank=True, max_length=200, help_text="Column: only rows after the last load count."
+    )
+    minutes = serializers.IntegerField(
+        required=False, min_value=1, max_value=MOST_MINUTES, help_text="Minutes from the due time to the deadline."
+    )
+    then = serializers.ChoiceField(required=False, choices=[SKIP, START], help_text="What happens at the deadline.")
+
+    def get_fields(self) -> dict[str, Any]:
+        """Return the fields; ``for`` is a keyword of Python."""
+        kind = serializers.ChoiceField(required=False, choices=[FILES, ROWS], help_text="New files, or rows.")
+        return {"for": kind, **super().get_fields()}
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        given = super().to_internal_value(data)
+        return given | ({"source": str(given["source"])} if "source" in given else {})
+
+    def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:
+        return instance
+
+
 class ScheduleChange(ChangeSerializer):
     name = serializers.CharField(max_length=100, help_text="Display name; shown on its load runs.")
     cron = serializers.CharField(max_length=100, help_text="Minute, hour, day of the month, month, day of the week.")
@@ -220,6 +247,7 @@ class ScheduleChange(ChangeSerializer):
     )
     allow_empty = serializers.BooleanField(required=False, help_text="Take deliveries without rows.")
     active = serializers.BooleanField(required=False, help_text="An inactive schedule starts no runs.")
+    wait = WaitSerializer(required=False, help_text="Data that a run waits for; {} for the clock alone.")
 
 
 class ScheduleSerializer(serializers.ModelSerializer):
@@ -228,6 +256,8 @@ class ScheduleSerializer(serializers.ModelSerializer):
     words = serializers.SerializerMethodField(help_text="What the cron line says.")
     last_run = serializers.CharField(source="last_run.run_id", read_only=True, default=None, allow_null=True)
     remark = serializers.SerializerMethodField(help_text="Why no run was started at the last due time.")
+    wait = WaitSerializer(read_only=True)
+    waiting = serializers.SerializerMethodField(help_text="Due time, last check and its answer, while it waits.")
 
     class Meta:
         model = Schedule
@@ -247,6 +277,8 @@ class ScheduleSerializer(serializers.ModelSerializer):
             "last_due_at",
             "outcome",
             "remark",
+            "wait",
+            "waiting",
             "last_run",
             "version",
             "updated_at",
@@ -254,6 +286,11 @@ class ScheduleSerializer(serializers.ModelSerializer):
 
     def get_words(self, schedule: Schedule) -> str:
         return timetable_of(schedule).words
+
+    @extend_schema_field(serializers.DictField(allow_null=True))
+    def get_waiting(self, schedule: Schedule) -> dict[str, Any] | None:
+        state = schedule.waiting
+        return {name: state[name] for name in ("due", "checked_at", "answer")} if state else None
 
     @extend_schema_field(serializers.DictField(allow_null=True))
     def get_remark(self, schedule: Schedule) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """Forms of load runs and schedules."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django import forms
 
@@ -9,8 +10,10 @@ from loader.cron import time_zones
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.domain.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
+from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
 from loader.models import Schedule
 from metadata.forms.scope import ScopeFields
+from metadata.selectors.datasets import source_datasets
 
 
 class LoadFields(ScopeFields):
@@ -93,8 +96,84 @@ class StartLoadForm(LoadFields):
 _NO_CRON = "Enter a schedule, for example 30 6 * * 1-5 (06:30 from Monday to Friday)."
 
 
-class ScheduleFields(LoadFields):
-    """Fields of a schedule: name, times, kind, scope and active state."""
+class WaitFields(forms.Form):
+    """Fields of the condition that a schedule waits for."""
+
+    WAIT: ClassVar[tuple[str, ...]] = (
+        "wait_for",
+        "wait_source",
+        "wait_rows",
+        "wait_newer",
+        "wait_minutes",
+        "wait_then",
+    )
+
+    wait_for = forms.ChoiceField(
+        label="Wait for",
+        required=False,
+        choices=[("", "the clock alone"), (FILES, "new files"), (ROWS, "a number of rows")],
+        help_text="From its time on, the run waits until the data is there.",
+    )
+    wait_source = forms.ChoiceField(
+        label="Source", required=False, help_text="One of the sources that the runs read: files, or a database table."
+    )
+    wait_rows = forms.IntegerField(
+        label="Rows",
+        required=False,
+        min_value=1,
+        max_value=MOST_ROWS,
+        help_text="Of a table: the least number of rows.",
+    )
+    wait_newer = forms.CharField(
+        label="Newer by",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        help_text="Date or timestamp column: only rows after the source's last load count. Empty counts all rows.",
+    )
+    wait_minutes = forms.IntegerField(
+        label="Deadline",
+        required=False,
+        min_value=1,
+        max_value=MOST_MINUTES,
+        initial=60,
+        help_text="Minutes after its time at which waiting ends.",
+    )
+    wait_then = forms.ChoiceField(
+        label="At the deadline",
+        required=False,
+        choices=[(SKIP, "skip the run"), (START, "start the run anyway")],
+        help_text="In both cases a notice is sent.",
+    )
+
+    def offer_sources(self) -> None:
+        sources = source_datasets().filter(active=True, system__active=True)
+        choices = [(str(source.key), str(source)) for source in sources]
+        self.fields["wait_source"].choices = [("", "choose…"), *choices]
+
+    def wait_chosen(self) -> dict[str, Any]:
+        """Return the condition as JSON; fields that do not apply to its kind are left out."""
+        data = self.cleaned_data
+        if not data["wait_for"]:
+            return {}
+        wait = {"for": data["wait_for"], "source": data["wait_source"], "then": data["wait_then"] or SKIP}
+        if data["wait_minutes"]:
+            wait["minutes"] = data["wait_minutes"]
+        if data["wait_for"] == ROWS:
+            wait |= {"rows": data["wait_rows"] or 1, "newer": data["wait_newer"]}
+        return wait
+
+    @staticmethod
+    def wait_values(wait: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields' values for a stored condition."""
+        defaults = {"for": "", "source": "", "rows": None, "newer": "", "minutes": 60, "then": SKIP}
+        return {f"wait_{name}": wait.get(name, value) for name, value in defaults.items()}
+
+
+class ScheduleFields(WaitFields, LoadFields):
+    """Fields of a schedule: name, times, kind, scope, condition and active state."""
+
+    elsewhere = {"wait": "wait_for", **{f"wait.{name.removeprefix('wait_')}": name for name in WaitFields.WAIT}}
 
     name = forms.CharField(
         max_length=100,
@@ -134,6 +213,10 @@ class ScheduleFields(LoadFields):
     scope = forms.ChoiceField(initial=ALL, help_text="Each run loads the metadata current at its start.")
     active = forms.BooleanField(required=False, initial=True, help_text="An inactive schedule starts no runs.")
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.offer_sources()
+
     def given(self) -> dict[str, Any]:
         """Return the arguments of the schedule's services."""
         taken = ("name", "cron", "time_zone", "allow_empty", "active")
@@ -141,7 +224,8 @@ class ScheduleFields(LoadFields):
             "kind": self.cleaned_data["kind"] or Schedule.Kind.LOAD,
             "retention_hours": self.cleaned_data["retention_hours"] or SAFE_HOURS,
         }
-        return {name: self.cleaned_data[name] for name in taken} | of_vacuum | {"scope": self.scope_chosen()}
+        own = {name: self.cleaned_data[name] for name in taken}
+        return own | of_vacuum | {"scope": self.scope_chosen(), "wait": self.wait_chosen()}
 
 
 class NewScheduleForm(ScheduleFields):
@@ -152,18 +236,19 @@ class ScheduleForm(ScheduleFields, EditForm):
     """Form of an existing schedule."""
 
     _SCOPE = ("scope", "schema", "dataset", "target_only")
-    seen = ("name", "cron", "time_zone", "kind", "retention_hours", *_SCOPE, "allow_empty", "active")
+    _OWN = ("name", "cron", "time_zone", "kind", "retention_hours", "allow_empty", "active")
+    seen = (*_OWN, *_SCOPE, *WaitFields.WAIT)
 
     @classmethod
     def values(cls, row: Schedule) -> dict[str, Any]:
         scope = Scope.from_json(row.scope)
         named = {SCHEMA: "", DATASET: ""} | ({scope.kind: scope.name} if scope.kind != ALL else {})
-        names = ("name", "cron", "time_zone", "kind", "retention_hours", "allow_empty", "active")
-        own = {name: getattr(row, name) for name in names}
-        return own | named | {"scope": scope.kind, "target_only": scope.target_only}
+        own = {name: getattr(row, name) for name in cls._OWN}
+        return own | named | {"scope": scope.kind, "target_only": scope.target_only} | cls.wait_values(row.wait)
 
     def changes(self) -> dict[str, Any]:
-        changed = {"scope" if name in self._SCOPE else name for name in self.seen if name in self.changed_data}
+        whole = dict.fromkeys(self._SCOPE, "scope") | dict.fromkeys(self.WAIT, "wait")
+        changed = {whole.get(name, name) for name in self.seen if name in self.changed_data}
         return {name: value for name, value in self.given().items() if name in changed}
 
 

@@ -146,12 +146,20 @@ class Migration(migrations.Migration):
                     "outcome",
                     models.CharField(
                         blank=True,
-                        choices=[("", "Nothing yet"), ("started", "Started"), ("skipped", "Skipped")],
+                        choices=[
+                            ("", "Nothing yet"),
+                            ("started", "Started"),
+                            ("skipped", "Skipped"),
+                            ("waiting", "Waiting"),
+                        ],
                         default="",
                         max_length=10,
                     ),
                 ),
                 ("remark", models.JSONField(blank=True, null=True)),
+                ("wait", models.JSONField(blank=True, default=dict)),
+                ("waiting", models.JSONField(blank=True, null=True)),
+                ("last_delivery", models.CharField(blank=True, default="", max_length=200)),
                 (
                     "environment",
                     models.ForeignKey(
@@ -343,7 +351,8 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="schedule",
             constraint=models.CheckConstraint(
-                condition=models.Q(("outcome__in", ["", "started", "skipped"])), name="schedule_outcome_is_known"
+                condition=models.Q(("outcome__in", ["", "started", "skipped", "waiting"])),
+                name="schedule_outcome_is_known",
             ),
         ),
         migrations.AddConstraint(

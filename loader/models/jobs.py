@@ -231,6 +231,10 @@ class Schedule(Versioned):
     schedule is not active: the process that moves it on, by compare-and-set, starts the run.
     ``last_due_at`` is the last due time that was handled and ``outcome`` its result; ``remark``
     is the reason where no run was started. ``last_run`` is the newest run, due or started by a user.
+
+    ``wait`` is the condition of its runs (``loader.domain.waits.Wait`` as JSON), empty for the clock alone. While it
+    is not fulfilled, ``waiting`` has the due time, and time, answer and files of the last check. ``last_delivery``
+    identifies the files of the last run that waited for files.
     """
 
     class Kind(models.TextChoices):
@@ -241,6 +245,7 @@ class Schedule(Versioned):
         NOTHING = "", "Nothing yet"
         STARTED = "started", "Started"
         SKIPPED = "skipped", "Skipped"
+        WAITING = "waiting", "Waiting"
 
     key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="schedules")
@@ -256,6 +261,9 @@ class Schedule(Versioned):
     last_due_at = models.DateTimeField(null=True, blank=True)
     outcome = models.CharField(max_length=10, choices=Outcome, blank=True, default=Outcome.NOTHING)
     remark = models.JSONField(null=True, blank=True)
+    wait = models.JSONField(default=dict, blank=True)
+    waiting = models.JSONField(null=True, blank=True)
+    last_delivery = models.CharField(max_length=200, blank=True, default="")
     last_run = models.ForeignKey("loader.LoadRun", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 
     class Meta:
@@ -264,7 +272,7 @@ class Schedule(Versioned):
         constraints = [
             models.UniqueConstraint(fields=["environment", "name"], name="schedule_named_once"),
             models.CheckConstraint(
-                name="schedule_outcome_is_known", condition=models.Q(outcome__in=["", "started", "skipped"])
+                name="schedule_outcome_is_known", condition=models.Q(outcome__in=["", "started", "skipped", "waiting"])
             ),
             models.CheckConstraint(name="schedule_kind_is_known", condition=models.Q(kind__in=["load", "vacuum"])),
             models.CheckConstraint(

@@ -3,6 +3,9 @@
 Any number of processes call ``start_due`` repeatedly. The process that advances the schedule's ``next_at`` by
 compare-and-set handles the due time. It requests the run in the same transaction, under an id that is computed from
 schedule and due time. Several missed due times result in one run.
+
+A schedule with a condition waits from its due time on: ``check_waiting``, called as often, starts the run once the
+condition is fulfilled, and skips or starts it at the deadline. Due times that pass meanwhile start no further run.
 """
 
 import logging
@@ -13,9 +16,12 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.urls import reverse
 from django.utils import timezone
 
 from architecture.services.states import current_environment
+from elevata.accounts.permissions import users_who_may
+from elevata.accounts.roles import Permission, Place
 from elevata.api.services import delete_old_responses
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import assign, check_fields, claim, record_change, writing
@@ -23,16 +29,19 @@ from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.jobs import states
 from elevata.jobs.services import RESENT_AFTER, Swept, mark_lost, sweep_jobs
-from elevata.notifications.services import forget_old_events
+from elevata.notifications.kinds import Kind
+from elevata.notifications.services import forget_old_events, tell
 from loader.cron import Timetable, read
 from loader.domain.dependencies import Scope, is_loaded
 from loader.domain.refusals import Refusal
 from loader.domain.vacuum import refuse_short
+from loader.domain.waits import CHECKED_EVERY, SKIP, START, Answer, Wait
 from loader.models import LoadRun, Schedule
 from loader.services.load_runs import Asked, RequestedRun, request_run
 from loader.services.maintenance_runs import request_vacuum
 from loader.services.manifests import plan_load
 from loader.services.reads.read_requests import end_old_reads
+from loader.services.schedule_waits import check_data, check_wait
 from loader.services.uploads import sweep_uploads
 from metadata.domain.state import DatasetState
 from metadata.services.row_changes import remove, store
@@ -40,7 +49,7 @@ from metadata.services.row_changes import remove, store
 log = logging.getLogger(__name__)
 
 SUBJECT = "schedule"
-FIELDS = ("name", "active", "cron", "time_zone", "kind", "scope", "allow_empty", "retention_hours")
+FIELDS = ("name", "active", "cron", "time_zone", "kind", "scope", "allow_empty", "retention_hours", "wait")
 # Fields of the scope's refusals.
 _FIELDS = {"UNKNOWN_SCHEMA": "schema", "UNKNOWN_DATASET": "dataset", "RETIRED": "dataset", "BY_BATCH_FILES": "dataset"}
 
@@ -78,6 +87,8 @@ def update_schedule(*, schedule: Schedule, expected_version: int, **changes: Any
         after = told(row)
         if any(before[name] != after[name] for name in ("active", "cron", "time_zone")):
             _set_next(row)
+        if row.waiting and any(before[name] != after[name] for name in ("active", "scope", "wait")):
+            row.waiting, row.outcome = None, Schedule.Outcome.NOTHING
         store(row)
         _log("renamed" if before["name"] != after["name"] else "changed", row, before=before, after=after)
         return row
@@ -105,6 +116,8 @@ def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
         if active is not None:
             raise Refusal("STILL_GOING", f"load run {active} of this schedule is still {active.status}")
         (requested, *_), _refused = _start(row, user=user, reason=reason)
+        if row.waiting:
+            Schedule.objects.filter(pk=row.pk).update(waiting=None, outcome=Schedule.Outcome.STARTED)
         return requested
 
 
@@ -120,6 +133,7 @@ def told(schedule: Schedule) -> dict[str, Any]:
         "scope": str(Scope.from_json(schedule.scope)),
         "allow_empty": schedule.allow_empty,
         "retention_hours": schedule.retention_hours,
+        "wait": schedule.wait,
     }
 
 
@@ -131,7 +145,12 @@ def timetable_of(schedule: Schedule) -> Timetable:
 def _field_values(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields as values of a row: the scope as JSON, texts without superfluous white space."""
     values = {name: " ".join(value.split()) if isinstance(value, str) else value for name, value in described.items()}
-    return values | ({"scope": values["scope"].as_json()} if isinstance(values.get("scope"), Scope) else {})
+    if isinstance(values.get("scope"), Scope):
+        values["scope"] = values["scope"].as_json()
+    if "wait" in values:
+        wait = Wait.from_json(values["wait"])
+        values["wait"] = wait.as_json() if wait is not None else {}
+    return values
 
 
 def _check(schedule: Schedule) -> None:
@@ -153,6 +172,7 @@ def _check(schedule: Schedule) -> None:
     except Refusal as refusal:
         message = "; ".join(part for part in (refusal.message, refusal.hint) if part)
         raise MetadataError(refusal.code.lower(), message, _FIELDS.get(refusal.code, "scope")) from refusal
+    check_wait(schedule)
 
 
 def _set_next(schedule: Schedule) -> None:
@@ -203,6 +223,16 @@ def _start_due(pk: int, due: datetime, now: datetime) -> list[LoadRun]:
     unchanged = Schedule.objects.filter(pk=pk, active=True, next_at=due)
     if not unchanged.update(next_at=following, last_due_at=due):
         return []
+    if row.wait:
+        if row.waiting is None:
+            state = {"due": due.isoformat(), "checked_at": None, "answer": "", "signature": ""}
+            Schedule.objects.filter(pk=pk).update(waiting=state, outcome=Schedule.Outcome.WAITING, remark=None)
+        return []
+    return _start_at(row, due)
+
+
+def _start_at(row: Schedule, due: datetime) -> list[LoadRun]:
+    """Start the runs of one due time, and note the outcome: skipped while the previous run is active."""
     active = _active_run(row)
     if active is not None:
         remark = {"code": "STILL_GOING", "message": f"load run {active} was still {active.status}"}
@@ -215,6 +245,71 @@ def _start_due(pk: int, due: datetime, now: datetime) -> list[LoadRun]:
         return []
     _note(row, Schedule.Outcome.STARTED, refused.as_json() if refused else None)
     return [request.run for request in requests]
+
+
+# --- by a condition after the due time ---------------------------------------------------------
+
+
+def check_waiting(*, now: datetime | None = None) -> list[LoadRun]:
+    """Check the data that schedules wait for; start the runs whose condition is fulfilled, and return them.
+
+    The data is read outside of a transaction. A schedule that fails does not delay the others.
+    """
+    now = now or timezone.now()
+    started = []
+    for row in Schedule.objects.filter(environment=current_environment(), active=True, waiting__isnull=False):
+        try:
+            wait = Wait.from_json(row.wait)
+            checked = row.waiting["checked_at"]
+            if checked and now < datetime.fromisoformat(checked) + CHECKED_EVERY[wait.kind]:
+                continue
+            answer = check_data(row, wait, last_check=row.waiting["signature"])
+            started += retried(partial(_after_check, row, wait, answer, now))
+        except Exception:
+            log.exception("the data of schedule %s was not checked; the next call tries again", row.pk)
+    return started
+
+
+@transaction.atomic
+def _after_check(seen: Schedule, wait: Wait, answer: Answer, now: datetime) -> list[LoadRun]:
+    """Start, skip or go on waiting after a check. Return nothing if another process handled the check meanwhile."""
+    row = Schedule.objects.select_for_update().filter(pk=seen.pk, active=True).first()
+    if row is None or (row.waiting, row.wait) != (seen.waiting, seen.wait):
+        return []
+    due = datetime.fromisoformat(row.waiting["due"])
+    active = _active_run(row) if answer.fulfilled else None
+    if active is not None:
+        answer = replace(answer, text=f"{answer.text}; load run {active} is still {active.status}", fulfilled=False)
+    is_late = not answer.fulfilled and now >= wait.deadline(due)
+    if not answer.fulfilled and not is_late:
+        state = row.waiting | {"checked_at": now.isoformat(), "answer": answer.text, "signature": answer.signature}
+        Schedule.objects.filter(pk=row.pk).update(waiting=state)
+        return []
+    Schedule.objects.filter(pk=row.pk).update(waiting=None, last_delivery=answer.signature or row.last_delivery)
+    if is_late:
+        _tell_late(row, wait, answer)
+        if wait.then == SKIP:
+            message = f"the data did not arrive within {wait.minutes:,} minutes. Last check: {answer.text}"
+            _note(row, Schedule.Outcome.SKIPPED, {"code": "DATA_LATE", "message": message})
+            return []
+    return _start_at(row, due)
+
+
+def _tell_late(row: Schedule, wait: Wait, answer: Answer) -> None:
+    """Notify operators that a deadline passed."""
+    result = "the run was started anyway" if wait.then == START else "the run was skipped"
+    environment = row.environment.name
+    tell(
+        event=Kind.SCHEDULE_LATE,
+        subject_kind=SUBJECT,
+        subject_key=str(row.key),
+        subject_name=row.name,
+        title=f"Schedule {row.name} in {environment} waited {wait.minutes:,} minutes for its data; {result}",
+        link=reverse("schedule_page", args=[row.key]),
+        users=users_who_may(Permission.START_LOAD, Place(environment=environment)),
+        environment=environment,
+        facts={"answer": answer.text, "then": wait.then},
+    )
 
 
 def _run_id(schedule: Schedule, due: datetime) -> str:

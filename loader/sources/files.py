@@ -1,5 +1,6 @@
 """Deliveries in a folder of files: connection test, listing and sample."""
 
+import glob
 import math
 import os
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ class Reached:
 class Found:
     """File, folder of files or table. ``location`` is written as in a source dataset.
 
-    ``size`` is in bytes. ``rows`` is an estimate; None if only reading everything would tell.
+    ``size`` is in bytes. ``rows`` is an estimate; None if only reading everything would tell. ``description`` is the
+    comment of a table.
     """
 
     name: str
@@ -40,11 +42,36 @@ class Found:
     modified: datetime | None = None
     files: int = 1
     note: str = ""
+    description: str = ""
 
     @property
     def label(self) -> str:
         """Return the display name of the format."""
         return source_formats.label_of(self.format)
+
+
+SIGNATURE_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Files that a location stands for now: number, bytes, and the file that was written last."""
+
+    files: int
+    size: int
+    newest: str
+    modified: datetime
+    format: str
+
+    @property
+    def label(self) -> str:
+        """Return the display name of the format; empty if the newest file's ending indicates none."""
+        return source_formats.label_of(self.format) if self.format else ""
+
+    @property
+    def signature(self) -> str:
+        """Return a text that differs once files are added, removed or written."""
+        return f"{self.files}/{self.size}/{self.modified.isoformat()}/{self.newest}"[-SIGNATURE_LENGTH:]
 
 
 @dataclass(frozen=True)
@@ -79,7 +106,9 @@ class Sample:
 
 MAX_FILES = 5_000
 MAX_DEPTH = 6
-_HIDDEN = ("_", ".")  # a load does not read these either
+HIDDEN = ("_", ".")  # a load does not read these either
+# Folder that Spark and Hadoop keep beside their files until these are complete.
+_TEMPORARY = "_temporary"
 
 
 def reach_folder(folder: Path, roots: Roots) -> Reached:
@@ -104,21 +133,55 @@ def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0,
     return Listing(tuple(matches[start : start + count]), len(matches), cut)
 
 
-def files_at(path: Path, roots: Roots) -> list[Path]:
-    """Return the files that a load of this location would read, sorted: the file, or all below the folder.
+def delivery_at(path: Path, roots: Roots) -> Delivery:
+    """Return the delivery that a load of this location would read now. Raise the refusals of ``files_at``."""
+    statuses = [(file, file.stat()) for file in files_at(path, roots)]
+    newest, status = max(statuses, key=lambda each: (each[1].st_mtime, str(each[0])))
+    return Delivery(
+        files=len(statuses),
+        size=sum(each.st_size for _, each in statuses),
+        newest=newest.name,
+        modified=datetime.fromtimestamp(status.st_mtime, tz=UTC),
+        format=format_of(newest.name),
+    )
 
-    Raise Refusal MISSING_FILE or UNREADABLE_FOLDER, or OutsideRoots for a file that a link leads out of the roots.
+
+def files_at(path: Path, roots: Roots) -> list[Path]:
+    """Return the files that a load of this location would read, sorted: the file, all below a folder, or the matches.
+
+    Raise Refusal MISSING_FILE, UNREADABLE_FOLDER or UNFINISHED_FOLDER, or OutsideRoots for a file that a link leads
+    out of the roots.
     """
     if path.is_file():
         return [Path(roots.check_file(str(path)))]
-    if not path.is_dir():
+    # A name is a pattern only if no file has it.
+    matches = [path] if path.is_dir() else [Path(match) for match in sorted(glob.glob(str(path)))]
+    if not matches:
+        problem = "matches no file" if glob.has_magic(str(path)) else "is not there"
         raise Refusal(
-            "MISSING_FILE", f"{path} is not there", file=str(path), hint="Put the delivery there, or correct the name."
+            "MISSING_FILE",
+            f"{path} {problem}",
+            file=str(path),
+            hint="Put the delivery there, or correct the name.",
         )
-    files = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path) if _is_allowed(entry, roots))
+    files = [file for match in matches for file in _files_below(match, roots)]
     if not files:
         raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
     return files
+
+
+def _files_below(path: Path, roots: Roots) -> list[Path]:
+    """Return a matching file unless its name is hidden, or all files below a matching folder."""
+    if path.is_file():
+        return [] if path.name.startswith(HIDDEN) else [Path(roots.check_file(str(path)))]
+    if (path / _TEMPORARY).is_dir():
+        raise Refusal(
+            "UNFINISHED_FOLDER",
+            f"{path} holds a folder {_TEMPORARY}: its writer has not finished, or died",
+            file=str(path),
+            hint="Wait until the writer is done.",
+        )
+    return sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path) if _is_allowed(entry, roots))
 
 
 def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
@@ -192,7 +255,7 @@ def _walk(folder: Path, depth: float = math.inf, above: str = "") -> Iterator[tu
             hint="The user that the web pages run as needs to be allowed to list it.",
         ) from error
     for entry in entries:
-        if entry.name.startswith(_HIDDEN):
+        if entry.name.startswith(HIDDEN):
             continue
         if entry.is_file():
             yield entry, f"{above}{entry.name}"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -16,7 +17,7 @@ from loader.services.manifests import database_place, source_roots
 from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
 from loader.sources.file_samples import sample_files
-from loader.sources.files import Found, Listing, Reached, Sample, sampled
+from loader.sources.files import Delivery, Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import (
     CONNECT_SECONDS,
     LONGEST_VALUE,
@@ -35,8 +36,9 @@ from loader.sources.text_files import ROWS
 from loader.sources.topics import list_topics, reach_cluster, sample_topic
 from metadata.domain import types as data_types
 from metadata.domain.locations import DatabasePlace, OutsideRoots
+from metadata.domain.source_queries import checked_condition, checked_select
 from metadata.domain.types import DataType, TypeProblem, parse
-from metadata.models import System
+from metadata.models import SourceDataset, System
 
 # PostgreSQL: connection test, list of tables, sample of a table. Every connection is read-only, short, and goes to an
 # allowed host only. Errors never include the password.
@@ -51,7 +53,8 @@ _TABLES = """
    AND (%(search)s::text = '' OR strpos(lower(n.nspname || '.' || c.relname), lower(%(search)s::text)) > 0)"""
 _LIST = (
     """SELECT n.nspname, c.relname, c.relkind, c.reltuples::bigint,
-       CASE WHEN c.relkind IN ('r', 'm', 'p') THEN pg_total_relation_size(c.oid) END"""
+       CASE WHEN c.relkind IN ('r', 'm', 'p') THEN pg_total_relation_size(c.oid) END,
+       coalesce(obj_description(c.oid, 'pg_class'), '')"""
     + _TABLES
     + " ORDER BY 1, 2 LIMIT %(count)s OFFSET %(start)s"
 )
@@ -110,8 +113,9 @@ def list_tables(system: System, *, search: str = "", start: int = 0, count: int 
                 size=size,
                 rows=estimate if estimate >= 0 and kind not in ("v", "f") else None,
                 note=_KINDS.get(kind, ""),
+                description=description,
             )
-            for schema, table, kind, estimate, size in rows
+            for schema, table, kind, estimate, size, description in rows
         ),
         total,
     )
@@ -137,6 +141,33 @@ def sample_table(system: System, location: str, rows: int = ROWS) -> Sample:
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in columns]
     whole = len(records) < rows and not notes
     return sampled(columns, values, whole=whole, typed=True, where=location, key=key, notes=notes)
+
+
+def count_rows(source: SourceDataset, *, at_most: int, newer: str = "", since: datetime | None = None) -> int:
+    """Return the number of rows of a table or query, counted up to ``at_most``.
+
+    With ``newer`` and ``since`` only rows count whose value in that column is later; times without a zone are UTC.
+    Raise Refusal MISSING_TABLE, or one of ``connected``.
+    """
+    schema, dot, table = source.location.strip().partition(".")
+    relation: sql.Composable = sql.Identifier(*((schema, table) if dot else ("public", schema)))
+    if query := source.options.get("query"):
+        relation = sql.SQL("(\n{}\n) AS q").format(sql.SQL(checked_select(query, "postgresql")))
+    conditions: list[sql.Composable] = [sql.SQL("true")]
+    if condition := source.options.get("filter"):
+        conditions.append(sql.SQL("(\n{}\n)").format(sql.SQL(checked_condition(condition, "postgresql"))))
+    if newer and since is not None:
+        conditions.append(sql.SQL("{} > {}").format(sql.Identifier(newer), sql.Literal(since)))
+    count = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {} LIMIT {}) AS counted").format(
+        relation, sql.SQL(" AND ").join(conditions), sql.Literal(at_most)
+    )
+    with connected(source.system) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        try:
+            (rows,) = connection.execute(count).fetchone()
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            raise Refusal("MISSING_TABLE", f"{source}: {_first_line(error)}", hint="Correct the source.") from error
+    return rows
 
 
 def type_of(text: str, typtype: str = "b") -> tuple[DataType, str]:
@@ -259,6 +290,15 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
         page = {"search": search, "start": start, "count": count}
         return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
     return _SYSTEMS[system.kind][1](system, search=search, start=start, count=count)
+
+
+def delivery(system: System, location: str) -> Delivery:
+    """Return the files that a location of a system of files stands for now. Raise Refusal with the reason if none."""
+    path = local(place_in(system, location))
+    try:
+        return within(SECONDS, str(path), lambda: files.delivery_at(path, source_roots()))
+    except OutsideRoots as problem:
+        raise Refusal("OUTSIDE_ROOTS", problem.message) from None
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:

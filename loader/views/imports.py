@@ -15,27 +15,19 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
 from loader.domain.sampling import SAME, Line, compare_contract
-from loader.forms.imports import (
-    Row,
-    chosen,
-    contract_changes,
-    known_columns,
-    packed,
-    rows_of,
-    seen_again,
-    unpacked,
-)
+from loader.forms.imports import Row, contract_changes, known_columns, packed, rows_of, seen_again, unpacked
+from loader.forms.source_drafts import SourceDraft
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample
-from loader.sources.limits import place_in
+from loader.views.source_steps import step_address, steps_of
 from loader.views.systems import SystemPage
 from metadata.domain import naming
-from metadata.domain.clusters import policy_of_messages
-from metadata.domain.source_formats import FILE_FORMATS, FORMATS_OF_KIND, KAFKA, NAMES, REST, TABLE, format_of
+from metadata.domain.source_formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
 from metadata.domain.value_formats import ValueFormats
-from metadata.forms.sources import ColumnChoiceForm, EndpointForm, NewSourceForm, ReadingForm, options_of
+from metadata.forms.sources import ColumnChoiceForm, EndpointForm, NewSourceForm, ReadingForm
 from metadata.models import SourceDataset, System
-from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
+from metadata.services.generation_preview import preview_import
+from metadata.services.sources import ContractChanges, change_contract
 from metadata.views.base import Editing
 
 STALE = 409
@@ -45,15 +37,21 @@ STALE = 409
 
 
 class SourceImport(Editing, SystemPage):
-    """Import one file or table: show its columns with inferred types, let the user decide, then create them."""
+    """Columns of one file or table with inferred types: the user decides on them, and goes on to the load type."""
 
     template_name, part_template = "loader/sources/source_import.html", "loader/sources/import_part.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"steps": steps_of("Columns", self.row)}
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         system = self.row
         place, reading = _place(request, system)
         if not place.location:
             return redirect("system_discover", system.short_name)
+        draft = SourceDraft.of(request.session, system, place.location) if "draft" in request.GET else None
+        if draft is not None:
+            return self.show(draft)
         context = _import_context(system, place)
         if reading is not None and reading.errors:
             context |= {"reading": reading, "misread": True}
@@ -62,19 +60,28 @@ class SourceImport(Editing, SystemPage):
         return self.render(**context)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        """Create the dataset with the user's decisions, all or nothing."""
-        system = self.row
-        place, lines, facts = _posted(request, system)
-        form = NewSourceForm(request.POST)
-        dataset = request.POST.get("short_name", "")
-        rows = rows_of(lines, system=system.short_name, dataset=dataset, data=request.POST)
-        is_valid = _all_valid(rows)
-        source = form.attempt(lambda: _write(system, place, form, rows)) if is_valid or not form.is_valid() else None
-        if source is None:
-            context = _import_context(system, place) | _lines_part(rows, facts)
-            return self.render(status=REFUSED, **context, form=form, options=json.dumps(place.options), wrong=True)
-        messages.success(request, f"{source} created. Review its targets.")
-        return redirect("source_generate", source.key)
+        """Check the decisions as if the dataset were created now, and keep them for the next steps."""
+        draft = SourceDraft.sent(self.row, request.POST)
+        if not draft.is_valid:
+            return self.show(draft, wrong=True)
+        before = SourceDraft.of(request.session, self.row, draft.place.location)
+        try:
+            preview_import(**draft.described())
+        except MetadataError as error:
+            where = f"{self.row}.{draft.form.cleaned_data['name']}"
+            if _by_its_line(error, draft.rows, where):
+                draft.form.add_problem(error)
+            return self.show(draft, wrong=True)
+        if before is not None:
+            draft = draft.with_load_type(before.load_type_data)
+        draft.keep(request.session)
+        return redirect(step_address("source_load_type", self.row, draft.place.location))
+
+    def show(self, draft: SourceDraft, *, wrong: bool = False) -> HttpResponse:
+        """Show the decisions as they were sent."""
+        context = _import_context(self.row, draft.place) | _lines_part(draft.rows, draft.facts)
+        context |= {"form": draft.form, "options": json.dumps(draft.place.options), "wrong": wrong}
+        return self.render(status=REFUSED if wrong else 200, **context)
 
 
 def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | EndpointForm | None]:
@@ -129,7 +136,7 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
     stem = name.partition(".")[0] or name if is_path else name
     short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
     rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
-    form = NewSourceForm(initial={"name": stem, "short_name": short, "historize": _has_key(rows)})
+    form = NewSourceForm(initial={"name": stem, "short_name": short})
     reading = _filled(place, result.options)
     return {
         "form": form,
@@ -143,10 +150,6 @@ def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line
     values = dict(zip([column.name for column in result.columns], result.values, strict=False))
     formats = ValueFormats.of(result.options)
     return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
-
-
-def _has_key(rows: list[Row]) -> bool:
-    return any(row.line.found and row.line.found.key_ordinal for row in rows)
 
 
 def _facts(result: Sample) -> dict[str, Any]:
@@ -165,44 +168,6 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
         "known_types": ColumnChoiceForm.known_types,
         "help": ColumnChoiceForm(prefix="help"),
     }
-
-
-def _write(system: System, place: Place, form: NewSourceForm, rows: list[Row]) -> SourceDataset | None:
-    """Return the new dataset; None if one of the lines was refused, whose form then has the reason."""
-    given = form.cleaned_data
-    columns = chosen(rows, system=system.short_name, dataset=given["short_name"])
-    described = {"location": place.location, "format": place.format, "options": place.options} | given
-    if given["historize"] and (policy := policy_of_messages(place.options or {}, {c.name for c in columns})):
-        described["history_policy"] = policy
-    try:
-        return import_source_dataset(system=system, columns=columns, **described)
-    except MetadataError as error:
-        if _by_its_line(error, rows, f"{system}.{given['name']}"):
-            raise
-        return None
-
-
-def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], dict[str, Any]]:
-    """Return the sent place, lines and facts. Raise BadRequest (400) if they are invalid."""
-    posted = request.POST
-    try:
-        options = options_of(posted.get("options", ""))
-        lines = unpacked(posted.get("lines", ""))
-        facts = json.loads(posted.get("said") or "{}")
-        facts = {"said": str(facts.get("said", "")), "notes": [str(note) for note in facts.get("notes", [])]}
-    except (ValueError, AttributeError, TypeError):
-        raise BadRequest("The form is invalid. Reload the page.") from None
-    kind, location = posted.get("format", ""), posted.get("location", "").strip()
-    if not location or (kind in NAMES and kind not in FORMATS_OF_KIND[system.kind]):
-        raise BadRequest("The form belongs to another system. Reload the page.")
-    if kind not in NAMES:
-        raise BadRequest(f"There is no format {kind!r}.")
-    if system.kind == System.Kind.FILES:
-        try:
-            place_in(system, location)
-        except Refusal as refusal:
-            raise BadRequest(refusal.message) from None
-    return Place(location, kind, options), lines, facts
 
 
 def _all_valid(rows: list[Row]) -> bool:

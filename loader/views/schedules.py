@@ -26,9 +26,11 @@ from elevata.web.views import (
 )
 from loader.cron import Timetable, read
 from loader.domain.dependencies import Scope
+from loader.domain.waits import Wait
 from loader.forms.load_runs import NewScheduleForm, ScheduleForm, TimesForm, zone_names
 from loader.models import Schedule
 from loader.selectors import newest_runs, schedules, with_totals
+from loader.services.schedule_waits import source_of_wait
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 from loader.views.load_runs import START, ForStarters, loadable_names, run_address
 from metadata.selectors.change_log import shown_entries
@@ -80,6 +82,7 @@ class ScheduleFormPage(ForStarters, FormPage):
     def show(self, form: Any, *, status: int = 200) -> HttpResponse:
         preview = _preview(form["cron"].value() or "", form["time_zone"].value() or "")
         names = {"zones": zone_names(), "dataset_names": loadable_names()}
+        names["wait_fields"] = [form[name] for name in form.WAIT]
         return self.render(form=form, status=status, **names, **preview)
 
 
@@ -128,7 +131,16 @@ def _row(schedule: Schedule) -> dict[str, Any]:
     """Return the context of a schedule that all pages share."""
     timetable = timetable_of(schedule)
     run = schedule.last_run
+    wait = Wait.from_json(schedule.wait)
+    source = source_of_wait(wait) if wait is not None else None
+    due = datetime.fromisoformat(schedule.waiting["due"]) if wait is not None and schedule.waiting else None
+    checked = schedule.waiting["checked_at"] if due is not None else None
     return {
+        "wait": wait.words(str(source or "a deleted source")) if wait is not None else "",
+        "wait_source": source,
+        "waiting_since": due,
+        "deadline": wait.deadline(due) if due is not None else None,
+        "checked_at": datetime.fromisoformat(checked) if checked else None,
         "schedule": schedule,
         "scope": Scope.from_json(schedule.scope),
         "words": timetable.words,

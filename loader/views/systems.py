@@ -3,22 +3,25 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
+from django.shortcuts import redirect
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
-from elevata.web.forms import MetadataForm
 from elevata.web.paging import one_page
-from elevata.web.views import CreatePage, DetailPage, EditPage, Page, RowPage
+from elevata.web.views import REFUSED, DetailPage, EditPage, Page, RowPage
 from loader.domain.refusals import Refusal
+from loader.services.source_uploads import store_upload
 from loader.sources.files import Found, Listing
 from loader.sources.limits import must_be_allowed
-from loader.sources.systems import discover, reach
-from metadata.forms.sources import NewSystemForm, SourceForm, SystemForm
+from loader.sources.systems import delivery, discover, reach
+from loader.views.source_steps import step_address, steps_of
+from metadata.forms.sources import SourceForm, SystemForm
 from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets
-from metadata.services.sources import create_system, update_source_dataset, update_system
+from metadata.services.sources import update_source_dataset, update_system
 from metadata.views.base import Editing
 
 PER_PAGE = 50
@@ -47,22 +50,6 @@ class SystemPage(RowPage):
             "is_api": kind == System.Kind.REST,
             "item": _ITEMS[kind],
         }
-
-
-class SystemCreate(Editing, CreatePage):
-    """Register a system."""
-
-    form_class, template_name = NewSystemForm, "loader/sources/system_form.html"
-    page, page_by = "system_page", "short_name"
-    message = "{row.name} registered. Test the connection, then browse its contents."
-
-    def context(self) -> dict[str, Any]:
-        return {"back": reverse("source_list")}
-
-    def save(self, form: MetadataForm) -> System:
-        given = form.given()
-        must_be_allowed(System(kind=given["kind"], location=given["location"]))
-        return create_system(**given)
 
 
 class SystemEdit(Editing, SystemPage, EditPage):
@@ -117,11 +104,54 @@ class SystemDiscover(Editing, SystemPage, Page):
 
     template_name, part_template = "loader/sources/system_discover.html", "loader/sources/found_rows.html"
 
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"steps": steps_of("Contents", self.row)}
+
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         search, number = request.GET.get("q", "")[:200], _page_number(request)
         is_listed = request.htmx or "show" in request.GET
         listing = _listing(self.row, search, number) if is_listed else {}
         return self.render(search=search, **listing)
+
+
+class SystemDelivery(Editing, SystemPage):
+    """Files that a typed location stands for, with their format; the part below the field of the location."""
+
+    template_name = "loader/sources/delivery_part.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        location = request.GET.get("location", "").strip()[:1000]
+        if not request.htmx:
+            return redirect("system_discover", self.row.short_name)
+        context: dict[str, Any] = {"location": location}
+        if location:
+            try:
+                context["delivery"] = delivery(self.row, location)
+            except Refusal as refusal:
+                context["refused"] = refusal.as_json()
+        return self.render(**context)
+
+
+class SystemUpload(SystemDiscover):
+    """Store a file in the folder of a system, and go on with its columns."""
+
+    @classmethod
+    def most_bytes(cls) -> int:
+        return settings.BATCH_MAX_BYTES
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return redirect("system_discover", self.row.short_name)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        file = request.FILES.get("file")
+        if file is None:
+            return self.render(status=REFUSED, search="", upload_refused={"message": "Choose a file first."})
+        try:
+            location = store_upload(system=self.row, name=file.name, chunks=file.chunks())
+        except Refusal as refusal:
+            return self.render(status=REFUSED, search="", upload_refused=refusal.as_json())
+        messages.success(request, f"{location} is stored.")
+        return redirect(step_address("source_import", self.row, location))
 
 
 def _page_number(request: HttpRequest) -> int:

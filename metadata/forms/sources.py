@@ -73,6 +73,13 @@ OptionFields = type("OptionFields", (forms.Form,), {name: _option_field(option) 
 SystemOptionFields = type(
     "SystemOptionFields", (forms.Form,), {name: _option_field(option) for name, option in _SYSTEM_OPTIONS.items()}
 )
+# What each kind of system delivers, for the page that offers them.
+KIND_SENTENCES = {
+    System.Kind.FILES: "A folder with files: CSV, JSON, Parquet, Excel and other formats, packed or not.",
+    System.Kind.JDBC: "Tables, views or a SELECT of a database.",
+    System.Kind.KAFKA: "Topics of a Kafka cluster: JSON objects, or change events of Debezium.",
+    System.Kind.REST: "Endpoints of a web API that answers with JSON, page by page.",
+}
 
 
 class SystemFields(SystemOptionFields, DescribedFields):
@@ -155,8 +162,40 @@ def _with_options(
     arguments = {name: value for name, value in changed.items() if name in facts}
     if len(arguments) == len(changed):
         return arguments
-    texts = {name: data[name] for name in options if data[name] not in ("", None)}
-    return arguments | {"options": {name: _option_value(options[name], text) for name, text in texts.items()}}
+    return arguments | {"options": _stored_options(data, options)}
+
+
+def _stored_options(data: Mapping[str, Any], options: Mapping[str, Option]) -> dict[str, Any]:
+    """Return the options that are given in a form's cleaned data."""
+    texts = {name: data[name] for name in options if data.get(name) not in ("", None)}
+    return {name: _option_value(options[name], text) for name, text in texts.items()}
+
+
+class KindSystemForm(NewSystemForm):
+    """Form of a new system of a given kind."""
+
+    def __init__(self, *args: Any, kind: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["kind"].widget = forms.HiddenInput()
+        self.fields["kind"].choices = [(kind, kind)]
+        self.fields["kind"].initial = kind
+        if kind == System.Kind.FILES:  # its folder needs no password
+            del self.fields["secret"]
+        for name, option in _SYSTEM_OPTIONS.items():
+            if kind not in option.formats:
+                del self.fields[name]
+
+    def typed(self) -> System:
+        """Return the system as it was typed, not stored; fields with errors are empty."""
+        self.full_clean()
+        data = self.cleaned_data
+        return System(
+            kind=data.get("kind", ""),
+            short_name=data.get("short_name") or "the system",
+            location=data.get("location", ""),
+            secret=data.get("secret", ""),
+            options=_stored_options(data, _SYSTEM_OPTIONS),
+        )
 
 
 class SourceFields(DescribedFields):
@@ -179,13 +218,7 @@ class SourceFields(DescribedFields):
 class NewSourceForm(SourceFields, MetadataForm):
     """Names and description of a source dataset to import."""
 
-    historize = forms.BooleanField(
-        required=False,
-        initial=True,
-        label="Keep history",
-        help_text="A history table beside rawcore keeps every version of every row. It needs a business key.",
-    )
-    field_order = ("name", "short_name", "historize", "description", "owner", "tags")
+    field_order = ("name", "short_name", "description", "owner", "tags")
 
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
@@ -418,9 +451,13 @@ class ColumnChoiceForm(MetadataForm):
         for name, field in self.fields.items():
             field.widget.attrs["aria-describedby"] = f"help-{name}"
 
+    @property
+    def is_taken(self) -> bool:
+        return bool(self.data.get(self.add_prefix("take")))
+
     def clean_type(self) -> DataType | None:
         text = self.cleaned_data["type"]
-        if not self._asks_type or not self.data.get(self.add_prefix("take")):
+        if not self._asks_type or not self.is_taken:
             return None
         try:
             return parse(text)
@@ -429,12 +466,31 @@ class ColumnChoiceForm(MetadataForm):
 
     def clean_target_name(self) -> str:
         name = self.cleaned_data["target_name"]
-        if name and self.data.get(self.add_prefix("take")):
+        if name and self.is_taken:
             try:
                 naming.check_column_name(name, reserved_prefix=naming.ENGINE_PREFIX)
             except MetadataError as problem:
                 raise forms.ValidationError(as_sentence(problem.message)) from None
         return name
+
+
+class NewColumnForm(ColumnChoiceForm):
+    """Form of one column to add to a contract, outside the business key."""
+
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="Name in the delivery.",
+        error_messages={"required": "Enter a name."},
+    )
+    field_order = ("name", "type", "target_name", "nullable", "pii", "sensitivity", "description")
+    is_taken = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        del self.fields["take"], self.fields["key_ordinal"]
+        for field in self.fields.values():
+            field.widget.attrs.pop("aria-describedby")
 
 
 def options_of(text: str) -> dict[str, Any]:

@@ -67,7 +67,20 @@ def check_source_dataset(row: SourceDataset) -> None:
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
     with_place(row, lambda: Intake.from_dict(row.intake).check_reader(HistoryPolicy.from_dict(row.history_policy)))
     check_word_list(row.tags, "tags", where)
+    _check_other_source(row)
     check_fields(row, where)
+
+
+def _check_other_source(row: SourceDataset) -> None:
+    """Refuse a name or short name that another dataset of the system has."""
+    if are_constraints_left_to_database():
+        return
+    same = Q(name=row.name) | Q(short_name__iexact=row.short_name)
+    other = SourceDataset.objects.filter(same, system=row.system).exclude(pk=row.pk).first()
+    if other is not None:
+        field = "name" if other.name == row.name else "short_name"
+        label = field.replace("_", " ")
+        raise MetadataError("name_taken", f"The system has another dataset of this {label}.", field, str(row))
 
 
 def check_source_column(row: SourceColumn) -> None:

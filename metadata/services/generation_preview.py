@@ -19,6 +19,7 @@ from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSc
 from metadata.services.checks import check_dataset_columns
 from metadata.services.generation import Summary, describe, generate_targets
 from metadata.services.row_changes import put_aside
+from metadata.services.sources import import_source_dataset
 from metadata.services.targets import change_column, check_keys
 
 NEW, CHANGES, SAME, RETIRES, RETURNS = "new", "changes", "same", "retires", "returns"
@@ -102,6 +103,22 @@ def generate_accepted(
             if dataset.key in wanted:
                 _take(dataset, pairs)
         return preview
+
+
+def import_and_generate(**described: Any) -> tuple[SourceDataset, GenerationPreview]:
+    """Create a source dataset with its columns and its targets, all or nothing; see ``import_source_dataset``."""
+    with writing():
+        source = import_source_dataset(**described)
+        return source, _generated(source)[1]
+
+
+def preview_import(**described: Any) -> GenerationPreview:
+    """Return what ``import_and_generate`` would create now; nothing is written. Raise its MetadataError."""
+    with transaction.atomic():
+        try:
+            return import_and_generate(**described)[1]
+        finally:
+            transaction.set_rollback(True)
 
 
 def _generated(source: SourceDataset) -> tuple[Summary, GenerationPreview]:

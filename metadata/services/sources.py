@@ -225,6 +225,7 @@ def import_source_dataset(
         dataset = create_source_dataset(system=system, name=name, location=location, **described)
         for ordinal, column in enumerate(wanted, start=1):
             create_source_column(source_dataset=dataset, name=column.name, **{**column.described(), "ordinal": ordinal})
+        check_source_policy(dataset)
     return dataset
 
 

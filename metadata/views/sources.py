@@ -10,10 +10,10 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.views import REFUSED, DetailPage, ListPage, RowPage
+from elevata.web.views import REFUSED, ListPage, RowPage
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset
-from metadata.selectors.datasets import source_dataset_detail, source_datasets, systems
+from metadata.selectors.datasets import source_datasets, systems
 from metadata.services.generation_preview import GenerationPreview, generate_accepted, preview_generation
 from metadata.views.base import Editing
 
@@ -31,22 +31,6 @@ class SourceList(ListPage):
         return super().context() | {
             "systems": rows,
             "system_names": [system.short_name for system in rows],
-            "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
-        }
-
-
-class SourceDetail(DetailPage):
-    """A source dataset's contract and generated targets."""
-
-    name, template_name = "source", "metadata/source_page.html"
-    rows = staticmethod(source_dataset_detail)
-
-    def context(self) -> dict[str, Any]:
-        columns = list(self.row.columns.all())
-        keys = [column for column in columns if column.key_ordinal and column.active]
-        return super().context() | {
-            "columns": columns,
-            "business_key": sorted(keys, key=lambda column: column.key_ordinal),
             "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
         }
 

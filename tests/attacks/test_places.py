@@ -114,9 +114,9 @@ def test_a_system_outside_of_the_folders_is_refused_by_rest(operator: Client, la
 
 @pytest.mark.parametrize("location", OUTSIDE)
 def test_a_system_outside_of_the_folders_is_refused_by_the_form(operator: Client, landing: Path, location: str):
-    page = text_of(operator, "/register-system/")
+    page = text_of(operator, "/add-source/files/")
     fields = typed(page, having="short_name", name="Shop", short_name="shop", location=placed(location, landing))
-    assert operator.post("/register-system/", fields).status_code == 422
+    assert operator.post("/add-source/files/", fields).status_code == 422
     assert not System.objects.exists()
 
 

@@ -128,8 +128,9 @@ def test_a_password_typed_into_a_location_is_stored_and_told_nowhere(
     body = {"short_name": "shop", "name": "Shop", "kind": "jdbc", "location": location}
     said = send(operator, "post", "systems/", body).content.decode()
     said += send(operator, "patch", "systems/erp/", {"location": location}).content.decode()
-    page = text_of(operator, "/register-system/")
-    said += operator.post("/register-system/", typed(page, having="short_name", **body)).content.decode()
+    page = text_of(operator, "/add-source/jdbc/")
+    for address in ("/add-source/jdbc/", "/add-source/jdbc/test/"):
+        said += operator.post(address, typed(page, having="short_name", **body)).content.decode()
     file = f"format: metadata/v1\nsystems:\n- {{short_name: shop, name: Shop, kind: jdbc, location: '{location}'}}\n"
     said += send(operator, "post", "metadata/import/", {"files": [{"name": "a", "content": file}]}).content.decode()
     must_hold_none(said + everything_stored() + caplog.text, of="refusals, rows and the log")

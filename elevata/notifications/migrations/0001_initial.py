@@ -31,6 +31,7 @@ class Migration(migrations.Migration):
                             ("execution.failed", "execution.failed"),
                             ("drift.found", "drift.found"),
                             ("load.failed", "load.failed"),
+                            ("schedule.late", "schedule.late"),
                             ("account.changed", "account.changed"),
                             ("policy.proposed", "policy.proposed"),
                             ("policy.decided", "policy.decided"),

@@ -92,6 +92,7 @@ class Addresses(dict):
             "saved_query": lambda: ("key", save_query(owner=self._person, name="one", text="SELECT 1").key),
             "person_name": lambda: ("name", self._person.username),
             "system": lambda: ("short_name", "air"),
+            "kind": lambda: ("kind", "files"),
             "schema": lambda: ("name", "rawcore"),
             "refresh": lambda: ("pk", self._refresh().pk),
             "environment": lambda: ("name", Environment.objects.get().name),

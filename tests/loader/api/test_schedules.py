@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from elevata.audit.models import ChangeLogEntry
 from loader.models import LoadRun, Schedule
+from loader.services.schedules import check_waiting, start_due
 from metadata.models import TargetDataset
 from tests.elevata.api.requests import get, send
 
@@ -55,6 +57,47 @@ def test_what_cannot_be_is_told_by_its_field(
     answer = send(operator, "patch", f"schedules/{nightly['key']}/", body)
     assert answer.status_code == status, answer.content
     assert field in str(answer.json()["errors"])
+
+
+@pytest.fixture
+def condition(airport: TargetDataset) -> dict[str, Any]:
+    return {"for": "files", "source": str(airport.generated_from.key), "minutes": 30, "then": "start"}
+
+
+def test_a_condition_is_set_and_taken_away(operator: Client, nightly: dict[str, Any], condition: dict[str, Any]):
+    path = f"schedules/{nightly['key']}/"
+    assert nightly["wait"] == {}
+    assert send(operator, "patch", path, {"wait": condition}).json()["wait"] == condition
+    assert send(operator, "patch", path, {"wait": {}}).json()["wait"] == {}
+
+
+@pytest.mark.parametrize(
+    ("over", "status", "field"),
+    [
+        ({"for": "moon"}, 400, "for"),
+        ({"source": "nonsense"}, 400, "source"),
+        ({"minutes": 0}, 400, "minutes"),
+        ({"for": "rows"}, 422, "wait.for"),
+        ({"newer": "at"}, 422, "wait.newer"),
+    ],
+)
+def test_a_condition_that_cannot_be_is_told_by_its_field(
+    operator: Client, nightly: dict[str, Any], condition: dict[str, Any], over: dict, status: int, field: str
+):
+    answer = send(operator, "patch", f"schedules/{nightly['key']}/", {"wait": condition | over})
+    assert answer.status_code == status, answer.content
+    assert field in str(answer.json()["errors"])
+
+
+def test_while_it_waits_the_last_check_is_told(operator: Client, nightly: dict[str, Any], condition: dict[str, Any]):
+    path = f"schedules/{nightly['key']}/"
+    send(operator, "patch", path, {"wait": condition})
+    Schedule.objects.update(next_at=timezone.now())
+    start_due()
+    check_waiting()
+    waiting = get(operator, path)["waiting"]
+    assert sorted(waiting) == ["answer", "checked_at", "due"]
+    assert waiting["answer"]
 
 
 def test_a_schedule_is_run_now(operator: Client, nightly: dict[str, Any]):

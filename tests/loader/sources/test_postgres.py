@@ -1,6 +1,7 @@
 """PostgreSQL as a source: connection, listing, sampling, import."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,12 +13,12 @@ from django.test import Client
 from elevata.accounts.roles import Role
 from loader.domain.refusals import Refusal
 from loader.sources.files import Sample
-from loader.sources.systems import list_tables, reach_database, sample_table
+from loader.sources.systems import count_rows, list_tables, reach_database, sample_table
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.pages import read
-from tests.factories import SystemFactory
+from tests.factories import SourceDatasetFactory, SystemFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services]
 
@@ -29,6 +30,7 @@ CREATE TABLE shop.orders (
   order_no integer PRIMARY KEY, "Customer Name" varchar(40) NOT NULL, amount numeric(10,2), free numeric,
   ordered_at timestamptz, tags text[], mood shop.mood, id uuid, note text);
 COMMENT ON COLUMN shop.orders.amount IS 'Without tax';
+COMMENT ON TABLE shop.orders IS 'What was sold';
 INSERT INTO shop.orders SELECT n, 'c' || n, n * 1.5, 1, now(), '{a}', 'good', gen_random_uuid(), NULL
   FROM generate_series(1, 30) AS n;
 CREATE VIEW shop.expensive AS SELECT * FROM shop.orders WHERE amount > 10;
@@ -71,6 +73,35 @@ def test_tables_are_listed_with_sizes_and_estimates_and_found_by_name(database: 
     assert found["shop.orders"].size > 0
     assert (found["shop.expensive"].rows, found["shop.expensive"].note) == (None, "view")
     assert list_tables(database, search="shop.%").total == 0
+
+
+def test_the_comment_of_a_table_is_listed(database: System):
+    (orders,) = list_tables(database, search="shop.orders").items
+    assert orders.description == "What was sold"
+
+
+@pytest.mark.parametrize(
+    ("options", "counted", "rows"),
+    [
+        ({}, {"at_most": 100}, 30),
+        ({}, {"at_most": 7}, 7),
+        ({"filter": "order_no <= 4"}, {"at_most": 100}, 4),
+        ({"query": "SELECT * FROM shop.expensive"}, {"at_most": 100}, 24),
+        ({}, {"at_most": 100, "newer": "ordered_at", "since": datetime(2000, 1, 1, tzinfo=UTC)}, 30),
+        ({}, {"at_most": 100, "newer": "ordered_at", "since": datetime(2100, 1, 1, tzinfo=UTC)}, 0),
+        ({}, {"at_most": 100, "newer": "ordered_at", "since": None}, 30),
+    ],
+)
+def test_rows_are_counted_up_to_a_number(database: System, options: dict, counted: dict, rows: int):
+    source = SourceDatasetFactory(system=database, location="shop.orders", format="table", options=options)
+    assert count_rows(source, **counted) == rows
+
+
+def test_rows_of_a_missing_table_are_refused(database: System):
+    source = SourceDatasetFactory(system=database, location="shop.gone", format="table")
+    with pytest.raises(Refusal) as refused:
+        count_rows(source, at_most=1)
+    assert refused.value.code == "MISSING_TABLE"
 
 
 def test_tables_come_a_page_at_a_time(database: System):

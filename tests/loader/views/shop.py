@@ -20,9 +20,24 @@ def import_page(client: Client, location: str = "orders.csv", **how: str) -> str
     return html_of(answer)
 
 
-def import_as(client: Client, page: str, **over: Any) -> HttpResponse:
+def choose_columns(client: Client, page: str, **over: Any) -> HttpResponse:
+    """Send the form of the columns; the answer leads to the load type, or shows what is wrong."""
     fields = {name.replace("__", "-"): value for name, value in over.items()}
     return client.post("/systems/shop/import/", typed(page, having="lines", **fields))
+
+
+def choose_load_type(client: Client, address: str, **over: Any) -> HttpResponse:
+    """Send the form of the load type; the answer leads to the summary, or shows what is wrong."""
+    return client.post(address, typed(read(client, address), having="input", **over))
+
+
+def import_as(client: Client, page: str, **over: Any) -> HttpResponse:
+    """Go the guided path to its end, without a load."""
+    answer = choose_columns(client, page, **over)
+    if answer.status_code != 302:
+        return answer
+    summary = choose_load_type(client, answer.url).url
+    return client.post(summary, {"create_only": "yes"})
 
 
 def imported(client: Client) -> SourceDataset:

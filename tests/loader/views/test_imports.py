@@ -31,7 +31,7 @@ def test_proposals_are_shown_with_their_evidence_and_nothing_is_written(editor: 
 def test_an_import_as_proposed_writes_the_contract(editor: Client, shop: System):
     answer = import_as(editor, import_page(editor))
     source = SourceDataset.objects.get()
-    assert answer.url == f"/sources/{source.key}/generate/"
+    assert answer.url == f"/sources/{source.key}/"
     told = [(c.name, str(c.type), c.key_ordinal, c.nullable, c.target_name) for c in source.columns.all()]
     assert told == [
         ("Order No", "string", 1, False, ""),
@@ -90,9 +90,7 @@ def test_a_level_that_there_is_not_is_refused_by_its_line(editor: Client, shop: 
 
 
 def test_a_line_that_is_not_ticked_is_left_out(editor: Client, shop: System):
-    page = import_page(editor)
-    fields = typed(page, having="lines", **{"c3-take": None})
-    editor.post("/systems/shop/import/", fields)
+    import_as(editor, import_page(editor), c3__take=None)
     assert [c.name for c in SourceDataset.objects.get().columns.all()] == ["Order No", "customer", "amount"]
 
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from loader.domain.dependencies import DATASET, Scope
 from loader.models import LoadRun, Schedule
-from loader.services.schedules import create_schedule, start_due, update_schedule
+from loader.services.schedules import check_waiting, create_schedule, start_due, update_schedule
 from metadata.models import TargetDataset
 from tests.elevata.web.html import html_of
 from tests.loader.factories import EnvironmentFactory, WorkerFactory
@@ -105,6 +105,49 @@ def test_who_changed_it_is_shown(operator: Client, nightly: Schedule):
     read = words(text_of(operator, address(nightly)))
     assert "eve schedule nightly in" in read
     assert "30 6 * * 1-5 → 0 7 * * *" in read
+
+
+# --- waiting for data -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def condition(airport: TargetDataset) -> dict[str, str]:
+    """Fields of a schedule that waits for the file of the airports."""
+    return {"wait_for": "files", "wait_source": str(airport.generated_from.key), "wait_minutes": "30"}
+
+
+def test_a_schedule_that_waits_for_files_is_created_by_its_form(operator: Client, condition: dict[str, str]):
+    operator.post("/schedules/new/", GIVEN | condition | {"wait_then": "start"})
+    wait = {"for": "files", "source": condition["wait_source"], "minutes": 30, "then": "start"}
+    assert Schedule.objects.get().wait == wait
+
+
+def test_its_condition_is_edited_and_taken_away(operator: Client, nightly: Schedule, condition: dict[str, str]):
+    operator.post(address(nightly, "edit/"), typed(operator, nightly, **condition))
+    assert Schedule.objects.get().wait["minutes"] == 30
+    operator.post(address(nightly, "edit/"), typed(operator, nightly, wait_for="", wait_source=""))
+    assert Schedule.objects.get().wait == {}
+
+
+def test_a_condition_without_its_source_is_refused_at_its_field(operator: Client, condition: dict[str, str]):
+    answer = operator.post("/schedules/new/", GIVEN | condition | {"wait_source": ""})
+    assert answer.status_code == 422
+    assert 'id="id_wait_source_error"' in html_of(answer)
+
+
+def test_while_it_waits_its_page_says_since_when_and_what_the_last_check_found(
+    operator: Client, condition: dict[str, str]
+):
+    operator.post("/schedules/new/", GIVEN | condition)
+    schedule = Schedule.objects.get()
+    Schedule.objects.update(next_at=timezone.now())
+    start_due()
+    assert "Not checked yet" in text_of(operator, address(schedule))
+    check_waiting()
+    read = words(text_of(operator, address(schedule)))
+    assert re.search(r"Waiting since [\d: -]+ UTC, at most until [\d: -]+ UTC", read)
+    assert re.search(r"Last check at [\d: -]+ UTC: ", read)
+    assert "waiting for its data since" in words(text_of(operator, "/schedules/"))
 
 
 # --- writing ----------------------------------------------------------------------------------------------

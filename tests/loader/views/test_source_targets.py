@@ -18,7 +18,16 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
-from tests.loader.views.shop import ORDERS, generate, generate_page, import_as, import_page, imported
+from tests.loader.views.shop import (
+    ORDERS,
+    choose_columns,
+    choose_load_type,
+    generate,
+    generate_page,
+    import_as,
+    import_page,
+    imported,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -103,7 +112,8 @@ def test_a_change_by_somebody_else_is_told_before_anything_is_written(editor: Cl
 
 
 def test_the_preview_names_what_would_appear_and_makes_nothing(editor: Client, shop: System):
-    text = words(generate_page(editor, imported(editor)))
+    load_type = choose_columns(editor, import_page(editor)).url
+    text = words(read(editor, choose_load_type(editor, load_type).url))
     for name in ("raw.raw_shop_orders", "stage.stg_shop_orders", "rawcore.rc_shop_orders", "rc_shop_orders_hist"):
         assert name in text
     assert "order_no string" in text

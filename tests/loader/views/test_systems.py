@@ -25,14 +25,15 @@ pytestmark = pytest.mark.django_db
 # --- registering ---------------------------------------------------------------------------------
 
 
-def register(client: Client, **over: Any) -> HttpResponse:
-    page = read(client, "/register-system/")
-    return client.post("/register-system/", typed(page, having="short_name", name="Shop", short_name="shop", **over))
+def register(client: Client, kind: str = "files", **over: Any) -> HttpResponse:
+    address = f"/add-source/{kind}/"
+    page = read(client, address)
+    return client.post(address, typed(page, having="short_name", name="Shop", short_name="shop", **over))
 
 
 def test_a_system_is_registered_by_its_form(editor: Client, landing: Path):
     answer = register(editor, location=str(landing))
-    assert answer.url == "/systems/shop/"
+    assert answer.url == "/systems/shop/discover/"
     assert System.objects.get().location == str(landing)
     assert ChangeLogEntry.objects.get(subject_kind="system").actor == "mia"
 
@@ -172,7 +173,7 @@ def test_what_is_described_already_is_compared_instead(editor: Client, shop: Sys
     source = imported(editor)
     part = read(editor, "/systems/shop/discover/?show=now")
     assert reverse("source_columns", args=[source.key]) in part
-    assert "/systems/shop/import/" not in part
+    assert "/systems/shop/import/?location=orders.csv" not in part
 
 
 # --- who may ---------------------------------------------------------------------------------------

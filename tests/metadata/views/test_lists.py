@@ -214,7 +214,7 @@ BASELINE = {
     "dataset_sql": 18,
     "dataset_runs": 8,
     "source_list": 8,
-    "source_page": 9,
+    "source_page": 20,
     "run_list": 10,
     "run_page": 12,
 }

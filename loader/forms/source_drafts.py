@@ -1,0 +1,162 @@
+"""Drafts of new source datasets: the sent forms of the guided path, kept in the session until the last step.
+
+Every step can therefore be opened again, and nothing is in the metadata before the source is created. Sampled values
+are not kept.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+from django.contrib.sessions.backends.base import SessionBase
+from django.core.exceptions import BadRequest
+from django.http import QueryDict
+
+from loader.domain.refusals import Refusal
+from loader.domain.sampling import Line
+from loader.forms.imports import Row, chosen, packed, rows_of, unpacked
+from loader.services.reads.source_samples import Place
+from loader.sources.limits import place_in
+from metadata.domain.clusters import policy_of_messages
+from metadata.domain.source_formats import FORMATS_OF_KIND
+from metadata.domain.types import DataType
+from metadata.forms.load_type import LoadTypeForm
+from metadata.forms.sources import NewSourceForm, options_of
+from metadata.models import System
+from metadata.services.sources import ImportedColumn
+
+_DRAFTS = "source_drafts"
+MOST_DRAFTS = 5
+
+
+@dataclass(frozen=True)
+class SourceDraft:
+    """Decisions on one new source dataset; ``load_type_data`` is empty until its step is done.
+
+    ``place``, ``lines`` and ``facts`` are those of the sample that the columns were chosen from.
+    """
+
+    system: System
+    data: QueryDict
+    load_type_data: QueryDict
+    place: Place
+    lines: list[Line]
+    facts: dict[str, Any]
+
+    @classmethod
+    def sent(cls, system: System, data: QueryDict, load_type_data: QueryDict | None = None) -> Self:
+        """Return the draft of a sent form of columns. Raise BadRequest (400) if it is no form of this system."""
+        try:
+            options = options_of(data.get("options", ""))
+            lines = unpacked(data.get("lines", ""))
+            facts = json.loads(data.get("said") or "{}")
+            facts = {"said": str(facts.get("said", "")), "notes": [str(note) for note in facts.get("notes", [])]}
+        except (ValueError, AttributeError, TypeError):
+            raise BadRequest("The form is invalid. Reload the page.") from None
+        place = Place(data.get("location", "").strip(), data.get("format", ""), options)
+        _check_place(system, place)
+        return cls(system, data, load_type_data or QueryDict(), place, lines, facts)
+
+    @cached_property
+    def form(self) -> NewSourceForm:
+        return NewSourceForm(self.data)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Return the columns with their forms, as they were sent."""
+        return rows_of(self.lines, system=self.system.short_name, dataset=self._short_name, data=self.data)
+
+    @property
+    def _short_name(self) -> str:
+        return self.data.get("short_name", "")
+
+    @property
+    def is_valid(self) -> bool:
+        # Every form is validated, so that each shows its errors.
+        results = [row.form.is_valid() for row in self.rows if row.form is not None]
+        return all([self.form.is_valid(), *results])
+
+    @cached_property
+    def columns(self) -> list[ImportedColumn]:
+        """Return the chosen columns of a valid draft."""
+        return chosen(self.rows, system=self.system.short_name, dataset=self._short_name)
+
+    @property
+    def key(self) -> list[str]:
+        keyed = [column for column in self.columns if column.key_ordinal is not None]
+        return [column.name for column in sorted(keyed, key=lambda column: column.key_ordinal)]
+
+    def load_type(self, data: QueryDict | None = None) -> LoadTypeForm:
+        """Return the form of the load type: sent now, as it was kept, or with its defaults."""
+        types: dict[str, DataType] = {c.name: c.type for c in self.columns if c.key_ordinal is None}
+        suggested = policy_of_messages(self.place.options or {}, {column.name for column in self.columns})
+        return LoadTypeForm(
+            data or self.load_type_data or None, columns=types, keyed=bool(self.key), initial=suggested or None
+        )
+
+    def described(self, load_type: LoadTypeForm | None = None) -> dict[str, Any]:
+        """Return the arguments of ``import_source_dataset``; without a load type those of a source without history."""
+        place = self.place
+        given = {"historize": False}
+        if load_type is not None:
+            given = {"historize": load_type.cleaned_data["historize"], "history_policy": load_type.policy}
+        return given | {
+            "system": self.system,
+            "location": place.location,
+            "format": place.format,
+            "options": place.options,
+            "columns": self.columns,
+            **self.form.cleaned_data,
+        }
+
+    # --- in the session --------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, session: SessionBase, system: System, location: str) -> Self | None:
+        """Return the draft of a location from the session; None if there is none that is still valid."""
+        kept = session.get(_DRAFTS, {}).get(_name(system, location))
+        if kept is None:
+            return None
+        try:
+            draft = cls.sent(system, *(QueryDict(text) for text in kept))
+        except BadRequest:
+            return None
+        return draft if draft.is_valid else None
+
+    def keep(self, session: SessionBase) -> None:
+        """Store the draft in the session, as the newest one."""
+        data = self.data.copy()
+        data["lines"] = packed([_without_values(line) for line in self.lines])
+        data.pop("csrfmiddlewaretoken", None)
+        name, drafts = _name(self.system, self.place.location), session.get(_DRAFTS, {})
+        others = [(key, kept) for key, kept in drafts.items() if key != name]
+        kept = [data.urlencode(), self.load_type_data.urlencode()]
+        session[_DRAFTS] = dict([*others[-(MOST_DRAFTS - 1) :], (name, kept)])
+
+    def with_load_type(self, data: QueryDict) -> Self:
+        return replace(self, load_type_data=data)
+
+    def drop(self, session: SessionBase) -> None:
+        """Remove the draft from the session."""
+        drafts = session.get(_DRAFTS, {})
+        drafts.pop(_name(self.system, self.place.location), None)
+        session[_DRAFTS] = drafts
+
+
+def _name(system: System, location: str) -> str:
+    return f"{system.short_name}/{location}"
+
+
+def _without_values(line: Line) -> Line:
+    return replace(line, found=replace(line.found, sample=())) if line.found is not None else line
+
+
+def _check_place(system: System, place: Place) -> None:
+    if place.format not in FORMATS_OF_KIND[system.kind] or not place.location:
+        raise BadRequest("The form belongs to another system. Reload the page.")
+    if system.kind == System.Kind.FILES:
+        try:
+            place_in(system, place.location)
+        except Refusal as refusal:
+            raise BadRequest(refusal.message) from None

@@ -1,0 +1,138 @@
+"""State of a source for its page: freshness, deliveries, refusals, and columns that its contract lacks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from architecture.selectors.environments import described_states
+from architecture.services.states import current_environment
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.selectors import entries
+from loader.domain.dependencies import Scope, load_steps
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import LOAD
+from loader.models import DatasetRun, Schedule
+from loader.selectors import schedules
+from loader.sources.files import Delivery
+from loader.sources.systems import delivery
+from metadata.models import SourceColumn, SourceDataset, System
+
+DELIVERIES = 10
+_REFUSALS_READ = 50
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Newest files, last load and expected load of a source.
+
+    ``overdue`` is the due time of a schedule after which no load succeeded. ``refused`` is the reason why the files
+    cannot be listed.
+    """
+
+    delivered: Delivery | None
+    refused: dict[str, Any] | None
+    loaded: DatasetRun | None
+    schedules: tuple[Schedule, ...]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return True if files were written after the last load began."""
+        if self.delivered is None or self.loaded is None:
+            return self.delivered is not None
+        return self.loaded.run.load_timestamp < self.delivered.modified
+
+    @property
+    def overdue(self) -> datetime | None:
+        due = [schedule.last_due_at for schedule in self.schedules if schedule.last_due_at is not None]
+        finished = self.loaded.finished_at if self.loaded is not None else None
+        missed = [at for at in due if finished is None or finished < at]
+        return min(missed, default=None)
+
+
+@dataclass(frozen=True)
+class RefusalGroup:
+    """Refusals with one code in the newest runs: their number and the newest of them."""
+
+    code: str
+    count: int
+    newest: DatasetRun
+
+
+@dataclass(frozen=True)
+class DriftEntry:
+    """Column that loads reported and that the contract lacks; ``column`` is the retired one of this name."""
+
+    name: str
+    type: str
+    row: DatasetRun
+    column: SourceColumn | None
+
+
+def deliveries(source: SourceDataset) -> QuerySet[DatasetRun]:
+    """Return the rows of a source's raw dataset in load runs, newest first."""
+    return _rows(source).filter(kind="raw").select_related("run", "dataset__schema")
+
+
+def _rows(source: SourceDataset) -> QuerySet[DatasetRun]:
+    rows = DatasetRun.objects.filter(dataset__generated_from=source, run__kind=LOAD)
+    return rows.filter(run__environment=current_environment()).order_by("-run__requested_at", "-pk")
+
+
+def freshness(source: SourceDataset) -> Freshness:
+    """Return the freshness of a source; its files are listed as a load would read them."""
+    delivered, refused = None, None
+    if source.system.kind == System.Kind.FILES:
+        try:
+            delivered = delivery(source.system, source.location)
+        except Refusal as refusal:
+            refused = refusal.as_json()
+    loaded = deliveries(source).filter(status=DatasetRun.Status.SUCCEEDED).first()
+    return Freshness(delivered, refused, loaded, _schedules_of(source))
+
+
+def _schedules_of(source: SourceDataset) -> tuple[Schedule, ...]:
+    """Return the active schedules whose loads read the source, the next one first."""
+    active = list(schedules().filter(active=True, kind=Schedule.Kind.LOAD).order_by("next_at"))
+    if not active:
+        return ()
+    states = described_states(environment=current_environment())
+    raw = {state.key for state in states if str(source.key) in state.inputs}
+    return tuple(schedule for schedule in active if raw & _loaded(states, Scope.from_json(schedule.scope)))
+
+
+def _loaded(states: Iterable[Any], scope: Scope) -> set[str]:
+    try:
+        return {step.dataset.key for step in load_steps(states, scope)}
+    except Refusal:  # the scope has become empty, which the schedule's own page shows
+        return set()
+
+
+def refusals(source: SourceDataset) -> list[RefusalGroup]:
+    """Return the refusals among the newest failed datasets of a source, by code, the newest first."""
+    failed = _rows(source).filter(status=DatasetRun.Status.FAILED, error__isnull=False)
+    groups: dict[str, list[DatasetRun]] = {}
+    for row in failed.select_related("run", "dataset__schema")[:_REFUSALS_READ]:
+        groups.setdefault((row.error or {}).get("code", ""), []).append(row)
+    return [RefusalGroup(code, len(rows), rows[0]) for code, rows in groups.items()]
+
+
+def drift(source: SourceDataset, rows: Iterable[DatasetRun]) -> list[DriftEntry]:
+    """Return the columns that these loads reported and the contract still lacks; the newest report of each counts."""
+    columns = {column.name.lower(): column for column in source.columns.all()}
+    found: dict[str, DriftEntry] = {}
+    for row in rows:
+        for item in row.drift:
+            name = item["name"] if isinstance(item, dict) else str(item)
+            column = columns.get(name.lower())
+            if name not in found and (column is None or not column.active):
+                type_ = item.get("type", "") if isinstance(item, dict) else ""
+                found[name] = DriftEntry(name, type_ or "string", row, column)
+    return list(found.values())
+
+
+def schema_changes(source: SourceDataset) -> QuerySet[ChangeLogEntry]:
+    """Return the change-log entries of a source's columns, newest first."""
+    return entries().filter(dataset_key=source.key, subject_kind=SourceColumn.LOG_KIND)

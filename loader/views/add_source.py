@@ -1,0 +1,243 @@
+"""Guided path that adds a source: kind, system, contents, columns, load type, summary, first rows.
+
+Contents are on the page of a system (``loader.views.systems``), columns on the import page (``loader.views.imports``).
+"""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+
+from architecture.permissions import here
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.core.errors import MetadataError, ProductError, as_sentence
+from elevata.web.forms import error_text
+from elevata.web.views import REFUSED, CreatePage, Page, RowPage, TemplatePage
+from loader.domain.dependencies import DATASET, Scope
+from loader.domain.refusals import Refusal
+from loader.forms.source_drafts import SourceDraft
+from loader.models import DatasetRun, LoadRun
+from loader.selectors import load_runs
+from loader.services.load_runs import request_load_run
+from loader.services.reads.read_permissions import may_read
+from loader.sources.limits import must_be_allowed
+from loader.sources.systems import reach
+from loader.views.run_status import Standing
+from loader.views.source_steps import step_address, steps_of
+from loader.views.systems import SystemPage
+from metadata.domain.history_policy_labels import CHOICES
+from metadata.domain.source_formats import label_of
+from metadata.forms.load_type import LoadTypeForm
+from metadata.forms.sources import KIND_SENTENCES, KindSystemForm
+from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.selectors.datasets import source_dataset_detail, systems
+from metadata.services.generation_preview import import_and_generate, preview_import
+from metadata.services.sources import create_system
+from metadata.views.base import Editing
+
+CREATE_ONLY = "create_only"
+
+
+class SourceAdd(Editing, TemplatePage):
+    """Kinds of systems to add a source from."""
+
+    template_name = "loader/sources/add_kind.html"
+
+    def context(self) -> dict[str, Any]:
+        kinds = [(kind, label, KIND_SENTENCES.get(kind, "")) for kind, label in System.Kind.choices]
+        return {"kinds": kinds, "steps": steps_of("Kind")}
+
+
+class SystemCreate(Editing, Page):
+    """Former address of the form of a new system."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return redirect("source_add")
+
+
+class SourceAddSystem(Editing, CreatePage):
+    """Systems of a kind, and the form of a new one with a test of its connection."""
+
+    form_class, template_name = KindSystemForm, "loader/sources/add_system.html"
+    page, page_by = "system_discover", "short_name"
+    message = "{row.name} registered. Choose what to load."
+
+    @property
+    def kind(self) -> str:
+        if self.kwargs["kind"] not in System.Kind.values:
+            raise Http404
+        return self.kwargs["kind"]
+
+    def options(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    def context(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "label": System.Kind(self.kind).label,
+            "systems": systems().filter(kind=self.kind, active=True).order_by("short_name"),
+            "steps": steps_of("System", kind=self.kind),
+        }
+
+    def save(self, form: KindSystemForm) -> System:
+        given = form.given()
+        must_be_allowed(System(kind=given["kind"], location=given["location"]))
+        return create_system(**given)
+
+
+class SourceAddTest(SourceAddSystem):
+    """Test of a connection as it was typed; nothing is stored."""
+
+    part_template = "loader/sources/system_answer.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return redirect("source_add_system", self.kind)
+
+    def process(self, form: KindSystemForm) -> HttpResponse:
+        try:
+            result: dict[str, Any] = {"reached": reach(form.typed())}
+        except Refusal as refusal:
+            result = {"refused": refusal.as_json()}
+        # Without a script the whole page is shown, with what was typed and the result.
+        return self.render(form=form, tested=True, **result)
+
+
+class DraftPage(Editing, SystemPage):
+    """Base of steps about a draft; without one, its columns are to be chosen first."""
+
+    draft: SourceDraft
+    step: str
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if self.is_allowed(request):
+            location = request.GET.get("location", "").strip()
+            draft = SourceDraft.of(request.session, self.row, location)
+            if draft is None:
+                messages.info(request, "Choose the columns first.")
+                return redirect(
+                    step_address("source_import", self.row, location)
+                    if location
+                    else reverse("system_discover", args=[self.row.short_name])
+                )
+            self.draft = draft
+        return super().dispatch(request, *args, **kwargs)
+
+    def context(self) -> dict[str, Any]:
+        location = self.draft.place.location
+        steps = steps_of(self.step, self.row, location=location)
+        return super().context() | {"draft": self.draft, "steps": steps, "back": step_address(*self._back(location))}
+
+    def _back(self, location: str) -> tuple[str, System, str]:
+        return "source_import", self.row, location
+
+
+class SourceLoadType(DraftPage):
+    """Load type and history of a new source, each with a sentence."""
+
+    template_name, step = "loader/sources/add_load_type.html", "Load type"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self.show(self.draft.load_type())
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        form = self.draft.load_type(request.POST)
+        checked = form.attempt(lambda: preview_import(**self.draft.described(form)))
+        if checked is None:
+            return self.show(form, status=REFUSED)
+        self.draft.with_load_type(request.POST).keep(request.session)
+        return redirect(step_address("source_summary", self.row, self.draft.place.location))
+
+    def show(self, form: LoadTypeForm, *, status: int = 200) -> HttpResponse:
+        return self.render(status=status, form=form, group=form.group())
+
+
+class SourceSummary(DraftPage):
+    """Everything that will be created, with the button that creates it and starts the first load."""
+
+    template_name, step = "loader/sources/add_summary.html", "Summary"
+
+    def _back(self, location: str) -> tuple[str, System, str]:
+        return "source_load_type", self.row, location
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if not self.draft.load_type_data:
+            return redirect(step_address("source_load_type", self.row, self.draft.place.location))
+        return self.show()
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        """Create source and targets, all or nothing; then start the load of its last table."""
+        try:
+            source, _ = import_and_generate(**self._described())
+        except MetadataError as error:
+            return self.show(error=as_sentence(error.one_line()))
+        self.draft.drop(request.session)
+        if CREATE_ONLY in request.POST or not may(request.user, Permission.START_LOAD, on=here):
+            messages.success(request, f"{source} created with its targets.")
+            return redirect("source_page", source.key)
+        try:
+            requested = request_load_run(scope=Scope(DATASET, str(loaded_dataset(source))), user=request.user)
+        except ProductError as error:
+            messages.error(request, f"{source} created. The load did not start: {error_text(error, error.message)}")
+            return redirect("source_page", source.key)
+        return redirect("source_first_load", source.key, requested.run.run_id)
+
+    def show(self, *, error: str = "") -> HttpResponse:
+        context: dict[str, Any] = {"error": error, "preview": None}
+        try:
+            context["preview"] = preview_import(**self._described())
+        except MetadataError as problem:
+            context["error"] = error or as_sentence(problem.one_line())
+        form = self.draft.load_type()
+        context["load_type"] = next((c for c in CHOICES["input"] if c.value == form["input"].value()), None)
+        context["format"] = label_of(self.draft.place.format)
+        context["historize"] = self._described()["historize"]
+        context["may_start"] = may(self.request.user, Permission.START_LOAD, on=here)
+        return self.render(status=REFUSED if context["error"] else 200, **context)
+
+    def _described(self) -> dict[str, Any]:
+        form = self.draft.load_type()
+        form.is_valid()
+        return self.draft.described(form)
+
+
+def loaded_dataset(source: SourceDataset) -> TargetDataset | None:
+    """Return the last table that a load of a source fills: rawcore, or raw without a business key."""
+    generated = source.generated.filter(active=True, history_of__isnull=True).select_related("schema")
+    by_layer = {dataset.schema.layer: dataset for dataset in generated}
+    return by_layer.get(TargetSchema.Layer.RAWCORE) or by_layer.get(TargetSchema.Layer.RAW)
+
+
+class SourceFirstLoad(RowPage, TemplatePage):
+    """Progress of a source's first load, and its first rows."""
+
+    name, page = "source", "source_page"
+    template_name, part_template = "loader/sources/add_first_load.html", "loader/sources/add_first_load_part.html"
+    rows = staticmethod(source_dataset_detail)
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        run = get_object_or_404(load_runs(), run_id=self.kwargs["run_id"])
+        standing = Standing.of(run)
+        if request.htmx and standing.seen == request.GET.get("seen") and not run.is_finished:
+            return HttpResponse(status=204)
+        return self.render(**self._progress(standing))
+
+    def _progress(self, standing: Standing) -> dict[str, Any]:
+        source, run, dataset = self.row, standing.run, loaded_dataset(self.row)
+        keys = list(source.generated.values_list("key", flat=True))
+        rows = DatasetRun.objects.filter(run=run, dataset_key__among=keys).select_related("dataset__schema", "run")
+        return {
+            "run": run,
+            "seen": standing.seen,
+            "wait": standing.wait,
+            "workers": standing.workers,
+            "rows": rows.order_by("ordinal"),
+            "dataset": dataset,
+            "history": dataset.history if dataset is not None and dataset.historize else None,
+            "is_loaded": run.status == LoadRun.Status.SUCCEEDED,
+            "may_read": dataset is not None and may_read(self.request.user, dataset),
+            "question": {"kind": "sample", "rows": 20},
+            "steps": steps_of("First rows"),
+        }

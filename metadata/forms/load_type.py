@@ -1,0 +1,81 @@
+"""Form of the load type and history of a new source dataset."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from elevata.core.errors import MetadataError, as_sentence
+from elevata.web.forms import MetadataForm
+from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME, SNAPSHOT, TIME_TYPES, HistoryPolicy
+from metadata.domain.history_policy_labels import CHOICES
+from metadata.domain.types import STRING, DataType
+from metadata.forms.base import Group, shown_group
+
+
+class LoadTypeForm(MetadataForm):
+    """Meaning of a delivery, and whether its versions are kept.
+
+    ``columns`` are the types of the columns outside the business key, by name; ``keyed`` is false without a key, and
+    then neither history nor another load type than the default is possible. ``policy`` is the policy once the form is
+    valid.
+    """
+
+    elsewhere = {"no_business_key": "historize"}
+
+    input = forms.ChoiceField(
+        choices=[(choice.value, choice.label) for choice in CHOICES["input"] if choice.value != BATCH_FILES],
+        initial=SNAPSHOT,
+        widget=forms.RadioSelect,
+        label="Load type",
+        help_text="Meaning of a row in a delivery, and of an absent row.",
+    )
+    time = forms.ChoiceField(
+        required=False,
+        label="Versions are dated by",
+        help_text="The load time, or a column with the time of each row.",
+    )
+    op = forms.ChoiceField(
+        required=False, label="Operation", help_text="Column with the operation of a change feed: I, U or D."
+    )
+    historize = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Keep history",
+        help_text="A history table beside rawcore keeps every version of every row.",
+    )
+
+    def __init__(self, *args: Any, columns: Mapping[str, DataType], keyed: bool, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.policy: dict[str, Any] = {}
+        times = [(name, f"{name} ({type_})") for name, type_ in columns.items() if type_.name in TIME_TYPES]
+        texts = [(name, name) for name, type_ in columns.items() if type_.name == STRING]
+        self.fields["time"].choices = [(LOAD_TIME, "the load"), *times]
+        self.fields["op"].choices = [("", "none"), *texts]
+        if not keyed:
+            self.fields["historize"].initial = False
+            for field in self.fields.values():
+                field.disabled = True
+        self.fields["input"].widget.attrs["class"] = "form-check-input"
+
+    def group(self) -> Group:
+        """Return the load types, each with its sentence."""
+        return shown_group(self, "Load type", ("input",), {})
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if not self.errors:
+            given = {name: cleaned[name] for name in ("input", "time", "op") if cleaned[name]}
+            try:
+                self.policy = HistoryPolicy.from_dict(given).to_dict()
+            except MetadataError as problem:
+                self.add_problem(problem)
+        return cleaned
+
+    def add_problem(self, problem: MetadataError) -> None:
+        """Show an error of the policy at the field of its part: ``history_policy.time`` at time."""
+        part = problem.field.partition("history_policy.")[2]
+        if part in self.fields:
+            self.add_error(part, as_sentence(problem.message))
+        else:
+            super().add_problem(problem)

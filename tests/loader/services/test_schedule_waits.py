@@ -1,0 +1,298 @@
+"""Schedules that wait for data: from the due time to the run, or to the deadline."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from elevata.accounts.roles import Role
+from elevata.core.errors import MetadataError
+from elevata.notifications.models import Notice
+from loader import tasks
+from loader.domain.dependencies import DATASET, Scope
+from loader.domain.waits import Wait
+from loader.models import LoadRun, Schedule
+from loader.services import schedules
+from loader.services.schedules import check_waiting, create_schedule, run_now, start_due, update_schedule
+from metadata.models import SourceDataset
+from metadata.services.generation import generate_targets
+from tests.architecture.world import person
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory
+from tests.loader.factories import LoadRunFactory
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(autouse=True)
+def no_broker(monkeypatch) -> None:
+    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: "")
+
+
+@pytest.fixture
+def orders(db, tmp_path: Path, settings) -> SourceDataset:
+    """Orders of a shop in a folder that is still empty."""
+    settings.SOURCE_ROOTS = [str(tmp_path)]
+    shop = SystemFactory(short_name="shop", location=str(tmp_path))
+    source = SourceDatasetFactory(system=shop, name="orders", location="orders_*.csv")
+    SourceColumnFactory(dataset=source, name="order_no", key_ordinal=1)
+    generate_targets(source_dataset=source)
+    return source
+
+
+def waiting_schedule(source: SourceDataset, /, **wait) -> Schedule:
+    """Return a schedule whose time came a moment ago, and that has begun to wait."""
+    wait = {"for": "files", "source": str(source.key), "minutes": 60} | wait
+    schedule = create_schedule(name="nightly", cron="0 6 * * *", wait=wait)
+    become_due(schedule)
+    return fresh(schedule)
+
+
+def become_due(schedule: Schedule) -> None:
+    Schedule.objects.filter(pk=schedule.pk).update(next_at=timezone.now().replace(microsecond=0) - MINUTE)
+    assert start_due() == []
+
+
+def fresh(schedule: Schedule) -> Schedule:
+    return Schedule.objects.get(pk=schedule.pk)
+
+
+def deliver(source: SourceDataset, name: str = "orders_1.csv", text: str = "order_no\n1\n") -> None:
+    (Path(source.system.location) / name).write_text(text)
+
+
+def check_twice() -> list[LoadRun]:
+    """Check as two ticks of the scheduler do: files are complete once the second finds them unchanged."""
+    return check_waiting() + check_waiting()
+
+
+# --- what can be waited for ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wait", "field", "said"),
+    [
+        ({"for": "rows"}, "wait.for", "has files: wait for them instead"),
+        ({"source": "00000000-0000-0000-0000-000000000000"}, "wait.source", "no active source"),
+        ({"source": "nonsense"}, "wait.source", "no active source"),
+        ({"minutes": 0}, "wait.minutes", "from 1 to"),
+    ],
+)
+def test_a_condition_that_cannot_be_checked_is_refused(orders: SourceDataset, wait: dict, field: str, said: str):
+    with pytest.raises(MetadataError) as problem:
+        waiting_schedule(orders, **wait)
+    assert problem.value.field == field
+    assert said in problem.value.message
+
+
+def test_a_source_that_the_runs_do_not_read_is_refused(orders: SourceDataset, airports):
+    wait = {"for": "files", "source": str(orders.key)}
+    with pytest.raises(MetadataError, match="is not read by the runs of this schedule"):
+        create_schedule(name="n", cron="0 6 * * *", scope=Scope(DATASET, "rawcore.rc_air_airport"), wait=wait)
+
+
+def test_a_vacuum_waits_for_nothing(orders: SourceDataset):
+    with pytest.raises(MetadataError, match="goes with loads only"):
+        create_schedule(name="n", cron="0 6 * * *", kind="vacuum", wait={"for": "files", "source": str(orders.key)})
+
+
+@pytest.fixture
+def table(db, settings) -> SourceDataset:
+    """A table of a database that pages may reach."""
+    settings.SOURCE_HOSTS = ["10.0.0.1"]
+    erp = SystemFactory(short_name="erp", kind="jdbc", location="postgresql://a@10.0.0.1/erp")
+    source = SourceDatasetFactory(system=erp, name="t", location="t", format="table")
+    SourceColumnFactory(dataset=source, name="id", key_ordinal=1)
+    generate_targets(source_dataset=source)
+    return source
+
+
+@pytest.mark.parametrize(
+    ("wait", "field"),
+    [
+        ({}, "wait.for"),
+        ({"for": "rows", "newer": "nope"}, "wait.newer"),
+        ({"for": "rows", "newer": "id"}, "wait.newer"),
+    ],
+)
+def test_of_a_table_rows_are_waited_for_all_or_by_a_time(table: SourceDataset, wait: dict, field: str):
+    with pytest.raises(MetadataError) as problem:
+        waiting_schedule(table, **wait)
+    assert problem.value.field == field
+
+
+def test_a_database_that_pages_may_not_reach_is_refused(table: SourceDataset, settings):
+    settings.SOURCE_HOSTS = []
+    with pytest.raises(MetadataError, match="10.0.0.1") as problem:
+        waiting_schedule(table, **{"for": "rows"})
+    assert problem.value.field == "wait.source"
+
+
+# --- waiting -------------------------------------------------------------------------------------
+
+
+def test_from_its_time_on_it_waits_and_starts_nothing(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    assert (schedule.outcome, LoadRun.objects.count()) == ("waiting", 0)
+    assert schedule.next_at > timezone.now()
+    assert schedule.waiting["due"] == schedule.last_due_at.isoformat()
+
+
+def test_a_check_without_data_says_what_is_missing(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    assert check_waiting() == []
+    state = fresh(schedule).waiting
+    assert "matches no file" in state["answer"]
+    assert datetime.fromisoformat(state["checked_at"]).tzinfo is not None
+
+
+def test_the_run_starts_once_the_files_are_complete(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    check_waiting()
+    deliver(orders)
+    assert check_waiting() == []
+    (run,) = check_waiting()
+    schedule = fresh(schedule)
+    assert (schedule.outcome, schedule.waiting, schedule.last_run) == ("started", None, run)
+    assert run.requester == "schedule nightly"
+
+
+def test_a_file_that_still_grows_is_waited_for(orders: SourceDataset):
+    waiting_schedule(orders)
+    for size in range(1, 4):
+        deliver(orders, text="order_no\n" + "1\n" * size)
+        assert check_waiting() == []
+
+
+def test_the_same_files_start_no_second_run(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    deliver(orders)
+    (run,) = check_twice()
+    LoadRun.objects.filter(pk=run.pk).update(status="succeeded")
+    become_due(schedule)
+    assert check_twice() == []
+    assert "the same as at the last run" in fresh(schedule).waiting["answer"]
+    deliver(orders, "orders_2.csv")
+    assert len(check_twice()) == 1
+
+
+def test_while_the_previous_run_is_active_it_goes_on_waiting(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    LoadRunFactory(schedule=schedule, status="queued", run_id="before")
+    deliver(orders)
+    assert check_twice() == []
+    assert "load run before is still queued" in fresh(schedule).waiting["answer"]
+
+
+def test_due_times_that_pass_meanwhile_start_no_further_wait(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    become_due(schedule)
+    assert fresh(schedule).waiting == schedule.waiting
+
+
+def test_two_schedulers_start_one_run(orders: SourceDataset, monkeypatch):
+    waiting_schedule(orders)
+    deliver(orders)
+    check_waiting()
+    check_data = schedules.check_data
+    others: list = []
+
+    def overtaken(*args, **options):
+        answer = check_data(*args, **options)
+        if not others:
+            others.append("now")
+            others.extend(check_waiting())
+        return answer
+
+    monkeypatch.setattr(schedules, "check_data", overtaken)
+    assert check_waiting() == []
+    assert LoadRun.objects.count() == 1
+
+
+def test_the_scheduler_checks_at_every_tick(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    tasks.sweep()
+    assert fresh(schedule).waiting["checked_at"]
+
+
+def test_a_check_that_breaks_does_not_stop_the_others(orders: SourceDataset, monkeypatch, caplog):
+    schedule = waiting_schedule(orders)
+    monkeypatch.setattr(schedules, "check_data", lambda *_, **__: 1 / 0)
+    assert check_waiting() == []
+    assert "was not checked" in caplog.text
+    assert fresh(schedule).waiting == schedule.waiting
+
+
+def test_rows_are_counted_at_most_once_a_minute(table: SourceDataset, monkeypatch):
+    counts = iter([4, 10])
+    monkeypatch.setattr("loader.services.schedule_waits.count_rows", lambda *_, **__: next(counts))
+    schedule = waiting_schedule(table, **{"for": "rows", "rows": 10})
+    now = timezone.now()
+    assert check_waiting(now=now) == []
+    assert fresh(schedule).waiting["answer"] == "4 of 10 rows"
+    assert check_waiting(now=now + MINUTE / 2) == []
+    assert len(check_waiting(now=now + MINUTE)) == 1
+
+
+# --- deadline ------------------------------------------------------------------------------------
+
+
+def at_deadline(schedule: Schedule) -> list[LoadRun]:
+    due = datetime.fromisoformat(schedule.waiting["due"])
+    return check_waiting(now=Wait.from_json(schedule.wait).deadline(due))
+
+
+def test_at_the_deadline_the_run_is_skipped_with_a_notice(orders: SourceDataset):
+    olga = person("olga", Role.OPERATOR)
+    schedule = waiting_schedule(orders)
+    assert at_deadline(schedule) == []
+    schedule = fresh(schedule)
+    assert (schedule.outcome, schedule.waiting) == ("skipped", None)
+    assert "did not arrive within 60 minutes" in schedule.remark["message"]
+    notice = Notice.objects.get(user=olga)
+    assert notice.event.kind == "schedule.late"
+    assert notice.event.link == f"/schedules/{schedule.key}/"
+
+
+def test_at_the_deadline_the_run_is_started_anyway_if_declared(orders: SourceDataset):
+    olga = person("olga", Role.OPERATOR)
+    schedule = waiting_schedule(orders, then="start")
+    (run,) = at_deadline(schedule)
+    assert fresh(schedule).last_run == run
+    assert "the run was started anyway" in Notice.objects.get(user=olga).event.title
+
+
+def test_data_that_is_there_at_the_deadline_counts(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    deliver(orders)
+    check_waiting()
+    assert len(at_deadline(schedule)) == 1
+    assert not Notice.objects.exists()
+
+
+# --- changes while waiting -----------------------------------------------------------------------
+
+
+def test_a_run_by_hand_ends_the_wait(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    run_now(schedule=schedule, user=person("olga", Role.OPERATOR))
+    assert fresh(schedule).waiting is None
+
+
+@pytest.mark.parametrize("changes", [{"active": False}, {"wait": {}}])
+def test_switching_it_off_or_another_condition_ends_the_wait(orders: SourceDataset, changes: dict):
+    schedule = waiting_schedule(orders)
+    update_schedule(schedule=schedule, expected_version=schedule.version, **changes)
+    assert (fresh(schedule).waiting, fresh(schedule).outcome) == (None, "")
+
+
+def test_another_name_changes_nothing_about_the_wait(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    update_schedule(schedule=schedule, expected_version=schedule.version, name="other")
+    assert fresh(schedule).waiting == schedule.waiting
+
+
+def test_the_times_are_in_utc(orders: SourceDataset):
+    assert datetime.fromisoformat(waiting_schedule(orders).waiting["due"]).utcoffset() == datetime.now(UTC).utcoffset()

@@ -1,0 +1,262 @@
+"""The guided path from the kind of a source to the load of its first rows."""
+
+from pathlib import Path
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from elevata.audit.models import ChangeLogEntry
+from loader.models import LoadRun
+from metadata.models import SourceDataset, System, TargetDataset
+from metadata.services.sources import create_source_dataset
+from tests.elevata.web.forms import typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read
+from tests.loader.factories import DatasetRunFactory
+from tests.loader.views.shop import HTMX, ORDERS, choose_columns, choose_load_type, import_page
+
+pytestmark = pytest.mark.django_db
+
+CDC = "id,op,seq,changed,name\n1,I,1,2024-01-01,a\n2,I,2,2024-01-02,b\n"
+
+
+def summary_of(client: Client, location: str = "orders.csv", **load_type: str) -> str:
+    """Return the address of the summary, after the steps before it."""
+    columns = choose_columns(client, import_page(client, location))
+    return choose_load_type(client, columns.url, **load_type).url
+
+
+# --- kind and system -----------------------------------------------------------------------------
+
+
+def test_every_kind_of_system_is_offered(editor: Client):
+    page = read(editor, "/add-source/")
+    assert all(f"/add-source/{kind}/" in page for kind in System.Kind.values)
+
+
+def test_an_unknown_kind_has_no_page(editor: Client):
+    assert editor.get("/add-source/fax/").status_code == 404
+
+
+def test_the_former_form_of_a_system_leads_to_the_path(editor: Client):
+    assert editor.get("/register-system/").url == "/add-source/"
+
+
+def test_registered_systems_of_the_kind_can_be_chosen(editor: Client, shop: System):
+    assert "/systems/shop/discover/" in read(editor, "/add-source/files/")
+    assert "/systems/shop/discover/" not in read(editor, "/add-source/jdbc/")
+
+
+def test_a_connection_is_tested_before_the_system_is_stored(editor: Client, landing: Path):
+    fields = typed(read(editor, "/add-source/files/"), having="short_name", location=str(landing))
+    answer = editor.post("/add-source/files/test/", fields, headers=HTMX)
+    assert "The folder is there and can be read" in words(html_of(answer))
+    assert not System.objects.exists()
+
+
+def test_a_connection_that_fails_says_why(editor: Client, landing: Path):
+    fields = typed(read(editor, "/add-source/files/"), having="short_name", location=str(landing / "gone"))
+    assert "gone is not there" in words(html_of(editor.post("/add-source/files/test/", fields, headers=HTMX)))
+
+
+def test_without_a_script_the_test_shows_the_form_as_it_was_typed(editor: Client, landing: Path):
+    fields = typed(read(editor, "/add-source/files/"), having="short_name", name="Shop", location=str(landing))
+    page = html_of(editor.post("/add-source/files/test/", fields))
+    assert 'value="Shop"' in page
+    assert "The folder is there" in page
+
+
+def test_the_test_of_a_database_reaches_permitted_hosts_only(editor: Client):
+    fields = typed(read(editor, "/add-source/jdbc/"), having="short_name", location="postgresql://a@10.0.0.1/erp")
+    assert "HOST_NOT_ALLOWED" in html_of(editor.post("/add-source/jdbc/test/", fields, headers=HTMX))
+
+
+# --- contents ------------------------------------------------------------------------------------
+
+
+def delivery_of(client: Client, location: str) -> str:
+    return words(html_of(client.get("/systems/shop/delivery/", {"location": location}, headers=HTMX)))
+
+
+def test_a_pattern_says_what_it_stands_for(editor: Client, shop: System, landing: Path):
+    (landing / "orders_2.csv").write_text(ORDERS)
+    assert "2 files, 158 bytes: CSV" in delivery_of(editor, "orders*.csv")
+
+
+def test_a_pattern_without_a_match_says_so(editor: Client, shop: System):
+    assert "matches no file" in delivery_of(editor, "sales_*.csv")
+
+
+def test_a_location_outside_of_the_roots_is_refused(editor: Client, shop: System):
+    assert "OUTSIDE_ROOTS" in delivery_of(editor, "/etc/passwd")
+
+
+def test_the_first_rows_of_a_pattern_are_read(editor: Client, shop: System):
+    assert "all 2 rows of orders.csv" in words(import_page(editor, "ord*.csv"))
+
+
+def upload(client: Client, name: str, content: bytes = b"id\n1\n"):
+    return client.post("/systems/shop/upload/", {"file": SimpleUploadedFile(name, content)})
+
+
+def test_an_uploaded_file_is_stored_and_logged(editor: Client, shop: System, landing: Path):
+    assert upload(editor, "new.csv").url == "/systems/shop/import/?location=new.csv"
+    assert (landing / "new.csv").read_bytes() == b"id\n1\n"
+    entry = ChangeLogEntry.objects.get(action="uploaded")
+    assert (entry.subject_key, '"new.csv"' in entry.changes) == ("shop", True)
+
+
+def test_an_upload_replaces_no_file(editor: Client, shop: System, landing: Path):
+    answer = upload(editor, "orders.csv")
+    assert answer.status_code == 422
+    assert "has a file orders.csv already" in words(html_of(answer))
+    assert (landing / "orders.csv").read_text() == ORDERS
+
+
+@pytest.mark.parametrize("name", [".hidden.csv", "_part.csv", "program.exe"])
+def test_a_file_that_no_load_would_read_is_refused(editor: Client, shop: System, landing: Path, name: str):
+    assert upload(editor, name).status_code == 422
+    assert [path.name for path in landing.iterdir()] == ["orders.csv"]
+
+
+def test_an_upload_of_more_than_the_limit_leaves_nothing(editor: Client, shop: System, landing: Path, settings):
+    settings.BATCH_MAX_BYTES = 10
+    assert upload(editor, "new.csv", b"id\n" * 100).status_code in (413, 422)
+    assert [path.name for path in landing.iterdir()] == ["orders.csv"]
+
+
+# --- columns, load type, summary -----------------------------------------------------------------
+
+
+def test_the_columns_are_kept_for_the_next_steps_and_nothing_is_created(editor: Client, shop: System):
+    answer = choose_columns(editor, import_page(editor), c0__target_name="order_number")
+    assert answer.url == "/systems/shop/import/load-type/?location=orders.csv"
+    again = read(editor, "/systems/shop/import/?location=orders.csv&draft=1")
+    assert 'value="order_number"' in again
+    assert not SourceDataset.objects.exists()
+
+
+def test_sampled_values_are_not_kept(editor: Client, shop: System):
+    choose_columns(editor, import_page(editor))
+    assert "12.50" not in str(dict(editor.session))
+
+
+@pytest.mark.parametrize("step", ["load-type", "summary"])
+def test_a_step_without_columns_leads_back_to_them(editor: Client, shop: System, step: str):
+    answer = editor.get(f"/systems/shop/import/{step}/", {"location": "orders.csv"})
+    assert answer.url == "/systems/shop/import/?location=orders.csv"
+
+
+def test_a_summary_without_a_load_type_leads_back_to_it(editor: Client, shop: System):
+    choose_columns(editor, import_page(editor))
+    answer = editor.get("/systems/shop/import/summary/", {"location": "orders.csv"})
+    assert answer.url == "/systems/shop/import/load-type/?location=orders.csv"
+
+
+def test_a_name_that_is_taken_is_refused_at_its_field(editor: Client, shop: System):
+    create_source_dataset(system=shop, name="orders", location="other.csv")
+    answer = choose_columns(editor, import_page(editor))
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert 'id="id_name_error"' in page
+
+
+def test_a_name_that_was_taken_meanwhile_is_refused_by_the_last_step(editor: Client, shop: System):
+    summary = summary_of(editor)
+    create_source_dataset(system=shop, name="orders", location="other.csv")
+    answer = editor.post(summary)
+    assert answer.status_code == 422
+    assert "Nothing was created" in html_of(answer)
+    assert not TargetDataset.objects.exists()
+
+
+def test_a_load_type_without_its_column_is_refused_at_its_field(editor: Client, shop: System, landing: Path):
+    (landing / "feed.csv").write_text(CDC)
+    columns = choose_columns(editor, import_page(editor, "feed.csv"))
+    answer = choose_load_type(editor, columns.url, input="cdc")
+    assert answer.status_code == 422
+    assert "Must name a column" in words(html_of(answer))
+
+
+def test_the_chosen_load_type_is_that_of_the_source(editor: Client, shop: System, landing: Path):
+    (landing / "feed.csv").write_text(CDC)
+    editor.post(summary_of(editor, "feed.csv", input="cdc", time="changed", op="op"))
+    source = SourceDataset.objects.get()
+    assert source.history_policy == {"input": "cdc", "time": "changed", "op": "op"}
+    assert source.historize
+
+
+def test_a_source_without_a_key_has_raw_only(editor: Client, shop: System, landing: Path):
+    (landing / "events.csv").write_text("kind\na\na\n")
+    columns = choose_columns(editor, import_page(editor, "events.csv"))
+    assert "No business key: only raw is loaded" in words(read(editor, columns.url))
+    editor.post(choose_load_type(editor, columns.url).url)
+    assert not SourceDataset.objects.get().historize
+
+
+def test_the_summary_names_what_is_created(editor: Client, shop: System):
+    text = words(read(editor, summary_of(editor)))
+    history = "Every version of every row is kept"
+    for said in ("Full snapshots", history, "rawcore.rc_shop_orders_hist", "order_no string"):
+        assert said in text
+
+
+# --- creating and loading ------------------------------------------------------------------------
+
+
+def test_creating_makes_source_and_targets_and_starts_the_load_of_rawcore(operator: Client, shop: System):
+    answer = operator.post(summary_of(operator))
+    source, run = SourceDataset.objects.get(), LoadRun.objects.get()
+    assert answer.url == f"/sources/{source.key}/first-load/{run.run_id}/"
+    assert run.scope == {"kind": "dataset", "name": "rawcore.rc_shop_orders", "target_only": False}
+    assert source.generated.count() == 4
+
+
+def test_who_may_start_no_load_creates_only(editor: Client, shop: System):
+    summary = summary_of(editor)
+    assert "Create and load" not in read(editor, summary)
+    assert editor.post(summary).url == f"/sources/{SourceDataset.objects.get().key}/"
+    assert not LoadRun.objects.exists()
+
+
+def test_a_second_click_creates_nothing_more(operator: Client, shop: System):
+    summary = summary_of(operator)
+    operator.post(summary)
+    assert operator.post(summary).url == "/systems/shop/import/?location=orders.csv"
+    assert SourceDataset.objects.count() == 1
+
+
+def test_who_only_reads_is_refused_at_every_step(viewer: Client, shop: System):
+    steps = ("/add-source/", "/add-source/files/", "/systems/shop/discover/", "/systems/shop/import/load-type/")
+    assert [viewer.get(step).status_code for step in steps] == [403] * len(steps)
+
+
+@pytest.fixture
+def first_load(operator: Client, shop: System) -> str:
+    """Address of the page of a first load that was just requested."""
+    return operator.post(summary_of(operator)).url
+
+
+def test_a_load_without_a_worker_says_that_it_waits(operator: Client, first_load: str):
+    page = read(operator, first_load)
+    assert 'hx-trigger="every 1s"' in page
+    assert "queued" in page
+
+
+def test_a_finished_load_asks_for_its_first_rows_and_links_what_it_made(operator: Client, first_load: str):
+    run, dataset = LoadRun.objects.get(), TargetDataset.objects.get(name="rc_shop_orders")
+    LoadRun.objects.update(status="succeeded")
+    DatasetRunFactory(run=run, dataset=dataset, counts={"rows": 2})
+    page = read(operator, first_load)
+    made = (f"/datasets/{dataset.key}/reads/", f"/datasets/{dataset.history.key}/history/", f"/load-runs/{run}/")
+    assert all(address in page for address in made)
+    assert 'hx-trigger="every 1s"' not in page
+
+
+def test_a_failed_load_says_why(operator: Client, first_load: str):
+    LoadRun.objects.update(status="failed", error={"code": "X", "message": "1 dataset failed"})
+    raw = TargetDataset.objects.get(name="raw_shop_orders")
+    error = {"code": "MISSING_FILE", "message": "orders.csv is not there"}
+    DatasetRunFactory(run=LoadRun.objects.get(), dataset=raw, status="failed", counts={}, error=error)
+    assert "orders.csv is not there" in read(operator, first_load)

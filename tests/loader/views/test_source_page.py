@@ -1,0 +1,219 @@
+"""The page of a source: freshness, deliveries, refusals, schema history, and adding a reported column."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from loader.domain.dependencies import DATASET, Scope
+from loader.models import DatasetRun, LoadRun, Schedule
+from loader.services.schedules import create_schedule, update_schedule
+from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
+from metadata.services.sources import update_source_column
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import form_of, typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read, section
+from tests.loader.factories import REFUSAL, DatasetRunFactory, EnvironmentFactory, LoadRunFactory
+from tests.loader.views.shop import HTMX, imported
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def orders(editor: Client, shop: System) -> SourceDataset:
+    """The orders of the shop with their targets, not loaded yet."""
+    return imported(editor)
+
+
+@pytest.fixture
+def raw(orders: SourceDataset) -> TargetDataset:
+    return TargetDataset.objects.get(name="raw_shop_orders")
+
+
+def delivered(raw: TargetDataset, **row: object) -> DatasetRun:
+    """Return the row of a raw dataset in a new run, finished now."""
+    run = LoadRunFactory(status=row.get("status", "succeeded"), load_timestamp=timezone.now())
+    return DatasetRunFactory(run=run, dataset=raw, finished_at=timezone.now(), **row)
+
+
+def page_of(client: Client, source: SourceDataset) -> str:
+    return read(client, f"/sources/{source.key}/?show=now")
+
+
+def freshness_of(client: Client, source: SourceDataset) -> str:
+    return words(html_of(client.get(f"/sources/{source.key}/", headers=HTMX)))
+
+
+# --- freshness -----------------------------------------------------------------------------------
+
+
+def test_the_page_comes_before_the_files_are_listed(editor: Client, orders: SourceDataset):
+    page = read(editor, f"/sources/{orders.key}/")
+    assert 'hx-target="#freshness"' in page
+    assert "Newest delivery" not in page
+
+
+def test_the_newest_file_is_named(editor: Client, orders: SourceDataset):
+    text = freshness_of(editor, orders)
+    assert "orders.csv , 1 file, 79 bytes" in text
+    assert "The delivery is not loaded yet" in text
+
+
+def test_a_loaded_delivery_is_up_to_date(editor: Client, orders: SourceDataset, raw: TargetDataset):
+    row = delivered(raw, counts={"rows": 2, "duplicates": 0})
+    text = freshness_of(editor, orders)
+    assert f"{row.finished_at:%Y-%m-%d %H:%M}" in text
+    assert "not loaded yet" not in text
+
+
+def test_a_file_written_after_the_last_load_is_said(
+    editor: Client, orders: SourceDataset, raw: TargetDataset, landing: Path
+):
+    delivered(raw)
+    later = timezone.now().timestamp() + 60
+    os.utime(landing / "orders.csv", (later, later))
+    assert "A newer delivery is not loaded yet" in freshness_of(editor, orders)
+
+
+def test_a_missing_file_is_said_with_its_place(editor: Client, orders: SourceDataset, landing: Path):
+    (landing / "orders.csv").unlink()
+    assert "orders.csv is not there" in freshness_of(editor, orders)
+
+
+def test_the_next_load_is_that_of_a_schedule_that_reads_the_source(editor: Client, orders: SourceDataset):
+    with acting_as(someone("olga", Role.OPERATOR)):
+        create_schedule(name="nightly", cron="0 6 * * *", scope=Scope(DATASET, "rawcore.rc_shop_orders"))
+    assert "06:00:00 nightly" in freshness_of(editor, orders)
+
+
+def test_a_schedule_of_another_dataset_is_not_named(editor: Client, orders: SourceDataset, airport: TargetDataset):
+    with acting_as(someone("olga", Role.OPERATOR)):
+        create_schedule(name="nightly", cron="0 6 * * *", scope=Scope(DATASET, str(airport)))
+    assert "no schedule loads it" in freshness_of(editor, orders)
+
+
+def test_a_due_time_without_a_load_is_overdue(editor: Client, orders: SourceDataset):
+    with acting_as(someone("olga", Role.OPERATOR)):
+        create_schedule(name="nightly", cron="0 6 * * *")
+    Schedule.objects.update(last_due_at=timezone.now() - timedelta(hours=1))
+    assert "Overdue: no load succeeded since it was due" in freshness_of(editor, orders)
+
+
+def test_a_schedule_that_is_off_expects_nothing(editor: Client, orders: SourceDataset):
+    with acting_as(someone("olga", Role.OPERATOR)):
+        schedule = create_schedule(name="nightly", cron="0 6 * * *")
+        update_schedule(schedule=schedule, expected_version=schedule.version, active=False)
+    Schedule.objects.update(last_due_at=timezone.now())
+    assert "Overdue" not in freshness_of(editor, orders)
+
+
+# --- deliveries and refusals ---------------------------------------------------------------------
+
+
+def test_deliveries_are_listed_with_their_counts(editor: Client, orders: SourceDataset, raw: TargetDataset):
+    row = delivered(raw, counts={"rows": 1200, "duplicates": 3, "files": 2})
+    text = words(section(page_of(editor, orders), "deliveries-head"))
+    assert row.run.run_id in text
+    assert "2 1,200 3" in text
+
+
+def test_refusals_are_counted_by_reason_with_examples(editor: Client, orders: SourceDataset, raw: TargetDataset):
+    for _ in range(2):
+        row = delivered(raw, status="failed", counts={}, error=REFUSAL)
+    text = words(section(page_of(editor, orders), "refusals-head"))
+    assert f"{REFUSAL['code']} 2 times, last by {row.run.run_id}" in text
+    assert str(REFUSAL["samples"][0]) in text
+
+
+def test_examples_of_a_classified_column_are_not_shown(editor: Client, orders: SourceDataset, raw: TargetDataset):
+    delivered(raw, status="failed", counts={}, error=REFUSAL | {"column": "customer", "samples": ["secret-value"]})
+    assert "secret-value" in page_of(editor, orders)
+    TargetDataset.objects.get(pk=raw.pk).columns.filter(name="customer").update(pii=True)
+    SourceColumn.objects.filter(dataset=orders, name="customer").update(pii=True)
+    assert "secret-value" not in page_of(editor, orders)
+
+
+# --- schema history ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reported(orders: SourceDataset, raw: TargetDataset) -> DatasetRun:
+    """A load that reported a column that the contract lacks."""
+    return delivered(raw, drift=[{"name": "vip", "type": "boolean"}])
+
+
+def test_a_reported_column_has_one_action(editor: Client, orders: SourceDataset, reported: DatasetRun):
+    page = section(page_of(editor, orders), "schema-head")
+    assert f"/sources/{orders.key}/columns/add/?name=vip&amp;type=boolean" in page
+    assert reported.run.run_id in page
+
+
+def test_who_may_not_edit_has_no_action(viewer: Client, orders: SourceDataset, reported: DatasetRun):
+    page = section(page_of(viewer, orders), "schema-head")
+    assert "vip" in page
+    assert "/columns/add/" not in page
+
+
+def test_the_form_is_filled_as_reported(editor: Client, orders: SourceDataset, reported: DatasetRun):
+    fields = form_of(read(editor, f"/sources/{orders.key}/columns/add/?name=vip&type=boolean"), having="name")
+    assert (fields["name"], fields["type"], fields["nullable"]) == (["vip"], ["boolean"], ["on"])
+
+
+def add(client: Client, source: SourceDataset, **over: str):
+    address = f"/sources/{source.key}/columns/add/"
+    return client.post(address, typed(read(client, f"{address}?name=vip&type=boolean"), having="name", **over))
+
+
+def test_an_added_column_is_in_the_contract_and_no_longer_reported(
+    editor: Client, orders: SourceDataset, reported: DatasetRun
+):
+    assert add(editor, orders).url == f"/sources/{orders.key}/generate/"
+    column = SourceColumn.objects.get(dataset=orders, name="vip")
+    assert (str(column.type), column.nullable, column.key_ordinal) == ("boolean", True, None)
+    page = section(page_of(editor, orders), "schema-head")
+    assert "/columns/add/" not in page
+    assert "shop.orders.vip" in page
+
+
+@pytest.mark.parametrize(
+    ("over", "field"), [({"type": "nonsense"}, "type"), ({"name": "customer"}, "name"), ({"name": ""}, "name")]
+)
+def test_what_cannot_be_added_stands_at_its_field(editor: Client, orders: SourceDataset, over: dict, field: str):
+    answer = add(editor, orders, **over)
+    assert answer.status_code == 422
+    assert f'id="id_{field}_error"' in html_of(answer)
+    assert orders.columns.count() == 4
+
+
+def test_a_retired_column_that_is_delivered_again_is_restored_by_the_comparison(
+    editor: Client, orders: SourceDataset, raw: TargetDataset
+):
+    amount = orders.columns.get(name="amount")
+    with acting_as(someone("bob", Role.EDITOR)):
+        update_source_column(source_column=amount, expected_version=amount.version, active=False)
+    delivered(raw, drift=[{"name": "amount", "type": "decimal(4,2)"}])
+    assert "Restore column" in section(page_of(editor, orders), "schema-head")
+
+
+def test_changes_of_columns_are_listed(editor: Client, orders: SourceDataset):
+    amount = orders.columns.get(name="amount")
+    with acting_as(someone("bob", Role.EDITOR)):
+        update_source_column(source_column=amount, expected_version=amount.version, type="decimal(20,2)")
+    text = words(section(page_of(editor, orders), "schema-head"))
+    assert "bob source column shop.orders.amount changed" in text
+
+
+def test_a_source_without_loads_says_so(editor: Client, orders: SourceDataset):
+    assert "No loads yet" in page_of(editor, orders)
+
+
+def test_runs_of_other_environments_are_not_its_deliveries(editor: Client, orders: SourceDataset, raw: TargetDataset):
+    row = delivered(raw)
+    LoadRun.objects.update(environment=EnvironmentFactory(name="elsewhere"))
+    assert row.run.run_id not in page_of(editor, orders)
