@@ -324,7 +324,7 @@ SPECTACULAR_SETTINGS = {
         "ReadKindEnum": "loader.api.reads.KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
-        "UnknownParentEnum": "metadata.domain.unknown_parents.RULES",
+        "UnknownParentEnum": "metadata.models.lineage.UNKNOWN_PARENTS",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },

@@ -6,6 +6,9 @@ from elevata.audit.models import Versioned
 from metadata.domain import unknown_parents
 
 
+UNKNOWN_PARENTS = list(unknown_parents.RULES.items())
+
+
 class DatasetInput(Versioned):
     """Input of a target dataset: either a source dataset or another target dataset."""
 
@@ -103,9 +106,7 @@ class Reference(Versioned):
     parent = models.ForeignKey("metadata.TargetDataset", on_delete=models.PROTECT, related_name="referenced_by")
     key = models.UUIDField(unique=True, editable=False)
     role_name = models.CharField(max_length=100, blank=True, default="")
-    unknown_parent = models.CharField(
-        max_length=10, choices=list(unknown_parents.RULES.items()), default=unknown_parents.KEEP
-    )
+    unknown_parent = models.CharField(max_length=10, choices=UNKNOWN_PARENTS, default=unknown_parents.KEEP)
     active = models.BooleanField(default=True)
 
     class Meta:
