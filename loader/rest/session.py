@@ -89,7 +89,7 @@ class SourceSession(Session):
         self._ends = time.monotonic() + limits.seconds
         self._seen: set[str] = set()
         self._is_reading = False
-        self._timer = threading.Timer(limits.seconds, self._gate.shut)
+        self._timer = threading.Timer(min(limits.seconds, threading.TIMEOUT_MAX), self._gate.shut)
         self._timer.daemon = True
         self.mount("https://", GateAdapter(self._gate))
         self.mount("http://", GateAdapter(self._gate))
