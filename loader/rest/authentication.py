@@ -7,7 +7,7 @@ from requests import PreparedRequest, Session
 from requests.auth import AuthBase
 
 from loader.domain.manifest import ApiSpec
-from loader.rest.refusals import Asked
+from loader.rest.refusals import RequestContext
 from metadata.domain.rest_addresses import origin_of
 from metadata.domain.system_options import API_KEY, BASIC, NO_SIGN_IN, OAUTH2, system_options
 
@@ -26,14 +26,14 @@ class OwnHostOnly(AuthBase):
 class ClientCredentials(OAuth2ClientCredentials):
     """OAuth2 client credentials; an answer without a token is refused."""
 
-    asked: Any = None
+    context: Any = None
 
     def parse_access_token(self, response_json: Any) -> str:
         token = response_json.get("access_token") if isinstance(response_json, dict) else None
         if not isinstance(token, str) or not token:
             hint = "Correct the token URL and the scope in the system."
-            raise self.asked.refusal("SIGN_IN_REFUSED", "answered without an access token", hint)
-        self.asked.secrets = (*self.asked.secrets, token)
+            raise self.context.refusal("SIGN_IN_REFUSED", "answered without an access token", hint)
+        self.context.secrets = (*self.context.secrets, token)
         return token
 
     def parse_expiration_in_seconds(self, response_json: Any) -> int:
@@ -41,16 +41,16 @@ class ClientCredentials(OAuth2ClientCredentials):
         return int(given) if isinstance(given, int | float) else self.default_token_expiration
 
 
-def authentication_of(api: ApiSpec, session: Session, asked: Asked) -> AuthBase | None:
+def authentication_of(api: ApiSpec, session: Session, context: RequestContext) -> AuthBase | None:
     """Return the authentication of an API's requests, None if the system has none."""
     options = system_options(api.options)
     kind = options["authentication"]
     if kind == NO_SIGN_IN or not api.secret:
         return None
-    return OwnHostOnly(api.place.origin, _inner(kind, options, api.password, session, asked))
+    return OwnHostOnly(api.place.origin, _inner(kind, options, api.password, session, context))
 
 
-def _inner(kind: str, options: dict[str, Any], password: str, session: Session, asked: Asked) -> AuthBase:
+def _inner(kind: str, options: dict[str, Any], password: str, session: Session, context: RequestContext) -> AuthBase:
     if kind == API_KEY:
         return APIKeyAuth(name=options["header"], api_key=password, location="header")
     if kind == BASIC:
@@ -63,7 +63,7 @@ def _inner(kind: str, options: dict[str, Any], password: str, session: Session, 
             access_token_request_data={"scope": options["scope"]} if options["scope"] else {},
             session=session,
         )
-        credentials.asked = asked
+        credentials.context = context
         return credentials
     return BearerTokenAuth(token=password)
 

@@ -14,7 +14,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.source_options import check_source_options
 from loader.rest.authentication import authentication_of, credential_headers
 from loader.rest.paging import endpoint_options, json_path, paginator_of
-from loader.rest.refusals import Asked
+from loader.rest.refusals import RequestContext
 from loader.rest.session import Limits, SourceSession
 from metadata.domain.rest_addresses import headers_of, parameters_of
 from metadata.domain.source_formats import REST
@@ -36,7 +36,7 @@ def api_of(source: SourceSpec) -> ApiSpec:
 
 def session_of(
     source: SourceSpec,
-    asked: Asked,
+    context: RequestContext,
     *,
     hosts: Collection[str],
     limits: Limits,
@@ -52,7 +52,7 @@ def session_of(
         )
     options = system_options(api.options)
     return SourceSession(
-        asked,
+        context,
         hosts=hosts,
         limits=limits,
         credentials=credential_headers(api),
@@ -63,18 +63,18 @@ def session_of(
     )
 
 
-def asked_of(source: SourceSpec) -> Asked:
+def context_of(source: SourceSpec) -> RequestContext:
     api = api_of(source)
     url = api.place.url(source.location)
-    return Asked(source.name, source.location, url, secrets=(api.password,) if api.password else ())
+    return RequestContext(source.name, source.location, url, secrets=(api.password,) if api.password else ())
 
 
 def status_of(source: SourceSpec, *, hosts: Collection[str], limits: Limits) -> int:
     """Return the status of the answer to a request of the source's address. Raise Refusal if it cannot be used."""
-    asked = asked_of(source)
-    with session_of(source, asked, hosts=hosts, limits=limits) as session:
-        authentication = authentication_of(api_of(source), session, asked)
-        return session.status_of(Request("GET", asked.url, auth=authentication))
+    context = context_of(source)
+    with session_of(source, context, hosts=hosts, limits=limits) as session:
+        authentication = authentication_of(api_of(source), session, context)
+        return session.status_of(Request("GET", context.url, auth=authentication))
 
 
 def pages_of(
@@ -92,18 +92,18 @@ def pages_of(
     page's number. Raise Refusal: see ``loader.rest.landing``.
     """
     check_source_options(source.name, REST, source.options)
-    options, asked = endpoint_options(source.options), asked_of(source)
+    options, context = endpoint_options(source.options), context_of(source)
     limits = limits or Limits(seconds=options["timeout"])
-    with session_of(source, asked, hosts=hosts, limits=limits, pause=pause) as session:
+    with session_of(source, context, hosts=hosts, limits=limits, pause=pause) as session:
         client = RESTClient(
             str(api_of(source).place),
-            auth=authentication_of(api_of(source), session, asked),
+            auth=authentication_of(api_of(source), session, context),
             paginator=paginator_of(source.options),
             data_selector=json_path(options["path"]),
             session=session,
             config=RuntimeConfiguration(),  # else dlt would read configuration files
         )
-        asked.page = 1
+        context.page = 1
         progress(1)
         before = b""
         pages = client.paginate(
@@ -112,21 +112,21 @@ def pages_of(
             headers=dict(headers_of(options["headers"]) or ()),
             hooks={"response": []},  # the session refuses by status
         )
-        for data in _checked(pages, asked):
+        for data in _checked(pages, context):
             digest = hashlib.sha256(data.response.content).digest()
             if data and digest == before:
                 hint = "The API may not know the option page_parameter. Correct the paging options of the source."
-                raise asked.refusal("CURSOR_REPEATS", "is the same as the page before", hint)
+                raise context.refusal("CURSOR_REPEATS", "is the same as the page before", hint)
             before = digest
             if data.response.status_code != 204:
-                yield Page(asked.page, data.response.content)
+                yield Page(context.page, data.response.content)
             if not data.paginator.has_next_page:
                 return
-            if asked.page >= options["max_pages"]:
+            if context.page >= options["max_pages"]:
                 hint = "Give the option max_pages, or ask for larger pages or fewer records."
-                raise asked.refusal("TOO_MANY_PAGES", "is the last page that a run may ask for", hint)
-            asked.page += 1
-            progress(asked.page)
+                raise context.refusal("TOO_MANY_PAGES", "is the last page that a run may request", hint)
+            context.page += 1
+            progress(context.page)
 
 
 def _parameters(options: dict, since: str | None) -> dict[str, str | list[str]]:
@@ -141,14 +141,14 @@ def _parameters(options: dict, since: str | None) -> dict[str, str | list[str]]:
     return dict(parameters)
 
 
-def _checked(pages: Iterator, asked: Asked) -> Iterator:
+def _checked(pages: Iterator, context: RequestContext) -> Iterator:
     """Yield the pages; a document that the paging options do not fit becomes a Refusal."""
     try:
         yield from pages
     except Refusal as refusal:
         if not refusal.file:
-            raise asked.refusal(refusal.code, refusal.message, refusal.hint) from None
+            raise context.refusal(refusal.code, refusal.message, refusal.hint) from None
         raise
     except ValueError:  # dlt's, with the whole document in its message
         hint = "Correct the option total_path of the source."
-        raise asked.refusal("BAD_PAGE", "has no number at total_path", hint) from None
+        raise context.refusal("BAD_PAGE", "has no number at total_path", hint) from None

@@ -1,4 +1,4 @@
-"""Refusals of requests: what was asked, the answer, and what to do."""
+"""Refusals of requests: what was context, the answer, and what to do."""
 
 import re
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _WAIT_HINT = "Nothing was loaded. Run again under the same id when it has less t
 
 
 @dataclass
-class Asked:
+class RequestContext:
     """Request as refusals name it. ``secrets`` are replaced in every text; ``page`` counts from 1, 0 for none."""
 
     source: str

@@ -16,7 +16,7 @@ from requests.exceptions import ContentDecodingError, RequestException, SSLError
 from elevata.core import strict_json
 from loader.domain.refusals import Refusal
 from loader.rest.connections import CONNECT_SECONDS, Gate, GateAdapter
-from loader.rest.refusals import Asked
+from loader.rest.refusals import RequestContext
 from metadata.domain.rest_addresses import origin_of
 
 READ_SECONDS = 60.0
@@ -71,7 +71,7 @@ class SourceSession(Session):
 
     def __init__(
         self,
-        asked: Asked,
+        context: RequestContext,
         *,
         hosts: Collection[str],
         limits: Limits,
@@ -83,13 +83,13 @@ class SourceSession(Session):
     ):
         super().__init__()
         self.trust_env = False  # no proxies, no .netrc
-        self._asked, self._limits, self._credentials = asked, limits, credentials
+        self._context, self._limits, self._credentials = context, limits, credentials
         self._origin, self._per_minute, self._token_url, self._pause = origin, per_minute, token_url, pause
         self._gate = Gate(hosts)
         self._ends = time.monotonic() + limits.seconds
         self._seen: set[str] = set()
         self._is_reading = False
-        self._timer = threading.Timer(limits.seconds, self._gate.shut)
+        self._timer = threading.Timer(min(limits.seconds, threading.TIMEOUT_MAX), self._gate.shut)
         self._timer.daemon = True
         self.mount("https://", GateAdapter(self._gate))
         self.mount("http://", GateAdapter(self._gate))
@@ -107,47 +107,47 @@ class SourceSession(Session):
 
     def send(self, request: PreparedRequest, **given: Any) -> Response:
         """Return the whole answer to a request, with redirects followed and its JSON checked. Raise Refusal."""
-        is_token, page = request.url == self._token_url, self._asked.page
+        is_token, page = request.url == self._token_url, self._context.page
         if is_token:
-            self._asked.page = 0
+            self._context.page = 0
         else:
             self._refuse_repeated(request.url or "")
         for _ in range(REDIRECTS + 1):
-            self._asked.url = request.url or ""
+            self._context.url = request.url or ""
             response = self._answer(request)
             if not response.is_redirect:
                 break
             if is_token:
                 hint = "Correct the token URL in the system; its requests carry the secret and follow no redirect."
-                raise self._asked.refusal("SIGN_IN_REFUSED", "answered with a redirect", hint)
+                raise self._context.refusal("SIGN_IN_REFUSED", "answered with a redirect", hint)
             request = self._redirected(request, response)
         else:
-            raise self._asked.refusal("SOURCE_FAILED", f"redirected {REDIRECTS} times", "Correct the location.")
+            raise self._context.refusal("SOURCE_FAILED", f"redirected {REDIRECTS} times", "Correct the location.")
         self._check_status(response, is_token=is_token)
-        _set_json(response, self._asked)
-        self._asked.page = page
+        _set_json(response, self._context)
+        self._context.page = page
         return response
 
     def status_of(self, request: Request) -> int:
         """Return the status of an answer. Raise Refusal for one that denies access, or an error of the server."""
         prepared = self.prepare_request(request)
-        self._asked.url = prepared.url or ""
+        self._context.url = prepared.url or ""
         response = self._answer(prepared)
         if response.status_code in (401, 403, 429) or response.status_code >= 500:
-            raise self._asked.of_status(response.status_code, 1, response.content)
+            raise self._context.of_status(response.status_code, 1, response.content)
         return response.status_code
 
     def _refuse_repeated(self, url: str) -> None:
-        self._asked.url = url
+        self._context.url = url
         if url in self._seen:
             hint = "The pages would never end. Correct the paging options of the source, or report it to the API."
-            raise self._asked.refusal("CURSOR_REPEATS", "was asked for before by the same address", hint)
+            raise self._context.refusal("CURSOR_REPEATS", "was requested before", hint)
         self._seen.add(url)
 
     def _check_status(self, response: Response, *, is_token: bool) -> None:
         if response.ok:
             return
-        refusal = self._asked.of_status(response.status_code, getattr(response, "tries", 1), response.content)
+        refusal = self._context.of_status(response.status_code, getattr(response, "tries", 1), response.content)
         if is_token and response.status_code < 429:
             refusal.code, refusal.hint = "SIGN_IN_REFUSED", "Correct user, scope and secret of the system."
         raise refusal
@@ -156,7 +156,7 @@ class SourceSession(Session):
         """Return the request to the place of a redirect; another host gets no credentials."""
         following = request.copy()
         following.url = urljoin(request.url or "", response.headers["location"])
-        if origin_of_request(following, self._asked) != origin_of_request(request, self._asked):
+        if origin_of_request(following, self._context) != origin_of_request(request, self._context):
             for name in self._credentials:
                 following.headers.pop(name, None)
         return following
@@ -164,7 +164,7 @@ class SourceSession(Session):
     # --- one request, with retries -------------------------------------------------------------
 
     def _answer(self, request: PreparedRequest) -> Response:
-        origin_of_request(request, self._asked)
+        origin_of_request(request, self._context)
         for attempt in range(1, self._limits.tries + 1):
             is_last = attempt == self._limits.tries
             self._wait(pace_of(self._origin).wait(self._per_minute) if self._per_minute else 0.0)
@@ -172,7 +172,7 @@ class SourceSession(Session):
                 response = self._attempt(request)
             except (RequestException, OSError) as error:
                 if self._left() <= 0:
-                    raise self._asked.slow(self._limits.seconds) from None
+                    raise self._context.slow(self._limits.seconds) from None
                 if is_last or isinstance(error, SSLError | ContentDecodingError):
                     raise self._refusal_of(error, attempt) from None
                 self._wait(_backoff(attempt))
@@ -209,49 +209,49 @@ class SourceSession(Session):
                 raise self._too_large(limit)
             chunks.append(chunk)
         if self._left() <= 0:  # an answer that the timer ended looks complete
-            raise self._asked.slow(self._limits.seconds)
+            raise self._context.slow(self._limits.seconds)
         return b"".join(chunks)
 
     def _too_large(self, limit: int) -> Refusal:
         hint = "Ask for smaller pages: the options paging and page_size."
-        return self._asked.refusal("TOO_LARGE", f"has more than {limit // _MEGABYTE} MB, unpacked", hint)
+        return self._context.refusal("TOO_LARGE", f"has more than {limit // _MEGABYTE} MB, unpacked", hint)
 
     def _refusal_of(self, error: Exception, tries: int) -> Refusal:
         if isinstance(error, Timeout):
-            return self._asked.slow(READ_SECONDS)
+            return self._context.slow(READ_SECONDS)
         if isinstance(error, ContentDecodingError):
-            return self._asked.not_json("its compression is broken", b"")
-        return self._asked.lost(_reason(error), tries, started=self._is_reading)
+            return self._context.not_json("its compression is broken", b"")
+        return self._context.lost(_reason(error), tries, started=self._is_reading)
 
     def _left(self) -> float:
         return self._ends - time.monotonic()
 
     def _wait(self, seconds: float) -> None:
         if seconds > self._left():
-            raise self._asked.slow(self._limits.seconds)
+            raise self._context.slow(self._limits.seconds)
         self._pause(seconds)
 
 
-def origin_of_request(request: PreparedRequest, asked: Asked) -> tuple[str, str, int]:
+def origin_of_request(request: PreparedRequest, context: RequestContext) -> tuple[str, str, int]:
     """Return scheme, host and port. Raise Refusal BAD_LOCATION for a redirect or page that is no URL of HTTP."""
     try:
         return origin_of(request.url or "")
     except ValueError as error:
         hint = "Report it to the API, or correct the paging options of the source."
-        raise asked.refusal("BAD_LOCATION", f"leads to another place: {error}", hint) from None
+        raise context.refusal("BAD_LOCATION", f"leads to another place: {error}", hint) from None
 
 
-def _set_json(response: Response, asked: Asked) -> None:
+def _set_json(response: Response, context: RequestContext) -> None:
     """Parse the body once, strictly, for ``Response.json``. Raise Refusal NOT_JSON."""
     value = None
     if response.status_code != 204:
         try:
             value = strict_json.loads(response.content.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
-            raise asked.not_json(f"byte {error.start + 1:,} is not UTF-8", response.content) from None
+            raise context.not_json(f"byte {error.start + 1:,} is not UTF-8", response.content) from None
         except strict_json.BadJson as error:
             reason = str(error) if response.content.strip() else "it is empty"
-            raise asked.not_json(reason, response.content) from None
+            raise context.not_json(reason, response.content) from None
     response.json = lambda **_: value
 
 

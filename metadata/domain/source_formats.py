@@ -326,7 +326,7 @@ OPTIONS = (
         TEXT,
         None,
         "`updated_since`",
-        "query parameter that receives the mark of the last load; the first load sends none",
+        "query parameter for the mark of the last load; a load without a mark sends none",
     ),
     Option(
         "envelope",

@@ -33,9 +33,12 @@ SYSTEM_FIELDS = (*SYSTEM_FACTS[:5], *_SYSTEM_OPTIONS, *SYSTEM_FACTS[5:])
 _SPELLED = {CHARACTER: "; write none for an empty one", DELIMITER: "; write tab for a tab"}
 
 
-def _option_field(option: Option) -> forms.Field:
-    """Return the field of a reading option. An empty field is not stored, so the default applies."""
-    labels = ", ".join(entry.label for entry in source_formats.FORMATS if entry.name in option.formats)
+def _option_field(option: Option, owner: str = "") -> forms.Field:
+    """Return the field of an option. An empty field is not stored, so the default applies.
+
+    ``owner`` names the things that have the option, by default the formats.
+    """
+    labels = owner or ", ".join(entry.label for entry in source_formats.FORMATS if entry.name in option.formats)
     groups = {source_formats.NAMES: "", source_formats.FILE_FORMATS: "", source_formats.TEXT_FORMATS: "Text formats"}
     prefix = groups.get(option.formats, labels)
     meaning = option.short_meaning + _SPELLED.get(option.kind, "")
@@ -71,7 +74,9 @@ OptionFields = type("OptionFields", (forms.Form,), {name: _option_field(option) 
 
 
 SystemOptionFields = type(
-    "SystemOptionFields", (forms.Form,), {name: _option_field(option) for name, option in _SYSTEM_OPTIONS.items()}
+    "SystemOptionFields",
+    (forms.Form,),
+    {name: _option_field(option, "REST API") for name, option in _SYSTEM_OPTIONS.items()},
 )
 # What each kind of system delivers, for the page that offers them.
 KIND_SENTENCES = {

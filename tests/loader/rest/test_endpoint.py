@@ -6,6 +6,8 @@ import json
 import os
 import socket
 import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -309,6 +311,14 @@ def test_what_passes_is_tried_again(api: ApiServer, answer):
     assert records(api.source(), pause=waits.append) == [1]
     longest = max(waits)
     assert longest == 7 if answer.headers.get("Retry-After") else 0.7 < longest < 1.3
+
+
+def test_a_date_in_the_header_retry_after_is_waited_for(api: ApiServer):
+    at = format_datetime(datetime.now(UTC) + timedelta(seconds=10), usegmt=True)
+    api.serve("/items", Answer.of({}, 503, Retry_After=at), Answer.of({"items": [1]}))
+    waits: list[float] = []
+    assert records(api.source(), pause=waits.append) == [1]
+    assert 8 < max(waits) <= 10
 
 
 def test_a_wait_beyond_the_time_limit_refuses_at_once(api: ApiServer):
