@@ -111,7 +111,8 @@ def _change_mode(details: Any, migration: Any, stopping: threading.Event) -> boo
         if column in tables.target_names(source):
             rows = _at() | {"equal": {tables.column_name(source, column): "true"}, "deletes": True}
             change_rows(source, rows, stopping=stopping, reason=reason)
-        tables.change_mode(**where, in_history_mode=True, without=column if column == DELETED else "")
+        without = column if column == DELETED else ""
+        tables.refuse_waiting(tables.change_mode(**where, in_history_mode=True, without=without))
         return SUPPORTED
     if migration.type != messages.HISTORY_TO_SOFT_DELETE:
         return UNSUPPORTED
@@ -121,7 +122,7 @@ def _change_mode(details: Any, migration: Any, stopping: threading.Event) -> boo
     if migration.keep_deleted_rows or not migration.HasField("keep_deleted_rows"):
         rows = _at() | {"values": {name: "true"}, "ended": True}
         change_rows(source, rows, stopping=stopping, reason=reason)
-    tables.change_mode(**where, in_history_mode=False)
+    tables.refuse_waiting(tables.change_mode(**where, in_history_mode=False))
     return SUPPORTED
 
 
