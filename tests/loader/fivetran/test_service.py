@@ -31,7 +31,7 @@ from metadata.models import TargetDataset
 from tests.loader.fivetran.sender import NULL, SAME, Sender, table
 from tests.loader.services.runner.test_supervisor import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ITEM = {"id": "LONG", "name": "STRING", "_fivetran_synced": "UTC_DATETIME"}
 HISTORY = {"_fivetran_start": "UTC_DATETIME", "_fivetran_end": "UTC_DATETIME", "_fivetran_active": "BOOLEAN"}
