@@ -173,7 +173,8 @@ class CurrentRows:
     It ends the selected versions (``deletes``) or opens a version after each of them, at the time ``at``; a version
     that started later is ended at its start, or replaced. ``values`` are new values by column, as text; ``copies`` are
     columns by the column that takes their values. Selected are versions whose timestamps are earlier than those in
-    ``before`` (by column), and that have a value in the column ``having``.
+    ``before`` (by column), that have the values in ``equal`` (as text), and any value in the column ``having``. With
+    ``ended``, the last versions of keys without an open version are taken instead of open ones.
     """
 
     at: str
@@ -181,7 +182,9 @@ class CurrentRows:
     values: dict = field(default_factory=dict)
     copies: dict = field(default_factory=dict)
     before: dict = field(default_factory=dict)
+    equal: dict = field(default_factory=dict)
     having: str = ""
+    ended: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from loader.fivetran.protocol import messages
 from loader.fivetran.writes import change_rows
 
 SUPPORTED, UNSUPPORTED = True, False
+DELETED = "_fivetran_deleted"
 
 
 def migrate(details: Any, stopping: threading.Event) -> bool:
     """Perform a migration; return False if it is not supported.
 
-    Migrations that rewrite former versions are not supported: copies of tables, changes of the sync mode, and new
-    values in tables in history mode. Fivetran then creates a table or column anew.
+    Copies of tables, and new values of all versions in history mode, are not supported. Fivetran then creates the
+    table or column anew.
     """
     operation = details.WhichOneof("operation")
     request = getattr(details, operation) if operation else None
@@ -101,6 +102,30 @@ def _update_column_value(details: Any, update: Any, stopping: threading.Event) -
     return SUPPORTED
 
 
+def _change_mode(details: Any, migration: Any, stopping: threading.Event) -> bool:
+    """Change between soft deletes and history mode; both have the same tables, so only the current rows change."""
+    column, reason = migration.soft_deleted_column or DELETED, "changed to another mode by Fivetran"
+    source = tables.wanted_table(details.schema, details.table)
+    where = {"schema": details.schema, "name": details.table}
+    if migration.type == messages.SOFT_DELETE_TO_HISTORY:
+        if column in tables.target_names(source):
+            rows = _at() | {"equal": {tables.column_name(source, column): "true"}, "deletes": True}
+            change_rows(source, rows, stopping=stopping, reason=reason)
+        without = column if column == DELETED else ""
+        tables.refuse_waiting(tables.change_mode(**where, in_history_mode=True, without=without))
+        return SUPPORTED
+    if migration.type != messages.HISTORY_TO_SOFT_DELETE:
+        return UNSUPPORTED
+    source = tables.add_column(details.schema, details.table, Column(column, "BOOLEAN"))
+    name = tables.column_name(source, column)
+    change_rows(source, _at() | {"values": {name: "false"}}, stopping=stopping, reason=reason)
+    if migration.keep_deleted_rows or not migration.HasField("keep_deleted_rows"):
+        rows = _at() | {"values": {name: "true"}, "ended": True}
+        change_rows(source, rows, stopping=stopping, reason=reason)
+    tables.refuse_waiting(tables.change_mode(**where, in_history_mode=False))
+    return SUPPORTED
+
+
 def _at(text: str = "") -> dict[str, Any]:
     time: datetime = parsed_time(text) if text else timezone.now()
     return {"at": time.astimezone(UTC).isoformat()}
@@ -116,4 +141,5 @@ _MIGRATIONS = {
     "add_column_with_default_value": _add_with_default,
     "add_column_in_history_mode": _add_in_history_mode,
     "update_column_value": _update_column_value,
+    "table_sync_mode_migration": _change_mode,
 }

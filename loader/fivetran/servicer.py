@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from functools import wraps
 from typing import Any
 
@@ -167,7 +168,7 @@ class Destination(services.DestinationConnectorServicer):
             request.schema_name,
             request.table_name,
             synced_column=request.synced_column,
-            before=request.utc_delete_before.ToDatetime(),
+            before=request.utc_delete_before.ToDatetime(UTC),
             deleted_column=request.soft.deleted_column if request.HasField("soft") else "",
             stopping=self._stopping,
         )

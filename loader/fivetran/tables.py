@@ -142,6 +142,16 @@ def add_column(schema: str, name: str, column: Column) -> SourceDataset:
         return _apply(row, table, changes_of(known, table, drops=False))
 
 
+def change_mode(schema: str, name: str, *, in_history_mode: bool, without: str = "") -> SourceDataset:
+    """Change the mode of a table, and retire the column ``without``, if it is given."""
+    with _changing(schema, name, "changed to another mode") as row:
+        columns = {column.name: column for column in described_table(row).columns}
+        kept = [column for column in columns.values() if column.name not in (without, *HISTORY_COLUMNS)]
+        times = [Column(column, type_) for column, type_ in HISTORY_COLUMNS.items() if in_history_mode]
+        table = Table(schema, name, (*kept, *times))
+        return _apply(row, table, changes_of(_known(row), table, drops=True))
+
+
 def rename_table(schema: str, old: str, new: str) -> SourceDataset:
     """Rename a table and its targets, except those that users renamed. A table that was renamed is unchanged."""
     check_name(new)

@@ -1,6 +1,6 @@
 """History batches that are computed from the open versions of a history (``loader.domain.manifest.CurrentRows``)."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import OPEN
@@ -20,7 +20,7 @@ def frames_of(target: Target, rows: CurrentRows) -> dict[str, DataFrame]:
     none = as_rows(target.session, [])
     if not versions.files.all:
         return dict.fromkeys(FILES, none)
-    frame = versions.frame(OPEN).where(_selected(rows))
+    frame = (_last_ended(target) if rows.ended else versions.frame(OPEN)).where(_selected(rows))
     start = F.greatest(F.lit(rows.at).cast("timestamp"), F.col(versions.name("started_at"))).cast("string")
     keys = [column.name for column in versions.business_key]
     if rows.deletes:
@@ -33,8 +33,17 @@ def frames_of(target: Target, rows: CurrentRows) -> dict[str, DataFrame]:
     return dict.fromkeys(FILES, none) | {UPSERT: chosen}
 
 
+def _last_ended(target: Target) -> DataFrame:
+    """Return the last version of each key that has no open version."""
+    versions = target.versions
+    newest = Window.partitionBy(versions.name("entity_key")).orderBy(F.desc(versions.name("started_at")))
+    last = versions.frame().withColumn("__place", F.row_number().over(newest)).where("__place = 1")
+    return last.where(~F.col(versions.name("active"))).drop("__place")
+
+
 def _selected(rows: CurrentRows) -> Column:
     conditions = [F.col(quote_identifier(name)) < F.lit(time).cast("timestamp") for name, time in rows.before.items()]
+    conditions += [F.col(quote_identifier(name)).cast("string") == text for name, text in rows.equal.items()]
     if rows.having:
         conditions.append(F.col(quote_identifier(rows.having)).isNotNull())
     return all_of(conditions)

@@ -31,7 +31,7 @@ from metadata.models import TargetDataset
 from tests.loader.fivetran.sender import NULL, SAME, Sender, table
 from tests.loader.services.runner.test_supervisor import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ITEM = {"id": "LONG", "name": "STRING", "_fivetran_synced": "UTC_DATETIME"}
 HISTORY = {"_fivetran_start": "UTC_DATETIME", "_fivetran_end": "UTC_DATETIME", "_fivetran_active": "BOOLEAN"}
@@ -247,10 +247,28 @@ def test_migrations_of_tables(sender: Sender, working):
     assert sender.migrate("item", rename=rename).success
     copy = messages.Copy(copy_table=messages.FromTo(source="article", target="other"))
     assert sender.migrate("article", copy=copy).unsupported
-    mode = messages.SyncModeMigration(type=messages.SOFT_DELETE_TO_HISTORY)
+    mode = messages.SyncModeMigration(type=messages.LIVE_TO_HISTORY)
     assert sender.migrate("article", table_sync_mode_migration=mode).unsupported
     assert sender.migrate("article", drop=messages.Drop(drop_table=True)).success
     assert sender.describe("article").not_found
+
+
+def test_migrations_of_the_mode(sender: Sender, working, script):
+    soft, history = table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"), table("item", ["id"], **ITEM, **HISTORY)
+    history.columns[len(ITEM)].primary_key = True
+    sender.create(soft)
+    mode = messages.SyncModeMigration(type=messages.SOFT_DELETE_TO_HISTORY, soft_deleted_column="_fivetran_deleted")
+    assert sender.migrate("item", table_sync_mode_migration=mode).success
+    assert sender.describe("item").table == history
+    mode = messages.SyncModeMigration(type=messages.HISTORY_TO_SOFT_DELETE)
+    assert sender.migrate("item", table_sync_mode_migration=mode).success
+    assert sender.describe("item").table == soft
+    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    assert [(row["deletes"], row["ended"], row["equal"] or row["values"]) for row in rows] == [
+        (True, False, {"_fivetran_deleted": "true"}),
+        (False, False, {"_fivetran_deleted": "false"}),
+        (False, True, {"_fivetran_deleted": "true"}),
+    ]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])

@@ -12,7 +12,7 @@ from loader.fivetran import tables
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.services.lifecycle import rename_column
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = pytest.mark.django_db
 
 ID, NAME, SYNCED = (
     Column("id", "LONG", primary_key=True),

@@ -1,5 +1,6 @@
 """Fivetran's protocol against the real service and a real worker, through to history and rawcore."""
 
+import json
 import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from tests.loader.processes import make_folder
 pytestmark = pytest.mark.spark
 
 T1, T2, T3 = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00.123456789Z", "2026-01-03T00:00:00Z"
+CUT = "2026-01-02T00:00:00.123456Z"
 OPEN = "9999-12-31T23:59:59.999Z"
 ITEM = {
     "id": "LONG",
@@ -25,6 +27,12 @@ ITEM = {
     "_fivetran_synced": "UTC_DATETIME",
 }
 HISTORY = {"_fivetran_start": "UTC_DATETIME", "_fivetran_end": "UTC_DATETIME", "_fivetran_active": "BOOLEAN"}
+RUNS = """
+import json
+from loader.models import DatasetRun
+rows = DatasetRun.objects.filter(run__kind="history_batch").order_by("pk")
+print(json.dumps([[row.run.kind, row.status, row.run.who, row.warnings] for row in rows]))
+"""
 
 
 @pytest.fixture
@@ -81,8 +89,29 @@ def write_history(installation: Installation, sender: Sender) -> None:
     answer = sender.write_history("item", earliest_start=[earliest], update=[changed], delete=[deleted])
     assert answer.success, answer
     names = ("id", "name", "price", "at", "_fivetran_start", "_fivetran_end", "_fivetran_active")
-    assert [tuple(map(str, row)) for row in installation.rows("rawcore.rc_shop_item_hist", *names)] == [
-        ("1", 'a, "b"', "1.50", "x", "x", "x", "False"),
+    assert installation.rows("rawcore.rc_shop_item_hist", *names) == [
+        (
+            "1",
+            'a, "b"',
+            "1.50",
+            "2026-01-02T00:00:00.123456Z",
+            "2026-01-01T00:00:00Z",
+            "2026-01-02T00:00:00.122456Z",
+            "false",
+        ),
+    ]
+    assert installation.rows("rawcore.rc_shop_item", "id", "name") == [("1", 'a, "b"')]
+    assert json.loads(installation.shell(RUNS)) == [
+        ["history_batch", "succeeded", "fay", ["1 times of the upsert file were cut to microseconds."]],
+        [
+            "history_batch",
+            "succeeded",
+            "fay",
+            [
+                "1 times of the earliest_start file were cut to microseconds.",
+                "1 times of the update file were cut to microseconds.",
+            ],
+        ],
     ]
 
 

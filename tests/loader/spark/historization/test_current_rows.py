@@ -82,6 +82,17 @@ def test_only_rows_with_a_value_are_changed(item):
     ]
 
 
+def test_rows_with_a_value_are_ended(item):
+    assert change(item, at=T3, equal={"w": "x"}, deletes=True)["closed"] == 1
+    assert versions(item) == [FIRST, (*SECOND[:2], "2024-03-01 00:00:00", *SECOND[3:]), THIRD]
+
+
+def test_ended_rows_come_back(item):
+    assert change(item, at=T3, ended=True, values={"v": "back"})["opened"] == 1
+    assert versions(item) == [FIRST, SECOND, THIRD, (3, "2024-03-01 00:00:00", OPEN, "back", *THIRD[4:])]
+    assert item.rawcore_keys() == [1, 2, 3]
+
+
 def test_an_empty_history_has_no_rows_to_change(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=POLICY)
     assert change(item, at=T2, deletes=True)["rows"] == 0
