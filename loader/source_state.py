@@ -28,8 +28,8 @@ _REFUSALS_READ = 50
 class Freshness:
     """Newest files, last load and expected load of a source.
 
-    ``overdue`` is the due time of a schedule after which no load succeeded. ``refused`` is the reason why the files
-    cannot be listed.
+    ``overdue`` is the due time of a schedule after which no load succeeded, and none is on its way. ``refused`` is
+    the reason why the files cannot be listed.
     """
 
     delivered: Delivery | None
@@ -46,10 +46,15 @@ class Freshness:
 
     @property
     def overdue(self) -> datetime | None:
-        due = [schedule.last_due_at for schedule in self.schedules if schedule.last_due_at is not None]
+        due = [schedule.last_due_at for schedule in self.schedules if not _is_on_its_way(schedule)]
         finished = self.loaded.finished_at if self.loaded is not None else None
-        missed = [at for at in due if finished is None or finished < at]
+        missed = [at for at in due if at is not None and (finished is None or finished < at)]
         return min(missed, default=None)
+
+
+def _is_on_its_way(schedule: Schedule) -> bool:
+    """Return True while a schedule waits for its data, or its run is not finished."""
+    return bool(schedule.waiting) or (schedule.last_run is not None and not schedule.last_run.is_finished)
 
 
 @dataclass(frozen=True)

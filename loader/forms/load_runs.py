@@ -147,6 +147,10 @@ class WaitFields(forms.Form):
     )
 
     def offer_sources(self) -> None:
+        """Set the sources to choose from, and the kinds of conditions that each field is for."""
+        for name in self.WAIT[1:]:
+            kinds = (ROWS,) if name in ("wait_rows", "wait_newer") else (FILES, ROWS)
+            self.fields[name].widget.attrs["data-waits"] = " ".join(kinds)
         sources = source_datasets().filter(active=True, system__active=True)
         choices = [(str(source.key), str(source)) for source in sources]
         self.fields["wait_source"].choices = [("", "choose…"), *choices]

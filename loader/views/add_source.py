@@ -3,6 +3,7 @@
 Contents are on the page of a system (``loader.views.systems``), columns on the import page (``loader.views.imports``).
 """
 
+from functools import cached_property
 from typing import Any
 
 from django.contrib import messages
@@ -162,15 +163,20 @@ class SourceSummary(DraftPage):
     def _back(self, location: str) -> tuple[str, System, str]:
         return "source_load_type", self.row, location
 
+    @cached_property
+    def load_type(self) -> LoadTypeForm:
+        """Return the form of the step before; it is invalid if that is not done, or not any more for these columns."""
+        return self.draft.load_type()
+
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        if not self.draft.load_type_data:
-            return redirect(step_address("source_load_type", self.row, self.draft.place.location))
-        return self.show()
+        return self.show() if self.load_type.is_valid() else redirect(self.context()["back"])
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Create source and targets, all or nothing; then start the load of its last table."""
+        if not self.load_type.is_valid():
+            return redirect(self.context()["back"])
         try:
-            source, _ = import_and_generate(**self._described())
+            source, _ = import_and_generate(**self.draft.described(self.load_type))
         except MetadataError as error:
             return self.show(error=as_sentence(error.one_line()))
         self.draft.drop(request.session)
@@ -187,20 +193,15 @@ class SourceSummary(DraftPage):
     def show(self, *, error: str = "") -> HttpResponse:
         context: dict[str, Any] = {"error": error, "preview": None}
         try:
-            context["preview"] = preview_import(**self._described())
+            context["preview"] = preview_import(**self.draft.described(self.load_type))
         except MetadataError as problem:
             context["error"] = error or as_sentence(problem.one_line())
-        form = self.draft.load_type()
-        context["load_type"] = next((c for c in CHOICES["input"] if c.value == form["input"].value()), None)
+        chosen = self.load_type.cleaned_data
+        context["load_type"] = next((c for c in CHOICES["input"] if c.value == chosen["input"]), None)
         context["format"] = label_of(self.draft.place.format)
-        context["historize"] = self._described()["historize"]
+        context["historize"] = chosen["historize"]
         context["may_start"] = may(self.request.user, Permission.START_LOAD, on=here)
         return self.render(status=REFUSED if context["error"] else 200, **context)
-
-    def _described(self) -> dict[str, Any]:
-        form = self.draft.load_type()
-        form.is_valid()
-        return self.draft.described(form)
 
 
 def loaded_dataset(source: SourceDataset) -> TargetDataset | None:

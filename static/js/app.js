@@ -11,4 +11,5 @@ import "./page/drafts.js";
 import "./grid/grid.js";
 import "./page/history_policy.js";
 import "./page/format_options.js";
+import "./page/wait_fields.js";
 import "./graph/graph.js";

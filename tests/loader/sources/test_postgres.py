@@ -1,11 +1,8 @@
 """PostgreSQL as a source: connection, listing, sampling, import."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 from django.conf import settings as configured
 from django.test import Client
@@ -18,42 +15,9 @@ from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.pages import read
-from tests.factories import SourceDatasetFactory, SystemFactory
+from tests.factories import SourceDatasetFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services]
-
-TABLES = """
-DROP SCHEMA IF EXISTS shop CASCADE;
-CREATE SCHEMA shop;
-CREATE TYPE shop.mood AS ENUM ('good', 'bad');
-CREATE TABLE shop.orders (
-  order_no integer PRIMARY KEY, "Customer Name" varchar(40) NOT NULL, amount numeric(10,2), free numeric,
-  ordered_at timestamptz, tags text[], mood shop.mood, id uuid, note text);
-COMMENT ON COLUMN shop.orders.amount IS 'Without tax';
-COMMENT ON TABLE shop.orders IS 'What was sold';
-INSERT INTO shop.orders SELECT n, 'c' || n, n * 1.5, 1, now(), '{a}', 'good', gen_random_uuid(), NULL
-  FROM generate_series(1, 30) AS n;
-CREATE VIEW shop.expensive AS SELECT * FROM shop.orders WHERE amount > 10;
-CREATE TABLE shop."weird ""name%" (x integer);
-ANALYZE shop.orders;
-"""
-
-
-@pytest.fixture
-def database(settings: Any) -> Iterator[System]:
-    """Test server as an outside system, with tables in a schema that is dropped after the test."""
-    place = configured.DATABASES["default"]
-    settings.SOURCE_HOSTS = ["127.0.0.1"]
-    named = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"]}
-    with psycopg.connect(dbname="postgres", autocommit=True, **named) as connection:
-        connection.execute(TABLES)
-        yield SystemFactory(
-            short_name="erp",
-            name="ERP",
-            kind="jdbc",
-            location=f"postgresql://{place['USER']}@127.0.0.1:{place['PORT']}/postgres",
-        )
-        connection.execute("DROP SCHEMA shop CASCADE")
 
 
 def types(sample: Sample) -> dict[str, str]:

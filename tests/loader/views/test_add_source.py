@@ -154,6 +154,15 @@ def test_a_summary_without_a_load_type_leads_back_to_it(editor: Client, shop: Sy
     assert answer.url == "/systems/shop/import/load-type/?location=orders.csv"
 
 
+def test_a_load_type_that_no_longer_fits_the_columns_is_chosen_again(editor: Client, shop: System, landing: Path):
+    (landing / "feed.csv").write_text(CDC)
+    summary = summary_of(editor, "feed.csv", input="cdc", time="changed", op="op")
+    choose_columns(editor, import_page(editor, "feed.csv"), c3__take=None)
+    for answer in (editor.get(summary), editor.post(summary)):
+        assert answer.url == "/systems/shop/import/load-type/?location=feed.csv"
+    assert not SourceDataset.objects.exists()
+
+
 def test_a_name_that_is_taken_is_refused_at_its_field(editor: Client, shop: System):
     create_source_dataset(system=shop, name="orders", location="other.csv")
     answer = choose_columns(editor, import_page(editor))

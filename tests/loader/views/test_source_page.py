@@ -12,7 +12,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from loader.domain.dependencies import DATASET, Scope
 from loader.models import DatasetRun, LoadRun, Schedule
-from loader.services.schedules import create_schedule, update_schedule
+from loader.services.schedules import create_schedule, start_due, update_schedule
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
 from metadata.services.sources import update_source_column
 from tests.architecture.world import person as someone
@@ -103,6 +103,16 @@ def test_a_due_time_without_a_load_is_overdue(editor: Client, orders: SourceData
         create_schedule(name="nightly", cron="0 6 * * *")
     Schedule.objects.update(last_due_at=timezone.now() - timedelta(hours=1))
     assert "Overdue: no load succeeded since it was due" in freshness_of(editor, orders)
+
+
+def test_while_its_schedule_waits_for_data_a_source_is_not_overdue(editor: Client, orders: SourceDataset):
+    with acting_as(someone("olga", Role.OPERATOR)):
+        create_schedule(name="nightly", cron="0 6 * * *", wait={"for": "files", "source": str(orders.key)})
+    Schedule.objects.update(next_at=timezone.now())
+    start_due()
+    text = freshness_of(editor, orders)
+    assert "which waits for its data now" in text
+    assert "Overdue" not in text
 
 
 def test_a_schedule_that_is_off_expects_nothing(editor: Client, orders: SourceDataset):

@@ -1,0 +1,148 @@
+"""Adding a source in one path, in Chromium and by keyboard: a CSV file, and a table of PostgreSQL."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from elevata.accounts.roles import Role
+from loader.models import LoadRun, ReadRequest
+from metadata.models import SourceDataset, System, TargetDataset
+from tests.architecture.world import person
+from tests.e2e.walks.conftest import Walker, at_both_widths
+from tests.loader.factories import DatasetRunFactory, WorkerFactory
+from tests.services.axe import AXE, accessible_faults
+
+pytestmark = [pytest.mark.browser, pytest.mark.services]
+
+CUSTOMERS = "id,name,since\n1,Ada,2024-01-02\n2,Ben,2024-02-03\n"
+
+
+@pytest.fixture
+def edda(site: str, width: str, walkers: Callable[..., Walker]) -> Walker:
+    """An editor who may start loads, with a worker that is alive."""
+    WorkerFactory()
+    walker = walkers(person("edda", Role.EDITOR, Role.OPERATOR), width)
+    walker.context.add_init_script(path=AXE)
+    return walker
+
+
+def look(walker: Walker, heading: str | re.Pattern, picture: str) -> None:
+    """See that a step came, that axe finds nothing, and take its picture."""
+    expect(walker.page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+    expect(walker.page.locator("[aria-busy]")).to_have_count(0)
+    assert accessible_faults(walker.page) == []
+    walker.picture(f"add-source-{picture}")
+
+
+def finish_load(name: str, rows: int) -> None:
+    """Do what a worker does: the run succeeds, and the table has rows."""
+    run, dataset = LoadRun.objects.get(), TargetDataset.objects.get(name=name)
+    DatasetRunFactory(run=run, dataset=dataset, counts={"rows": rows, "new": rows})
+    LoadRun.objects.update(status="succeeded")
+
+
+def answer_read(columns: list[str], *rows: list) -> None:
+    """Answer the request for the first rows as a worker does."""
+    answer = {"columns": columns, "types": ["string"] * len(columns), "rows": list(rows)}
+    answer |= {"truncated": False, "table_version": 1}
+    ReadRequest.objects.update(answer=answer, status="succeeded")
+
+
+def choose_defaults(walker: Walker, name: str) -> None:
+    """From the columns to the summary, with what is proposed."""
+    walker.use("button", "Choose load type")
+    look(walker, f"Load type of {name}", "load-type")
+    walker.use("button", "Show summary")
+
+
+@at_both_widths
+def test_a_csv_file_from_its_upload_to_its_first_rows(edda: Walker, tmp_path: Path, settings):
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    settings.SOURCE_ROOTS = [str(landing)]
+    page = edda.go("/sources/")
+    edda.use("link", "Add source")
+    look(edda, "Add a source", "kind")
+    edda.use("link", "Files")
+    edda.fill("Name", "Shop")
+    edda.fill("Short name", "shop")
+    edda.fill("Location", str(landing / "gone"))
+    edda.use("button", "Test connection")
+    expect(page.locator("#answer")).to_contain_text("gone is not there")
+    edda.fill("Location", str(landing))
+    edda.use("button", "Test connection")
+    expect(page.locator("#answer")).to_contain_text("The folder is there")
+    look(edda, "Choose a system", "system")
+    edda.use("button", "Register system")
+
+    page.get_by_label("File", exact=True).set_input_files(
+        {"name": "customers.csv", "mimeType": "text/csv", "buffer": CUSTOMERS.encode()}
+    )
+    look(edda, "Choose what to load from Shop", "contents")
+    edda.use("button", "Upload file")
+    expect(page.locator("main")).to_contain_text("customers.csv is stored")
+    expect(page.get_by_label("Type of since")).to_have_value("date")
+    look(edda, "Columns of customers.csv", "columns")
+    edda.fill("Name in the warehouse of name", "full_name")
+    choose_defaults(edda, "customers")
+    look(edda, "Create shop.customers", "summary")
+    expect(page.locator("main")).to_contain_text("full_name string")
+    page.reload()
+    assert not SourceDataset.objects.exists()
+    edda.use("button", "Create and load")
+
+    look(edda, "First load of customers", "waiting")
+    finish_load("rc_shop_customers", 2)
+    expect(page.get_by_role("heading", name="First rows")).to_be_visible()
+    expect(page.locator("#first-load")).to_contain_text("Waiting for the worker")
+    answer_read(["id", "full_name", "since"], ["1", "Ada", "2024-01-02"], ["2", "Ben", "2024-02-03"])
+    expect(page.get_by_role("cell", name="Ada")).to_be_visible()
+    look(edda, "First load of customers", "first-rows")
+    edda.use("link", "Open dataset")
+    expect(page.get_by_role("heading", level=1, name="rc_shop_customers")).to_be_visible()
+
+
+def test_a_pattern_says_what_it_stands_for_while_it_is_typed(edda: Walker, shop: System, landing: Path):
+    (landing / "orders_2.csv").write_text((landing / "orders.csv").read_text())
+    page = edda.go("/systems/shop/discover/")
+    edda.fill("File, folder or pattern", "ord*.csv")
+    expect(page.locator("#delivery")).to_contain_text("2 files")
+    edda.fill("File, folder or pattern", "nothing*.csv")
+    expect(page.locator("#delivery")).to_contain_text("matches no file")
+    edda.fill("File, folder or pattern", "orders.csv")
+    expect(page.locator("#delivery")).to_contain_text("1 file")
+    edda.use("button", "Read first rows")
+    look(edda, "Columns of orders.csv", "location")
+
+
+def test_a_table_of_postgresql_from_its_connection_to_its_first_rows(edda: Walker, database_location: str):
+    page = edda.go("/add-source/")
+    edda.use("link", "Database (JDBC)")
+    edda.fill("Name", "ERP")
+    edda.fill("Short name", "erp")
+    edda.fill("Location", re.sub(r"//\w+@", "//nobody_here@", database_location))
+    edda.use("button", "Test connection")
+    expect(page.locator("#answer")).to_contain_text("SIGN_IN_REFUSED")
+    edda.fill("Location", database_location)
+    edda.use("button", "Test connection")
+    expect(page.locator("#answer")).to_contain_text("The database answers")
+    look(edda, "Choose a system", "database")
+    edda.use("button", "Register system")
+
+    edda.fill("Table name", "shop.")
+    expect(page.locator("#found")).to_contain_text("What was sold")
+    look(edda, "Choose what to load from ERP", "tables")
+    edda.use("link", "Choose shop.orders")
+    expect(page.get_by_label("Key of order_no")).to_have_value("1")
+    expect(page.locator("#import")).to_contain_text("the table's primary key")
+    look(edda, "Columns of shop.orders", "table-columns")
+    choose_defaults(edda, "shop.orders")
+    look(edda, "Create erp.shop.orders", "table-summary")
+    edda.use("button", "Create and load")
+    finish_load("rc_erp_orders", 30)
+    expect(page.get_by_role("heading", name="First rows")).to_be_visible()
+    answer_read(["order_no", "customer_name"], ["1", "c1"])
+    expect(page.get_by_role("cell", name="c1")).to_be_visible()
