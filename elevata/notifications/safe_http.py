@@ -1,7 +1,6 @@
 """Safe HTTP requests to addresses that users entered."""
 
 import http.client
-import queue
 import socket
 import ssl
 import threading
@@ -10,51 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from elevata.core.networks import Network, is_listed, is_public
-
-# Names are resolved within a time limit. The system's resolver has no time limit and cannot be interrupted, so each
-# name is resolved in a thread that may be abandoned. The number of concurrent lookups is limited; further ones are
-# refused.
-
-
-RESOLVE_SECONDS = 5.0
-_MAX_LOOKUPS = 8
-_slots = threading.BoundedSemaphore(_MAX_LOOKUPS)
-
-
-class NotResolved(OSError):
-    """Error of a name without an address, at present."""
-
-
-def resolved(host: str, port: int, *, seconds: float = RESOLVE_SECONDS) -> list[str]:
-    """Return the distinct addresses of a host. Raise NotResolved for an unknown name or after the time limit."""
-    if not _slots.acquire(blocking=False):
-        raise NotResolved(f"{_MAX_LOOKUPS} other names are still being looked up: the resolver does not answer")
-    answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
-    try:
-        threading.Thread(target=_look_up, args=(host, port, answers), name="resolve", daemon=True).start()
-    except RuntimeError:
-        _slots.release()
-        raise
-    try:
-        answer = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise NotResolved(f"the resolver took longer than {seconds:.0f} seconds") from None
-    if isinstance(answer, Exception):
-        raise NotResolved(str(answer)) from answer
-    return answer
-
-
-def _look_up(host: str, port: int, answers: "queue.SimpleQueue[list[str] | Exception]") -> None:
-    """Resolve a name; release its slot when the resolver has answered, also after the time limit."""
-    try:
-        results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        answers.put(list(dict.fromkeys(str(result[4][0]) for result in results)))
-    except Exception as error:  # the caller waits for any result
-        answers.put(error)
-    finally:
-        _slots.release()
-
+from elevata.core.networks import Network
+from elevata.core.resolver import AddressRefused, NotResolved, permitted_addresses
 
 # A host name is resolved once; its addresses are checked, and the connection is made to a checked address. Redirects
 # are not followed, and proxies of the environment are not used. TLS is verified against the host name. The lookup and
@@ -131,24 +87,11 @@ def judged(host: str, port: int, *, allowed: Collection[Network] = (), plain: bo
     address.
     """
     try:
-        addresses = resolved(host, port)
+        return permitted_addresses(host, port, allowed=allowed, plain=plain, setting="ELEVATA_WEBHOOK_ALLOW")
     except NotResolved as error:
         raise CannotCall(f"the name {host} is not known: {_describe_error(error)}") from None
-    for address in addresses:
-        if is_listed(address, allowed):
-            continue
-        if not is_public(address):
-            raise CannotCall(
-                f"{host} is at {address}, which is no public address. An administrator can allow its network in "
-                f"ELEVATA_WEBHOOK_ALLOW",
-                is_final=True,
-            )
-        if plain:
-            raise CannotCall(
-                f"{host} is to be called without TLS: only addresses in ELEVATA_WEBHOOK_ALLOW may be. Write https",
-                is_final=True,
-            )
-    return addresses
+    except AddressRefused as error:
+        raise CannotCall(str(error), is_final=True) from None
 
 
 class _OpenConnection(http.client.HTTPConnection):

@@ -19,7 +19,6 @@ from urllib.parse import quote
 from loader.domain.refusals import Refusal
 from loader.domain.source_options import check_source_options
 from metadata.domain import types as data_types
-from metadata.domain.clusters import Broker
 from metadata.domain.locations import DatabasePlace
 from metadata.domain.source_formats import TABLE
 
@@ -277,19 +276,6 @@ _AS_NUMBERS = {
 
 def _has_limits(column: DescribedColumn) -> bool:
     return 0 < column.precision <= data_types.MAX_PRECISION and 0 <= column.scale <= column.precision
-
-
-def check_host(place: DatabasePlace | Broker, hosts: Collection[str]) -> None:
-    """Raise Refusal HOST_NOT_ALLOWED unless ``hosts`` has the host, or host and port."""
-    allowed = {host.strip().lower() for host in hosts if host.strip()}
-    if allowed & {place.host.lower(), f"{place.host.lower()}:{place.port}"}:
-        return
-    raise Refusal(
-        "HOST_NOT_ALLOWED",
-        f"{place.host} is no host that may be asked from here",
-        hint="An administrator allows hosts in ELEVATA_SOURCE_HOSTS "
-        f"({'now: ' + ', '.join(sorted(allowed)) if allowed else 'now: none'}).",
-    )
 
 
 def host_of(place: DatabasePlace) -> str:

@@ -13,8 +13,8 @@ from django.conf import settings
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.secrets import NoSecret, secret_named
-from loader.domain.databases import check_host
 from loader.domain.refusals import Refusal
+from loader.domain.source_hosts import check_host
 from loader.services.manifests import database_place, place_of, source_roots, stands_at
 from metadata.domain.locations import DatabasePlace, Location, parse_location
 from metadata.models import System
@@ -129,7 +129,7 @@ def database_of(system: System, kinds: Collection[str] = ("postgresql",)) -> Dat
             f"{system}: pages can ask {', '.join(kinds)} only, not {place.kind}",
             hint="Import its sources from YAML; loads can read them.",
         )
-    check_host(place, settings.SOURCE_HOSTS)
+    check_host(place.host, place.port, settings.SOURCE_HOSTS)
     return place
 
 

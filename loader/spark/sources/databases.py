@@ -36,10 +36,11 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError
 from loader.domain.database_errors import DatabaseError, refusal_of
-from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
+from loader.domain.databases import DescribedColumn, Engine, TableOptions
 from loader.domain.engines import engine_of
 from loader.domain.manifest import DatabaseSpec, SourceSpec
 from loader.domain.refusals import DEEPEST, Refusal
+from loader.domain.source_hosts import check_host
 from loader.domain.source_options import bad_option
 from loader.spark.session import source_hosts
 from loader.spark.sources.files import JAVA_ERRORS
@@ -194,7 +195,7 @@ def open_table(spark: SparkSession, source: SourceSpec) -> OpenedTable:
     database = _database(source)
     engine, options = engine_of(database.place), TableOptions.of(source.name, source.options)
     options = _check_queries(options, source)
-    check_host(database.place, source_hosts(spark))
+    check_host(database.place.host, database.place.port, source_hosts(spark))
     if database.secret and not database.password:
         raise Refusal(
             "SECRET_NOT_SET",

@@ -9,9 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from elevata.core import resolver
 from elevata.core.networks import networks
+from elevata.core.resolver import NotResolved, resolved
 from elevata.notifications import safe_http
-from elevata.notifications.safe_http import CannotCall, NotResolved, judged, post, resolved
+from elevata.notifications.safe_http import CannotCall, judged, post
 
 HERE = networks(["127.0.0.0/8"])
 
@@ -130,7 +132,7 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(safe_http.socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(safe_http, "_slots", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(resolver, "_slots", threading.BoundedSemaphore(2))
     yield speak
     speak.set()
     lookups_are_over()
@@ -143,7 +145,7 @@ def lookups_are_over() -> None:
 
 
 def test_a_resolver_that_says_nothing_keeps_nobody(mute: threading.Event, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(safe_http.resolved, "__kwdefaults__", {"seconds": 0.1})
+    monkeypatch.setattr(resolved, "__kwdefaults__", {"seconds": 0.1})
     began = time.monotonic()
     with pytest.raises(CannotCall, match="the resolver took longer than") as refused:
         post("https://hooks.example.org/", b"", {})

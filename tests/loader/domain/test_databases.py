@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.databases import DescribedColumn, Engine, TableOptions, check_host
+from loader.domain.databases import DescribedColumn, Engine, TableOptions
 from loader.domain.engines import ENGINES, Oracle
 from loader.domain.refusals import Refusal
 from metadata.domain.locations import PORTS, DatabasePlace
@@ -156,15 +156,6 @@ def test_a_column_that_cannot_be_divided_is_refused(type_, low, high):
     with pytest.raises(Refusal) as refused:
         Engine().predicates(DescribedColumn("n", type_), low, high, 2)
     assert refused.value.code == "BAD_OPTION"
-
-
-def test_hosts_are_compared_with_and_without_their_port():
-    check_host(PLACE, ["DB"])
-    check_host(PLACE, ["other", "db:5432"])
-    for hosts in ([], ["db:5433"], ["d"]):
-        with pytest.raises(Refusal) as refused:
-            check_host(PLACE, hosts)
-        assert refused.value.code == "HOST_NOT_ALLOWED"
 
 
 def test_a_table_of_oracle_needs_a_schema_or_a_user():
