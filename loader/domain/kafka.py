@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loader.domain.databases import check_host
 from loader.domain.feeds import FeedRange
 from loader.domain.refusals import Refusal
+from loader.domain.source_hosts import check_host
 from loader.domain.source_options import check_source_options
 from metadata.domain.clusters import Broker, ClusterPlace
 from metadata.domain.source_formats import (
@@ -76,7 +76,7 @@ class TopicOptions:
 def check_brokers(brokers: Iterable[Broker], hosts: Collection[str]) -> None:
     """Raise Refusal HOST_NOT_ALLOWED unless all brokers are in ELEVATA_SOURCE_HOSTS."""
     for broker in brokers:
-        check_host(broker, hosts)
+        check_host(broker.host, broker.port, hosts)
 
 
 def spark_options(place: ClusterPlace, password: str, topic: str, ranges: Iterable[FeedRange]) -> dict[str, str]:

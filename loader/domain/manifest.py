@@ -71,8 +71,9 @@ class SourceSpec:
         system = self.database or self.cluster
         return system.secret if system else ""
 
-    def with_password(self, password: str) -> "SourceSpec":
-        """Return the source with the password of its database or cluster."""
+    def with_password(self, values: Mapping[str, str]) -> "SourceSpec":
+        """Return the source with its password, from the values of secrets."""
+        password = values.get(self.secret, "")
         if self.database is not None:
             return replace(self, database=replace(self.database, password=password))
         if self.cluster is not None:
@@ -219,8 +220,7 @@ class LoadManifest:
 
     def with_passwords(self, values: Mapping[str, str]) -> "LoadManifest":
         """Return the manifest with the password of each source, from the values of its secrets."""
-        raw = (replace(load, source=load.source.with_password(values.get(load.source.secret, ""))) for load in self.raw)
-        return replace(self, raw=tuple(raw))
+        return replace(self, raw=tuple(replace(load, source=load.source.with_password(values)) for load in self.raw))
 
 
 @dataclass(frozen=True)

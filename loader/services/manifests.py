@@ -58,10 +58,9 @@ from metadata.domain.locations import (
     parse_database,
     parse_location,
 )
-from metadata.domain.source_formats import FILE_FORMATS
+from metadata.domain.source_formats import FORMATS_OF_KIND
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
-from metadata.models.source import FORMAT_OF
 
 
 @dataclass(frozen=True)
@@ -375,8 +374,8 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
     Raise Refusal SOURCE_KIND for a table outside of a database, a topic outside of a cluster, or a file in either, and
     BAD_LOCATION.
     """
-    system, only = source.system, FORMAT_OF.get(source.system.kind)
-    if (source.format != only) if only else source.format not in FILE_FORMATS:
+    system = source.system
+    if source.format not in FORMATS_OF_KIND[system.kind]:
         raise Refusal(
             "SOURCE_KIND",
             f"{source} has the format {source.format}, and {source.system} is {source.system.get_kind_display()}",
@@ -385,7 +384,7 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
     is_database, is_cluster = system.kind == System.Kind.JDBC, system.kind == System.Kind.KAFKA
     return SourceSpec(
         name=str(source),
-        location=source.location.strip() if only else source_location(source, at=at),
+        location=source_location(source, at=at) if system.kind == System.Kind.FILES else source.location.strip(),
         format=source.format,
         columns=tuple(
             DeliveredColumn(

@@ -31,10 +31,9 @@ from loader.sources.limits import place_in
 from loader.views.systems import SystemPage
 from metadata.domain import naming
 from metadata.domain.clusters import policy_of_messages
-from metadata.domain.source_formats import FILE_FORMATS, TABLE, format_of
+from metadata.domain.source_formats import FILE_FORMATS, FORMATS_OF_KIND, NAMES, TABLE, format_of
 from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
 from metadata.models import SourceDataset, System
-from metadata.models.source import FORMAT_OF
 from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
 from metadata.views.base import Editing
 
@@ -80,8 +79,9 @@ class SourceImport(Editing, SystemPage):
 def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | None]:
     """Return the place of the delivery, and the form with its reading options, where one was sent."""
     location = request.GET.get("location", "").strip()[:1000]
-    if only := FORMAT_OF.get(system.kind):
-        return Place(location, only.value, {} if only == TABLE else None), None
+    if system.kind != System.Kind.FILES:
+        (only,) = FORMATS_OF_KIND[system.kind]
+        return Place(location, only, {} if only == TABLE else None), None
     form = ReadingForm(request.GET) if "delimiter" in request.GET else None
     kind = request.GET.get("format", "")
     if kind not in FILE_FORMATS:
@@ -180,12 +180,11 @@ def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], di
     except (ValueError, AttributeError, TypeError):
         raise BadRequest("The form is invalid. Reload the page.") from None
     kind, location = posted.get("format", ""), posted.get("location", "").strip()
-    only = FORMAT_OF.get(system.kind)
-    if (only is not None and kind != only) or not location:
+    if not location or (kind in NAMES and kind not in FORMATS_OF_KIND[system.kind]):
         raise BadRequest("The form belongs to another system. Reload the page.")
-    if only is None:
-        if kind not in FILE_FORMATS:
-            raise BadRequest(f"There is no format {kind!r}.")
+    if kind not in NAMES:
+        raise BadRequest(f"There is no format {kind!r}.")
+    if system.kind == System.Kind.FILES:
         try:
             place_in(system, location)
         except Refusal as refusal:

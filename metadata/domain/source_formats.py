@@ -50,6 +50,8 @@ FORMATS = (
 )
 NAMES = tuple(entry.name for entry in FORMATS)
 FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (TABLE, KAFKA))
+# Formats of the datasets of a system, by the system's kind.
+FORMATS_OF_KIND = {"files": FILE_FORMATS, "jdbc": (TABLE,), "kafka": (KAFKA,)}
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
 _LABELS = {entry.name: entry.label for entry in FORMATS}
 _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}
@@ -71,7 +73,7 @@ def format_of(name: str) -> str:
 class Kind:
     """Kind of an option's value: its description, and the condition that a value has to fulfil.
 
-    ``choices`` are the possible values, if these are words.
+    ``choices`` are the only values of a kind that lists them.
     """
 
     description: str
@@ -162,8 +164,9 @@ ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_en
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
 
 
-def _one_of(*words: str) -> Kind:
-    return Kind(" or ".join(words), lambda value: value in words, words)
+def choice(*values: str) -> Kind:
+    """Return the kind of a value among ``values``."""
+    return Kind(f"one of {', '.join(values)}", lambda value: value in values, values)
 
 
 # Options of Kafka topics.
@@ -323,7 +326,7 @@ OPTIONS = (
     Option(
         "envelope",
         (KAFKA,),
-        _one_of(PLAIN, DEBEZIUM),
+        choice(PLAIN, DEBEZIUM),
         PLAIN,
         "`debezium`",
         "content of a message: one JSON object with the columns, or a change event of Debezium",
@@ -331,7 +334,7 @@ OPTIONS = (
     Option(
         "sequence",
         (KAFKA,),
-        _one_of(LSN, TIME, OFFSET),
+        choice(LSN, TIME, OFFSET),
         LSN,
         "`time`",
         "order of Debezium's events, the column `_sequence`: PostgreSQL's log position (`source.lsn`), the time of the "
@@ -340,7 +343,7 @@ OPTIONS = (
     Option(
         "time_unit",
         (KAFKA,),
-        _one_of(*TIME_UNITS),
+        choice(*TIME_UNITS),
         "microseconds",
         "`milliseconds`",
         "unit of timestamps that Debezium delivers as numbers since 1970",
@@ -348,7 +351,7 @@ OPTIONS = (
     Option(
         "truncates",
         (KAFKA,),
-        _one_of(REFUSE, SKIP),
+        choice(REFUSE, SKIP),
         REFUSE,
         "`skip`",
         "effect of Debezium's event of a truncated table: the run is refused, or the event skipped with a warning",
@@ -356,7 +359,7 @@ OPTIONS = (
     Option(
         "lost_offsets",
         (KAFKA,),
-        _one_of(REFUSE, EARLIEST),
+        choice(REFUSE, EARLIEST),
         REFUSE,
         "`earliest`",
         "effect of messages that the topic no longer has, though they were not read: the run is refused, or reads from "

@@ -14,7 +14,6 @@ from metadata.domain.source_formats import CHARACTER, COUNT, DELIMITER, FLAG, Op
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
-from metadata.models.source import FORMAT_OF
 
 # The field of an option of this length or more has several lines.
 MANY_CHARACTERS = 1_000
@@ -39,7 +38,7 @@ def _option_field(option: Option) -> forms.Field:
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     formats = {_FORMATS: " ".join(option.formats)}
     if option.kind.choices:
-        choices = [("", f"as usual ({option.default})"), *((word, word) for word in option.kind.choices)]
+        choices = (("", f"as usual ({option.default})"), *((value, value) for value in option.kind.choices))
         return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
     placeholder = option.example.strip("`") if option.default is None else str(option.default)
     attributes = _MONO | formats | {"placeholder": placeholder}
@@ -232,8 +231,7 @@ class SourceForm(SourceFields, OptionFields, EditForm):
 
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
         super().__init__(*args, **options)
-        only = FORMAT_OF.get(system.kind)
-        formats = (only,) if only else source_formats.FILE_FORMATS
+        formats = source_formats.FORMATS_OF_KIND[system.kind]
         self.shown_options = [option.name for option in source_formats.OPTIONS if {*option.formats} & {*formats}]
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 

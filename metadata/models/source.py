@@ -138,7 +138,3 @@ class SourceColumn(Versioned, Described, Classified, TypedColumn):
 
     def __str__(self) -> str:
         return f"{self.dataset}.{self.name}"
-
-
-# The one format of the datasets of a system that is no folder of files.
-FORMAT_OF = {System.Kind.JDBC: SourceDataset.Format.TABLE, System.Kind.KAFKA: SourceDataset.Format.KAFKA}
