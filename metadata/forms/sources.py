@@ -46,7 +46,7 @@ def _option_field(option: Option, owner: str = "") -> forms.Field:
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     formats = {_FORMATS: " ".join(option.formats)}
     if option.kind.choices:
-        choices = [("", f"as usual ({option.default})"), *((word, word) for word in option.kind.choices)]
+        choices = (("", f"as usual ({option.default})"), *((value, value) for value in option.kind.choices))
         return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
     placeholder = option.example.strip("`") if option.default is None else str(option.default)
     attributes = _MONO | formats | {"placeholder": placeholder}

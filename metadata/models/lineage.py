@@ -5,7 +5,6 @@ from django.db import models
 from elevata.audit.models import Versioned
 from metadata.domain import unknown_parents
 
-
 UNKNOWN_PARENTS = list(unknown_parents.RULES.items())
 
 
