@@ -51,9 +51,6 @@ def _option_field(option: Option, owner: str = "") -> forms.Field:
     placeholder = option.example.strip("`") if option.default is None else str(option.default)
     attributes = _MONO | formats | {"placeholder": placeholder}
     widget: forms.Widget = forms.TextInput(attrs=attributes)
-    if option.kind.choices:
-        choices = (("", f"as usual ({option.default})"), *((value, value) for value in option.kind.choices))
-        return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
     if option.kind is FLAG:
         return forms.ChoiceField(choices=_FLAGS, widget=forms.Select(attrs=formats), **shared)
     if option.kind in (COUNT, NUMBER):
