@@ -228,7 +228,7 @@ class PairSerializer(StrictSerializer):
 
 class ReferenceChange(ChangeSerializer):
     unknown_parent = serializers.ChoiceField(
-        choices=list(unknown_parents.RULES),
+        choices=list(unknown_parents.RULES.items()),
         required=False,
         help_text="Rule for foreign keys that the parent does not have.",
     )
