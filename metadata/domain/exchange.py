@@ -99,6 +99,15 @@ SCHEMA: Spec = {
     "ordinal": Field(strict.number, 0),
     **_DESCRIBED,
 }
+
+
+def unknown_parent(node: Node, name: str) -> str:
+    """Read a rule for unknown parents; the rule null need not be quoted."""
+    if node.value is None and node.text == unknown_parents.NULL:
+        return unknown_parents.NULL
+    return strict.choice(*unknown_parents.RULES)(node, name)
+
+
 COLUMN_INPUT: Spec = {
     "source": Field(text),
     "dataset": Field(text),
@@ -126,7 +135,7 @@ OWN_REFERENCE: Spec = {
     "role_name": Field(text, ""),
     "key": Field(strict.uuid),
     "columns": Field(strict.text_pairs, required=True),
-    "unknown_parent": Field(strict.choice(*unknown_parents.RULES), unknown_parents.KEEP),
+    "unknown_parent": Field(unknown_parent, unknown_parents.KEEP),
     "active": Field(flag, True),
 }
 REFERENCE: Spec = {"child": Field(text, required=True), **OWN_REFERENCE}

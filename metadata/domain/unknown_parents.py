@@ -1,10 +1,9 @@
 """Rules for foreign keys whose parent is unknown: the key is in the child's rows, and the parent has no row of it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, HistoryPolicy
-from metadata.domain.types import BIGINT, INTEGER, STRING, DataType
 
 KEEP, NULL, GHOST, REFUSE = "keep", "null", "ghost", "refuse"
 RULES = {
@@ -35,18 +34,10 @@ class End:
         return self.is_loaded and self.policy.input in (SNAPSHOT, DELTA) and self.policy.time == LOAD_TIME
 
 
-def rule_problem(
-    rule: str,
-    child: End,
-    parent: End,
-    *,
-    pairs: Iterable[tuple[str, DataType, DataType]] = (),
-    required: Collection[str] = (),
-) -> str:
+def rule_problem(rule: str, child: End, parent: End, *, required: Collection[str] = ()) -> str:
     """Return the reason why a reference cannot have this rule; empty if it can.
 
-    ``pairs`` are a child's column, its type, and the type of the parent's column; ``required`` are the parent's
-    attributes that may not be NULL.
+    ``required`` are the parent's attributes that may not be NULL.
     """
     if rule == KEEP:
         return ""
@@ -58,22 +49,6 @@ def rule_problem(
         return f"{dated} must be a rawcore table that takes snapshots or deltas dated by the load"
     if rule == NULL and child.policy.track is not None and child.policy.untracked == "keep":
         return f"the history policy of {child.name} keeps untracked columns, and the key is filled in place"
-    if rule == GHOST:
-        return _ghost_problem(parent.name, pairs, required)
+    if rule == GHOST and required:
+        return f"a ghost row has no values, and {parent.name}.{min(required)} may not be NULL"
     return ""
-
-
-def _ghost_problem(parent: str, pairs: Iterable[tuple[str, DataType, DataType]], required: Collection[str]) -> str:
-    if required:
-        return f"a ghost row has no values, and {parent}.{sorted(required)[0]} may not be NULL"
-    for column, own, other in pairs:
-        if not _fits(own, other):
-            return f"{column} is {own}, and not every value of it fits into {other}, the type in {parent}"
-    return ""
-
-
-def _fits(own: DataType, other: DataType) -> bool:
-    """Return True if every value of one type is a value of the other."""
-    if own.name == other.name == STRING:
-        return other.length is None or (own.length is not None and own.length <= other.length)
-    return own == other or (own.name, other.name) == (INTEGER, BIGINT)

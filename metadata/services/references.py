@@ -149,10 +149,10 @@ def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, Target
             where,
         )
     check_fields(reference, where)
-    _check_rule(reference, pairs)
+    _check_rule(reference)
 
 
-def _check_rule(reference: Reference, pairs: list[tuple[TargetColumn, TargetColumn]]) -> None:
+def _check_rule(reference: Reference) -> None:
     """Check that the reference can have its rule for unknown parents."""
     if reference.unknown_parent == KEEP:
         return
@@ -161,7 +161,6 @@ def _check_rule(reference: Reference, pairs: list[tuple[TargetColumn, TargetColu
         reference.unknown_parent,
         _end(reference.child),
         _end(reference.parent),
-        pairs=[(child.name, child.type, parent.type) for child, parent in pairs],
         required=attributes.filter(nullable=False).values_list("name", flat=True),
     )
     if problem:

@@ -4,19 +4,19 @@ A child's load compares its foreign keys with the parent's rawcore, which the sa
 load adds ghost rows to its own stage: they are part of its one commit, and the real row changes them later.
 """
 
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from architecture.domain.tables import ColumnSpec
 from elevata.core.words import counted
 from loader.domain.historization.history import CHANGED
 from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows
 from loader.domain.refusals import Refusal
-from loader.spark.expressions import any_of, digest, sample_rows
+from loader.spark.expressions import any_of, digest, sample_rows, typed
 from loader.spark.historization.difference import Difference
 from loader.spark.historization.history import Stamp, Target, open_versions
 from loader.spark.historization.stage import typed_stage, with_hashes
@@ -74,7 +74,7 @@ class UnknownParents:
         """
         if not self.load.children:
             return stage
-        referred = reduce(DataFrame.unionByName, [self._referred(rows, stage.schema) for rows in self.load.children])
+        referred = reduce(DataFrame.unionByName, [self._referred(rows) for rows in self.load.children])
         own = stage.select(_hash(stage, self.load.entity_key).alias(_KNOWN))
         missing = _without(referred.dropDuplicates([_GHOST]), own)
         if not self.closes_absent:
@@ -93,11 +93,12 @@ class UnknownParents:
         )
         return stage.unionByName(ghosts.drop(_GHOST), allowMissingColumns=True)
 
-    def _referred(self, rows: ReferringRows, types: StructType) -> DataFrame:
+    def _referred(self, rows: ReferringRows) -> DataFrame:
         """Return the business keys that a child refers to after this run, each with its hash."""
         stage = typed_stage(
             self.target.session, self.target.warehouse, rows, run_id=self.stamp.run_id, load_timestamp=self.stamp.at
         )
+        types = {column.name: column.type for column in self.load.table.of_purpose("business_key")}
         keys = _referred_keys(stage, rows, types)
         if not rows.keeps_absent:
             return keys
@@ -144,7 +145,7 @@ class UnknownParents:
                 hint="Load the parent's rows first, correct the delivery, or choose another rule for unknown parents.",
             )
         self.counts["unknown_parents"] = self.counts.get("unknown_parents", 0) + count
-        result = "stored as NULL" if key.rule == NULL else "the next load of the parent adds ghost rows"
+        result = "stored as NULL" if key.rule == NULL else "they have no ghost row yet"
         self.warnings.append(f"{said}: {result}.")
         return self._nulled(rows, key) if key.rule == NULL else rows
 
@@ -202,10 +203,15 @@ def _hash(frame: DataFrame, components: tuple[HashComponent, ...]) -> Column:
     return digest([(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in components])
 
 
-def _referred_keys(frame: DataFrame, rows: ReferringRows, types: StructType) -> DataFrame:
-    absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in rows.foreign_key)
-    own = [F.col(quote_identifier(child)).cast(types[parent].dataType).alias(parent) for parent, child in rows.columns]
-    return frame.where(~absent).select(_hash(frame, rows.foreign_key).alias(_GHOST), *own)
+def _referred_keys(frame: DataFrame, rows: ReferringRows, types: Mapping[str, str]) -> DataFrame:
+    """Return the parent's business keys in a child's rows. Values that do not fit the parent's types have no row."""
+    own = {field.name: field.dataType for field in frame.schema.fields}
+    columns = [
+        typed(F.col(quote_identifier(child)), types[parent], source=own[child]).alias(parent)
+        for parent, child in rows.columns
+    ]
+    keys = frame.select(_hash(frame, rows.foreign_key).alias(_GHOST), *columns)
+    return keys.where(~any_of(F.col(quote_identifier(parent)).isNull() for parent, _ in rows.columns))
 
 
 def _without(rows: DataFrame, known: DataFrame, key: str = _GHOST) -> DataFrame:

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from architecture.domain.state_files import StateProblem, as_row, dump_state, of_row, offset_of, parse_state
+from architecture.domain.state_files import (
+    StateProblem,
+    as_row,
+    column_pairs,
+    dump_state,
+    flat,
+    of_row,
+    offset_of,
+    parse_state,
+)
 from metadata.domain.state import ReferenceState
 from tests.architecture.states import column, dataset, state
 
@@ -169,3 +178,11 @@ def test_a_place_is_found_without_reading_the_file_twice() -> None:
     text = '{"a": [1, {"b c": "x"}]}'
     assert text[offset_of(text, ("a", 1, "b c")) :].startswith('"x"')
     assert text[offset_of(text, ("a", 1, "nothing")) :].startswith('{"b c"')
+
+
+@pytest.mark.parametrize(("rule", "inputs"), [("keep", ("c1=k1",)), ("null", ("c1=k1", "unknown_parent=null"))])
+def test_a_rule_for_unknown_parents_is_an_input_of_the_foreign_key(rule: str, inputs: tuple[str, ...]) -> None:
+    reference = ReferenceState("r1", "rc_country_key", "d9", (("c1", "k1"),), rule)
+    foreign_key = flat(dataset("d1", references=(reference,))).columns[-1]
+    assert foreign_key.inputs == inputs
+    assert column_pairs(foreign_key) == ("c1=k1",)

@@ -118,6 +118,7 @@ RULES = {
     "column_restore": _editing("column_key"),
     "column_delete": _editing("column_key"),
     "reference_create": _editing("key"),
+    "reference_edit": _editing("reference"),
     "reference_pairs": _editing("key"),
     "reference_retire": _editing("reference"),
     "reference_restore": _editing("reference"),

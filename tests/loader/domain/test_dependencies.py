@@ -1,12 +1,21 @@
 """Selection and order of loaded datasets."""
 
+from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.dependencies import DATASET, SCHEMA, Scope, dependencies, load_steps, with_upstreams
+from loader.domain.dependencies import (
+    DATASET,
+    SCHEMA,
+    Scope,
+    dependencies,
+    load_steps,
+    tables_looked_up,
+    with_upstreams,
+)
 from loader.domain.refusals import Refusal
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
@@ -168,3 +177,61 @@ def test_a_scope_brings_all_it_depends_on_and_nothing_else(states, data):
     keys = {step.dataset.key for step in steps}
     assert keys == with_upstreams({chosen.key}, dependencies({one.key: one for one in states}))
     assert all(set(step.depends_on) <= keys for step in steps)
+
+
+# --- rules for unknown parents -----------------------------------------------------------------
+
+
+def ruled(child: DatasetState, parent: str, rule: str) -> DatasetState:
+    reference = ReferenceState(key(f"{child.name}>{parent}"), f"{parent}_key", key(parent), (), rule)
+    return replace(child, references=(reference,))
+
+
+def family(rule: str) -> tuple[DatasetState, ...]:
+    *others, route = TWO
+    return (*others, ruled(route, "rc_airport", rule))
+
+
+def test_a_parent_with_ghost_rows_waits_for_the_rows_that_refer_to_it():
+    steps = {step.dataset.name: step.depends_on for step in load_steps(family("ghost"))}
+    assert steps["rc_airport"] == (key("raw_airport"), key("raw_route"))
+    assert steps["rc_route"] == (key("raw_route"), key("rc_airport"))
+
+
+def test_with_another_rule_it_does_not():
+    steps = {step.dataset.name: step.depends_on for step in load_steps(family("null"))}
+    assert steps["rc_airport"] == (key("raw_airport"),)
+
+
+def test_a_load_of_the_parent_brings_the_rows_that_refer_to_it():
+    steps = load_steps(family("ghost"), Scope(DATASET, "rawcore.rc_airport"))
+    assert names(steps) == ["raw_airport", "raw_route", "rc_airport"]
+
+
+@pytest.mark.parametrize("rule", ["null", "refuse", "ghost"])
+def test_a_circle_of_rules_is_refused(rule: str):
+    airport, route = chain("airport"), chain("route")
+    states = (*airport[:2], ruled(airport[2], "rc_route", rule), *route[:2], ruled(route[2], "rc_airport", rule))
+    with pytest.raises(Refusal) as refused:
+        load_steps(states)
+    assert refused.value.code == "CIRCULAR_REFERENCES"
+
+
+def test_in_a_circle_the_rule_comes_before_a_reference_without_one():
+    airport, route = chain("airport", parents=["rc_route"]), chain("route")
+    states = (*airport, *route[:2], ruled(route[2], "rc_airport", "refuse"))
+    assert names(load_steps(states))[-2:] == ["rc_airport", "rc_route"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "tables"),
+    [
+        ("keep", "rc_route", set()),
+        ("null", "rc_route", {"rc_airport"}),
+        ("null", "rc_airport", set()),
+        ("ghost", "rc_airport", {"rc_route", "raw_route"}),
+    ],
+)
+def test_the_tables_that_rules_read(rule: str, name: str, tables: set[str]):
+    by_key = {one.key: one for one in family(rule)}
+    assert tables_looked_up(by_key[key(name)], by_key) == {key(table) for table in tables}

@@ -11,8 +11,9 @@ from loader.domain.refusals import Refusal
 from loader.selectors import dataset_sql
 from loader.services.load_runs import attempt_of, claim, request_load_run
 from loader.services.manifests import load_manifest, plan_load, source_location
-from metadata.models import TargetDataset
+from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.services.generation import generate_targets
+from metadata.services.references import update_reference
 from metadata.services.sources import (
     create_source_column,
     create_source_dataset,
@@ -82,6 +83,47 @@ def test_rawcore_knows_its_stage_and_its_hashes(airports):
     assert (airport.sequence, airport.newest_applied_at) == (1, None)
     assert airport.depends_on == (made.raw[0].dataset,)
     assert route.depends_on == (made.raw[1].dataset, airport.dataset)
+
+
+def ruled(rule: str) -> None:
+    reference = Reference.objects.get()
+    update_reference(reference=reference, expected_version=reference.version, unknown_parent=rule)
+
+
+def test_a_child_knows_the_parent_that_its_keys_are_compared_with(airports):
+    (key,) = manifest().rawcore[1].foreign_keys
+    assert (key.rule, key.parent) == ("keep", None)
+    ruled("refuse")
+    (key,) = manifest().rawcore[1].foreign_keys
+    assert (key.rule, key.parent.qualified_name) == ("refuse", "rawcore.rc_air_airport")
+
+
+def test_a_parent_knows_the_rows_for_which_it_gets_ghost_rows(airports):
+    assert manifest().rawcore[0].children == ()
+    ruled("ghost")
+    made = manifest()
+    airport, route = made.rawcore
+    (rows,) = airport.children
+    assert (rows.name, rows.columns, rows.keeps_absent) == ("rawcore.rc_net_route", (("icao", "origin"),), False)
+    assert [column.name for column in rows.inputs[0].columns] == ["route", "origin"]
+    assert rows.foreign_key == route.foreign_keys[0].components
+    assert airport.depends_on == tuple(load.dataset for load in made.raw)
+    assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
+
+
+def test_examples_of_a_childs_rows_are_masked_as_in_the_child(airports):
+    ruled("ghost")
+    TargetColumn.objects.filter(name="origin", dataset__name="rc_net_route").update(sensitivity="restricted")
+    assert "origin" in manifest().rawcore[0].sensitive
+
+
+@pytest.mark.parametrize(("rule", "dataset"), [("null", "rc_net_route"), ("ghost", "rc_air_airport")])
+def test_the_tables_that_a_rule_reads_are_prepared_before_the_run(airports, rule, dataset):
+    ruled(rule)
+    plan = plan_load(Scope(DATASET, f"rawcore.{dataset}", target_only=True))
+    assert {"rc_net_route", "rc_air_airport"} & {table.name for table in plan.tables} == (
+        {"rc_net_route", "rc_air_airport"}
+    )
 
 
 def test_of_a_delivery_that_a_feed_reads_too_duplicates_are_looked_for_by_who_takes_none(airports):

@@ -91,6 +91,29 @@ def test_what_cannot_be_a_reference_is_refused_by_its_field(
     assert Reference.objects.count() == 1
 
 
+def test_a_rule_for_unknown_parents_is_given_with_the_reference(operator: Client, reference: Reference):
+    answer = post(operator, "references/", body_for(reference, unknown_parent="ghost"))
+    assert (answer.status_code, answer.json()["unknown_parent"]) == (201, "ghost")
+
+
+def test_the_rule_is_changed_over_what_was_seen_with_its_reason(operator: Client, reference: Reference):
+    path = f"/api/v1/references/{reference.key}/"
+    seen = operator.get(path).headers["ETag"]
+    body = {"unknown_parent": "null", "changelog_message": "early orders"}
+    answer = operator.patch(path, body, content_type="application/json", headers={"If-Match": seen})
+    assert (answer.status_code, answer.json()["unknown_parent"]) == (200, "null")
+    assert ChangeLogEntry.objects.filter(subject_kind="reference").latest("pk").reason == "early orders"
+    again = operator.patch(path, body, content_type="application/json", headers={"If-Match": seen})
+    assert again.status_code == 412
+
+
+def test_a_rule_that_the_datasets_cannot_have_is_refused_by_its_field(operator: Client, reference: Reference):
+    reference.parent.columns.filter(role="attribute").update(nullable=False)
+    path, body = f"/api/v1/references/{reference.key}/", {"unknown_parent": "ghost"}
+    answer = operator.patch(path, body, content_type="application/json")
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["unknown_parent"])
+
+
 @pytest.mark.parametrize("verb", ["retire", "restore"])
 def test_who_may_not_change_metadata_is_told_so(reader: Client, reference: Reference, verb: str):
     assert post(reader, f"references/{reference.key}/{verb}/").status_code == 403

@@ -121,6 +121,8 @@ def test_the_line_says_it_all(tmp_path: Path) -> None:
         ("icao: icao", "lat: lat", "7:7", "not in the parent's business key"),
         ("role_name: hub", "role_name: h b", "5:16", "must start with a letter"),
         ("    role_name: hub\n", "", "3:5", "like the dataset's own key"),
+        ("role_name: hub", "role_name: hub\n    unknown_parent: refuse", "6:21", "refers to itself"),
+        ("role_name: hub", "role_name: hub\n    unknown_parent:", "6:20", "must be text"),
     ],
 )
 def test_a_dangling_or_impossible_reference_is_refused(

@@ -235,6 +235,39 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+RUNWAYS = """\
+format: metadata/v1
+system:
+  short_name: net
+  name: Runways
+  datasets:
+    - name: runway
+      location: runway.csv
+      columns:
+        - {name: runway, type: string, business_key: 1}
+        - {name: icao, type: string}
+references:
+  - child: rawcore.rc_net_runway
+    parent: rawcore.rc_air_airport
+    columns: {icao: icao}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "exported"), [("", None), ("null", "'null'"), ("'null'", "'null'"), ("ghost", "ghost")]
+)
+def test_a_rule_for_unknown_parents_is_exported_unless_it_is_the_default(
+    folder: Path, written: str, exported: str | None
+) -> None:
+    more = f"    unknown_parent: {written}\n" if written else ""
+    (folder / "runways.yaml").write_text(RUNWAYS + more)
+    import_metadata(folder)
+    export_metadata(folder)
+    text = (folder / "targets/rawcore/rc_net_runway.yaml").read_text()
+    assert ("unknown_parent" in text) == (exported is not None)
+    assert exported is None or f"unknown_parent: {exported}" in text
+
+
 def test_a_source_alone_brings_its_targets(folder: Path) -> None:
     assert TargetDataset.objects.count() == 4
 

@@ -1,5 +1,7 @@
 """Tests of references: all columns of the parent's business key, in types that hash alike."""
 
+import json
+
 import pytest
 
 from elevata.audit.models import ChangeLogEntry
@@ -7,7 +9,8 @@ from elevata.core.errors import MetadataError
 from metadata.models import Reference, TargetDataset
 from metadata.selectors.datasets import dataset_state, lineage
 from metadata.services import lifecycle
-from metadata.services.references import create_reference, retire_reference, unretire_reference
+from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
+from metadata.services.targets import update_target_column, update_target_dataset
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db
@@ -32,10 +35,10 @@ def child() -> TargetDataset:
     return row
 
 
-def refer(child: TargetDataset, parent: TargetDataset, role: str = "", **pairs: str) -> Reference:
+def refer(child: TargetDataset, parent: TargetDataset, role: str = "", rule: str = "keep", **pairs: str) -> Reference:
     given = pairs or {"plant_country": "country", "plant_no": "plant_no"}
     chosen = [(child.columns.get(name=a), parent.columns.get(name=b)) for a, b in given.items()]
-    return create_reference(child=child, parent=parent, role_name=role, pairs=chosen)
+    return create_reference(child=child, parent=parent, role_name=role, unknown_parent=rule, pairs=chosen)
 
 
 def test_a_reference_covers_the_parents_key(child: TargetDataset, parent: TargetDataset) -> None:
@@ -150,3 +153,58 @@ def test_a_parents_new_name_must_leave_room_in_its_children(child: TargetDataset
     TargetColumnFactory(dataset=child, name="works_key")
     with pytest.raises(MetadataError, match="has a column 'works_key' already"):
         lifecycle.rename_dataset(dataset=parent, name="works", expected_version=1)
+
+
+# --- rules for unknown parents -----------------------------------------------------------------
+
+
+def test_a_rule_for_unknown_parents_is_part_of_the_state(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent, rule="ghost")
+    assert dataset_state(child).references[0].unknown_parent == "ghost"
+
+
+def test_another_rule_is_logged_with_its_reason(child: TargetDataset, parent: TargetDataset) -> None:
+    row = refer(child, parent)
+    update_reference(reference=row, expected_version=1, unknown_parent="null", reason="orders come early")
+    entry = ChangeLogEntry.objects.filter(subject_kind="reference").latest("pk")
+    assert (entry.action, entry.reason) == ("changed", "orders come early")
+    assert json.loads(entry.changes)["unknown_parent"] == {"before": "keep", "after": "null"}
+
+
+def test_a_rule_that_does_not_exist_is_refused(child: TargetDataset, parent: TargetDataset) -> None:
+    with pytest.raises(MetadataError) as refused:
+        refer(child, parent, rule="perhaps")
+    assert refused.value.field == "unknown_parent"
+
+
+def test_a_parent_whose_attribute_may_not_be_null_gets_no_ghost_rows(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
+    parent.columns.filter(name="title").update(nullable=False)
+    with pytest.raises(MetadataError, match=r"rc_plant.title may not be NULL") as refused:
+        refer(child, parent, rule="ghost")
+    assert refused.value.field == "unknown_parent"
+
+
+def test_an_attribute_stays_nullable_while_ghost_rows_need_it(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent, rule="ghost")
+    title = parent.columns.get(name="title")
+    with pytest.raises(MetadataError, match="title may not be NULL"):
+        update_target_column(column=title, expected_version=title.version, nullable=False)
+
+
+def test_a_looked_up_dataset_stays_a_table(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent, rule="refuse")
+    with pytest.raises(MetadataError, match="must be a rawcore table") as refused:
+        update_target_dataset(dataset=parent, expected_version=parent.version, materialization="view")
+    assert refused.value.field == "materialization"
+
+
+def test_a_retired_reference_takes_any_rule_and_is_checked_when_it_comes_back(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
+    parent.columns.filter(name="title").update(nullable=False)
+    row = retire_reference(reference=refer(child, parent), expected_version=1)
+    row = update_reference(reference=row, expected_version=2, unknown_parent="ghost")
+    with pytest.raises(MetadataError, match="title may not be NULL"):
+        unretire_reference(reference=row, expected_version=3)

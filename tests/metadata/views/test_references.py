@@ -95,7 +95,7 @@ def test_who_retires_what_somebody_else_touched_meanwhile_is_asked_again(editor:
     assert ChangeLogEntry.objects.filter(subject_kind="reference").latest("pk").reason == "gone"
 
 
-@pytest.mark.parametrize("verb", ["retire", "restore"])
+@pytest.mark.parametrize("verb", ["edit", "retire", "restore"])
 def test_who_only_reads_finds_no_way_to_it(viewer: Client, reference: Reference, verb: str):
     assert address(reference, verb) not in read(viewer, f"/datasets/{reference.child.key}/")
     assert viewer.get(address(reference, verb)).status_code == 403
@@ -110,6 +110,30 @@ def test_one_that_is_not_there_is_said_so(editor: Client, reference: Reference):
     key = reference.key
     reference.delete()
     assert editor.get(f"/references/{key}/retire/").status_code == 404
+
+
+# --- the rule for unknown parents --------------------------------------------------------------
+
+
+def test_the_rule_for_unknown_parents_is_changed_on_its_page(editor: Client, reference: Reference):
+    answer = do(editor, reference, "edit", unknown_parent="ghost", reason="orders come early")
+    assert answer.url == f"/datasets/{reference.child.key}/#reference-{reference.key}"
+    entry = ChangeLogEntry.objects.filter(subject_kind="reference").latest("pk")
+    assert (entry.actor, entry.reason) == ("mia", "orders come early")
+    assert "Ghost row in the parent" in words(read(editor, f"/datasets/{reference.child.key}/"))
+
+
+def test_each_rule_is_explained_in_a_sentence(editor: Client, reference: Reference):
+    page = words(read(editor, address(reference, "edit")))
+    assert "Refuse the load: the child's load is refused while the parent does not have the key." in page
+
+
+def test_a_rule_that_cannot_be_is_refused_at_its_field(editor: Client, reference: Reference):
+    reference.parent.columns.filter(role="attribute").update(nullable=False)
+    answer = do(editor, reference, "edit", unknown_parent="ghost")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert "may not be NULL" in words(page[page.index('id="id_unknown_parent_error"') :])
 
 
 # --- a new one ---------------------------------------------------------------------------------

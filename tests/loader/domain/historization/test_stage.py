@@ -199,6 +199,31 @@ def test_what_people_read_is_sql(state):
     assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
 
 
+def child_with(rule: str) -> DatasetState:
+    (reference,) = CHILD.references
+    return replace(CHILD, references=(replace(reference, unknown_parent=rule),))
+
+
+def test_a_foreign_key_that_is_null_for_unknown_parents_reads_them():
+    text = layer_sql(child_with("null"), known(RAW, STAGE, CORE, child_with("null")))
+    assert "IN (SELECT rc_a_key FROM rawcore.rc_a) THEN" in text.replace("`", "")
+    assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "comment"),
+    [
+        ("refuse", "rc_child", "-- refused if rawcore.rc_a does not have a parent_key"),
+        ("ghost", "rc_a", "-- with a ghost row for each parent_key of rawcore.rc_child that has no row"),
+    ],
+)
+def test_other_rules_for_unknown_parents_are_comments(rule: str, name: str, comment: str):
+    by_key = known(RAW, STAGE, CORE, child_with(rule))
+    (state,) = (one for one in by_key.values() if one.name == name)
+    assert comment in layer_sql(state, by_key)
+    assert "-- " not in layer_sql(CHILD, known(RAW, STAGE, CORE, CHILD))
+
+
 def history_of(policy: dict) -> str:
     columns = (*CHILD.columns, col("rc_child", "odd", reads=("raw_a.odd `name`",)))
     return history_sql(replace(CHILD, columns=columns, history_policy=policy), known(RAW, STAGE, CORE, CHILD))

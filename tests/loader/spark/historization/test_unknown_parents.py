@@ -1,0 +1,157 @@
+"""Rules for foreign keys whose parent is unknown: plants that orders refer to before, or after, they are delivered."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.loader.families import Family
+
+pytestmark = pytest.mark.spark
+
+MONDAY, TUESDAY, WEDNESDAY = (f"2024-05-0{day}T00:00:00+00:00" for day in (6, 7, 8))
+P1, P2, P3 = ({"id": n, "v": f"plant {n}"} for n in (1, 2, 3))
+ORDERS = [{"id": 10, "plant": 1}, {"id": 20, "plant": 2}, {"id": 30, "plant": None}]
+SMALL = {"small_rows": 50_000}
+
+
+@pytest.fixture
+def family(spark: SparkSession, tmp_path: Path):
+    """Make orders and plants in a warehouse of their own."""
+    return lambda rule, **said: Family(spark, tmp_path, rule, **said)
+
+
+def versions(dataset, key: int) -> list[tuple]:
+    return [
+        (row.get("v", row.get("plant")), row["started"][:10], row["state"])
+        for row in dataset.history()
+        if row["id"] == key
+    ]
+
+
+# --- null ---------------------------------------------------------------------------------------
+
+
+def test_an_early_childs_key_is_null_and_filled_in_place_when_the_parent_arrives(family):
+    shop = family("null")
+    _, orders = shop.load([P1], ORDERS, at=MONDAY, **SMALL)
+    assert orders["counts"]["unknown_parents"] == 1
+    assert orders["warnings"] == [
+        "rawcore.rc_t_order: 1 row with a plant_key that rawcore.rc_t_plant does not have: stored as NULL."
+    ]
+    assert shop.keys() == {10: True, 20: False, 30: False}
+    _, orders = shop.load([P1, P2], ORDERS, at=TUESDAY, **SMALL)
+    assert (orders["counts"]["changed"], orders["warnings"]) == (1, [])
+    assert shop.keys() == {10: True, 20: True, 30: False}
+    assert versions(shop.orders, 20) == [(2, "2024-05-06", "new")]
+
+
+def test_a_delta_fills_the_keys_of_rows_that_are_not_delivered_again(family):
+    shop = family("null", children={"policy": {"input": "delta"}})
+    shop.load([P1], ORDERS, at=MONDAY)
+    _, orders = shop.load([P1, P2], [{"id": 40, "plant": 1}], at=TUESDAY)
+    assert shop.keys() == {10: True, 20: True, 30: False, 40: True}
+    counts = orders["counts"]
+    assert (counts["rows"], counts["new"], counts["changed"], counts["missing"]) == (1, 1, 1, 3)
+    assert len(versions(shop.orders, 20)) == 1
+
+
+def test_keys_come_back_when_the_rule_is_given_up(family):
+    shop = family("null", children={"historize": False})
+    shop.load([P1], ORDERS, at=MONDAY)
+    shop.orders.rule = "keep"
+    shop.load([P1], ORDERS, at=TUESDAY, **SMALL)
+    assert shop.keys() == {10: True, 20: True, 30: False}
+
+
+# --- refuse -------------------------------------------------------------------------------------
+
+
+def test_a_child_with_unknown_parents_is_refused_and_nothing_is_written(family):
+    shop = family("refuse")
+    plants, orders = shop.load([P1], ORDERS, at=MONDAY, **SMALL)
+    assert (plants["status"], orders["status"]) == ("succeeded", "failed")
+    error = orders["error"]
+    assert (error["code"], error["column"], error["count"]) == ("UNKNOWN_PARENT", "plant_key", 1)
+    assert error["samples"] == ["plant=2"]
+    assert shop.orders.history() == shop.orders.current() == []
+    _, orders = shop.load([P1, P2], ORDERS, at=TUESDAY, **SMALL)
+    assert orders["status"] == "succeeded"
+
+
+# --- ghost --------------------------------------------------------------------------------------
+
+
+def test_a_ghost_row_stands_for_an_early_parent_and_becomes_the_real_one(family):
+    shop = family("ghost")
+    plants, orders = shop.load([P1], ORDERS, at=MONDAY, **SMALL)
+    assert (plants["counts"]["ghosts"], plants["counts"]["rows"], plants["counts"]["new"]) == (1, 1, 2)
+    assert plants["warnings"] == [
+        "rawcore.rc_t_plant: 1 ghost row for keys of rawcore.rc_t_order that were not delivered."
+    ]
+    assert "unknown_parents" not in orders["counts"]
+    assert shop.joined() == {10: "plant 1", 20: None}
+    plants, _ = shop.load([P1, P2], ORDERS, at=TUESDAY, **SMALL)
+    assert "ghosts" not in plants["counts"]
+    assert versions(shop.plants, 2) == [(None, "2024-05-06", "changed"), ("plant 2", "2024-05-07", "new")] or versions(
+        shop.plants, 2
+    ) == [(None, "2024-05-06", "changed"), ("plant 2", "2024-05-07", "changed")]
+    assert shop.joined() == {10: "plant 1", 20: "plant 2"}
+
+
+def test_a_deleted_parent_becomes_a_ghost_row_until_nothing_refers_to_it(family):
+    shop = family("ghost")
+    shop.load([P1, P2], ORDERS, at=MONDAY)
+    plants, _ = shop.load([P1], ORDERS, at=TUESDAY)
+    assert (plants["counts"]["changed"], plants["counts"]["deleted"]) == (1, 0)
+    assert shop.joined() == {10: "plant 1", 20: None}
+    plants, _ = shop.load([P1], ORDERS[:1], at=WEDNESDAY)
+    assert plants["counts"]["deleted"] == 1
+    assert shop.plants.current() == [P1]
+
+
+def test_parents_that_would_become_ghost_rows_count_as_deletes(family):
+    shop = family("ghost")
+    shop.load([P1, P2], ORDERS, at=MONDAY)
+    plants, _ = shop.load([], ORDERS, at=TUESDAY)
+    assert (plants["error"]["code"], plants["error"]["count"]) == ("EMPTY_SNAPSHOT", 2)
+    plants, _ = shop.load([P3], ORDERS, at=WEDNESDAY, deletes_keys=1)
+    assert (plants["error"]["code"], plants["error"]["count"]) == ("TOO_MANY_DELETES", 2)
+
+
+def test_a_delta_keeps_its_rows_and_its_ghost_rows(family):
+    delta = {"policy": {"input": "delta"}}
+    shop = family("ghost", parents=delta, children=delta)
+    shop.load([P1], ORDERS, at=MONDAY)
+    plants, _ = shop.load([P3], [{"id": 40, "plant": 4}], at=TUESDAY)
+    assert plants["counts"]["ghosts"] == 1
+    assert shop.plants.current() == [P1, {"id": 2, "v": None}, P3, {"id": 4, "v": None}]
+
+
+def test_a_key_that_does_not_fit_the_parents_type_gets_no_ghost_row(family):
+    shop = family("ghost")
+    plants, orders = shop.load([P1], [{"id": 10, "plant": 2**40}], at=MONDAY)
+    assert plants["counts"].get("ghosts") is None
+    assert orders["counts"]["unknown_parents"] == 1
+
+
+def test_a_run_that_died_between_parent_and_child_ends_like_an_undisturbed_one(family):
+    shop = family("ghost")
+    whole = shop.manifest([P1], ORDERS, at=MONDAY)
+    plants, orders = whole.rawcore
+    shop.run(replace(whole, rawcore=(plants,)))
+    ended, _ = shop.run(replace(whole, attempt=2))
+    assert ended["warnings"] == ["The table already held this run: nothing was added."]
+    assert shop.joined() == {10: "plant 1", 20: None}
+    assert versions(shop.plants, 2) == [(None, "2024-05-06", "new")]
+
+
+@pytest.mark.parametrize("rule", ["null", "ghost"])
+def test_a_run_again_changes_nothing(family, rule: str):
+    shop = family(rule)
+    manifest = shop.manifest([P1], ORDERS, at=MONDAY)
+    shop.run(manifest)
+    before = shop.plants.history(), shop.orders.history(), shop.keys()
+    shop.run(replace(manifest, attempt=2))
+    assert (shop.plants.history(), shop.orders.history(), shop.keys()) == before
