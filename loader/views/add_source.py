@@ -98,9 +98,10 @@ class SourceAddTest(SourceAddSystem):
         return redirect("source_add_system", self.kind)
 
     def process(self, form: KindSystemForm) -> HttpResponse:
-        form.full_clean()
-        typed = {name: form.cleaned_data.get(name, "") for name in ("location", "secret")}
-        system = System(kind=self.kind, short_name=form.cleaned_data.get("short_name") or "the system", **typed)
+        # The connection may be tested before the names are complete.
+        typed = form.given() if form.is_valid() else form.cleaned_data
+        known = {field.name for field in System._meta.fields}
+        system = System(**{name: value for name, value in typed.items() if name in known})
         try:
             result: dict[str, Any] = {"reached": reach(system)}
         except Refusal as refusal:
