@@ -1,5 +1,6 @@
 """Checks of the data that schedules wait for, without Spark: files are listed and rows counted as pages do it."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from elevata.core.errors import MetadataError
@@ -13,6 +14,13 @@ from loader.sources.limits import database_of
 from loader.sources.systems import count_rows, delivery
 from metadata.domain.types import DATE, TIMESTAMP
 from metadata.models import SourceDataset, System
+
+
+def sources_of_waits(schedules: Iterable[Schedule]) -> dict[str, SourceDataset]:
+    """Return the sources that schedules wait for, by stable key; sources that were deleted are left out."""
+    keys = {schedule.wait["source"] for schedule in schedules if schedule.wait}
+    rows = SourceDataset.objects.filter(key__in=keys).select_related("system") if keys else ()
+    return {str(source.key): source for source in rows}
 
 
 def source_of_wait(wait: Wait) -> SourceDataset | None:

@@ -45,7 +45,7 @@ CREATE_ONLY = "create_only"
 class SourceAdd(Editing, TemplatePage):
     """Kinds of systems to add a source from."""
 
-    template_name = "loader/sources/add_kind.html"
+    template_name = "loader/add_source/kind.html"
 
     def context(self) -> dict[str, Any]:
         kinds = [(kind, label, KIND_SENTENCES.get(kind, "")) for kind, label in System.Kind.choices]
@@ -62,7 +62,7 @@ class SystemCreate(Editing, Page):
 class SourceAddSystem(Editing, CreatePage):
     """Systems of a kind, and the form of a new one with a test of its connection."""
 
-    form_class, template_name = KindSystemForm, "loader/sources/add_system.html"
+    form_class, template_name = KindSystemForm, "loader/add_source/system.html"
     page, page_by = "system_discover", "short_name"
     message = "{row.name} registered. Choose what to load."
 
@@ -138,7 +138,7 @@ class DraftPage(Editing, SystemPage):
 class SourceLoadType(DraftPage):
     """Load type and history of a new source, each with a sentence."""
 
-    template_name, step = "loader/sources/add_load_type.html", "Load type"
+    template_name, step = "loader/add_source/load_type.html", "Load type"
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return self.show(self.draft.load_type())
@@ -158,7 +158,7 @@ class SourceLoadType(DraftPage):
 class SourceSummary(DraftPage):
     """Everything that will be created, with the button that creates it and starts the first load."""
 
-    template_name, step = "loader/sources/add_summary.html", "Summary"
+    template_name, step = "loader/add_source/summary.html", "Summary"
 
     def _back(self, location: str) -> tuple[str, System, str]:
         return "source_load_type", self.row, location
@@ -215,7 +215,7 @@ class SourceFirstLoad(RowPage, TemplatePage):
     """Progress of a source's first load, and its first rows."""
 
     name, page = "source", "source_page"
-    template_name, part_template = "loader/sources/add_first_load.html", "loader/sources/add_first_load_part.html"
+    template_name, part_template = "loader/add_source/first_load.html", "loader/add_source/first_load_part.html"
     rows = staticmethod(source_dataset_detail)
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:

@@ -1,5 +1,6 @@
 """Pages of schedules."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,9 +31,10 @@ from loader.domain.waits import Wait
 from loader.forms.load_runs import NewScheduleForm, ScheduleForm, TimesForm, zone_names
 from loader.models import Schedule
 from loader.selectors import newest_runs, schedules, with_totals
-from loader.services.schedule_waits import source_of_wait
+from loader.services.schedule_waits import sources_of_waits
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 from loader.views.load_runs import START, ForStarters, loadable_names, run_address
+from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
 
 TIMES = 5
@@ -45,7 +47,9 @@ class ScheduleList(TemplatePage):
     template_name = "loader/schedules/schedule_list.html"
 
     def context(self) -> dict[str, Any]:
-        rows = [_row(schedule) for schedule in schedules()]
+        listed = list(schedules())
+        sources = sources_of_waits(listed)
+        rows = [_row(schedule, sources) for schedule in listed]
         return {"rows": rows, "may_edit": may(self.request.user, START, on=here), "alone": _no_worker()}
 
 
@@ -127,12 +131,13 @@ def schedule_times(request: HttpRequest) -> HttpResponse:
     return render(request, "loader/schedules/schedule_times.html", preview)
 
 
-def _row(schedule: Schedule) -> dict[str, Any]:
-    """Return the context of a schedule that all pages share."""
+def _row(schedule: Schedule, sources: Mapping[str, SourceDataset] | None = None) -> dict[str, Any]:
+    """Return the context of a schedule that all pages share; ``sources`` are those that several schedules wait for."""
     timetable = timetable_of(schedule)
     run = schedule.last_run
     wait = Wait.from_json(schedule.wait)
-    source = source_of_wait(wait) if wait is not None else None
+    known = sources_of_waits([schedule]) if sources is None else sources
+    source = known.get(wait.source) if wait is not None else None
     due = datetime.fromisoformat(schedule.waiting["due"]) if wait is not None and schedule.waiting else None
     checked = schedule.waiting["checked_at"] if due is not None else None
     return {

@@ -117,7 +117,7 @@ class SystemDiscover(Editing, SystemPage, Page):
 class SystemDelivery(Editing, SystemPage):
     """Files that a typed location stands for, with their format; the part below the field of the location."""
 
-    template_name = "loader/sources/delivery_part.html"
+    template_name = "loader/add_source/delivery_part.html"
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         location = request.GET.get("location", "").strip()[:1000]

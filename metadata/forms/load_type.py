@@ -12,13 +12,15 @@ from metadata.domain.history_policy_labels import CHOICES
 from metadata.domain.types import STRING, DataType
 from metadata.forms.base import Group, shown_group
 
+# Load types that need no business key.
+_WITHOUT_KEY = (SNAPSHOT, "append")
+
 
 class LoadTypeForm(MetadataForm):
     """Meaning of a delivery, and whether its versions are kept.
 
     ``columns`` are the types of the columns outside the business key, by name; ``keyed`` is false without a key, and
-    then neither history nor another load type than the default is possible. ``policy`` is the policy once the form is
-    valid.
+    then no history and only some load types are possible. ``policy`` is the policy once the form is valid.
     """
 
     elsewhere = {"no_business_key": "historize"}
@@ -54,8 +56,10 @@ class LoadTypeForm(MetadataForm):
         self.fields["op"].choices = [("", "none"), *texts]
         if not keyed:
             self.fields["historize"].initial = False
-            for field in self.fields.values():
-                field.disabled = True
+            for name in ("historize", "time", "op"):
+                self.fields[name].disabled = True
+            choices = self.fields["input"].choices
+            self.fields["input"].choices = [choice for choice in choices if choice[0] in _WITHOUT_KEY]
         self.fields["input"].widget.attrs["class"] = "form-check-input"
 
     def group(self) -> Group:

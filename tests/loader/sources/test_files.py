@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import os
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,7 @@ from pyarrow import orc
 from loader.domain.refusals import Refusal
 from loader.sources import file_samples
 from loader.sources.file_samples import sample_files
-from loader.sources.files import Sample, list_folder
+from loader.sources.files import Sample, delivery_at, files_at, list_folder
 from loader.sources.limits import within
 from loader.sources.typed_files import data_type
 from metadata.domain.locations import OutsideRoots, Roots
@@ -291,6 +292,77 @@ def test_a_folder_of_the_product_inside_a_root_is_not_listed(tmp_path: Path):
     assert [one.location for one in list_folder(tmp_path, closed).items] == ["orders.csv"]
     with pytest.raises(OutsideRoots):
         sample_files(tmp_path / "data" / "export.csv", "csv", None, roots=closed)
+
+
+# --- deliveries ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def exports(tmp_path: Path) -> Path:
+    """A folder with two files of one pattern, a hidden one, and a folder of parts."""
+    for name in ("orders_1.csv", "orders_2.csv", "_orders_3.csv", "days/orders_4/part-0.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("id\n1\n")
+    os.utime(tmp_path / "orders_1.csv", (2_000_000_000, 2_000_000_000))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("orders_1.csv", ["orders_1.csv"]),
+        ("*orders_*.csv", ["orders_1.csv", "orders_2.csv"]),
+        ("orders_[2-9].csv", ["orders_2.csv"]),
+        ("days/orders_*", ["part-0.csv"]),
+        ("days", ["part-0.csv"]),
+    ],
+)
+def test_a_location_stands_for_the_files_that_a_load_reads(exports: Path, pattern: str, names: list[str]):
+    assert [file.name for file in files_at(exports / pattern, roots(exports))] == names
+
+
+def test_a_name_with_the_signs_of_a_pattern_is_a_name_if_a_file_has_it(exports: Path):
+    (exports / "orders_[1].csv").write_text("id\n")
+    assert [file.name for file in files_at(exports / "orders_[1].csv", roots(exports))] == ["orders_[1].csv"]
+
+
+@pytest.mark.parametrize(("pattern", "said"), [("sales_*.csv", "matches no file"), ("sales.csv", "is not there")])
+def test_a_location_without_files_is_refused(exports: Path, pattern: str, said: str):
+    with pytest.raises(Refusal, match=said):
+        files_at(exports / pattern, roots(exports))
+
+
+def test_a_folder_whose_writer_has_not_finished_is_refused(exports: Path):
+    (exports / "days" / "_temporary").mkdir()
+    with pytest.raises(Refusal) as refused:
+        files_at(exports / "days", roots(exports))
+    assert refused.value.code == "UNFINISHED_FOLDER"
+
+
+def test_a_pattern_that_matches_a_link_out_of_the_roots_is_refused(exports: Path):
+    folder = exports / "in"
+    folder.mkdir()
+    (folder / "orders_9.csv").symlink_to(exports / "orders_1.csv")
+    with pytest.raises(OutsideRoots):
+        files_at(folder / "orders_*.csv", roots(folder))
+
+
+def test_a_delivery_is_described_by_its_newest_file(exports: Path):
+    found = delivery_at(exports / "orders_*.csv", roots(exports))
+    assert (found.files, found.size, found.newest, found.format) == (2, 10, "orders_1.csv", "csv")
+
+
+def test_its_signature_differs_once_a_file_is_written_or_added(exports: Path):
+    def signature() -> str:
+        return delivery_at(exports / "orders_*.csv", roots(exports)).signature
+
+    seen = [signature(), signature()]
+    (exports / "orders_2.csv").write_text("id\n1\n2\n")
+    seen.append(signature())
+    (exports / "orders_5.csv").write_text("id\n1\n")
+    seen.append(signature())
+    assert seen[0] == seen[1]
+    assert len({*seen}) == 3
 
 
 def test_who_does_not_answer_in_time_is_not_waited_for():
