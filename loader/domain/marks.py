@@ -9,7 +9,7 @@ readers, and everything if one has none: a reader that is new, or whose mark is 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -111,11 +111,14 @@ def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
 
     A mark of another table, filter or contract says nothing of the rows that the source has now.
     """
-    assert source.database is not None
-    place = source.database.place
-    read = {name: source.options.get(name) for name in ("query", "filter", "timezone")}
+    read = {name: source.options.get(name) for name in ("query", "filter", "parameters", "timezone")}
     columns = sorted([column.name, column.type] for column in source.columns)
-    where = [place.kind, place.host, place.port, place.name, source.location]
+    if source.database is not None:
+        place = source.database.place
+        where = [place.kind, place.host, place.port, place.name, source.location]
+    else:
+        assert source.api is not None, f"{source.name} has no marks"
+        where = [source.api.place.url(source.location)]
     described = json.dumps([where, read, columns, sorted(kinds.items())], sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()
 
@@ -179,14 +182,21 @@ class Reading:
 
         Raise Refusal WATERMARK_BACKWARDS, BAD_SINCE, or VALUE_DOES_NOT_FIT for infinity.
         """
-        digest = digest_of(source, kinds)
+        window = self.begun(source, kinds, zone)
         end = {n: text_of(_highest(source.name, n, text, kinds[n])) for n, text in highest.items() if text is not None}
+        if not window.by_hand:
+            self._refuse_backwards(source.name, window.source, end)
+        return replace(window, end=end)
+
+    def begun(self, source: SourceSpec, kinds: Mapping[str, str], zone: str = "UTC") -> Window:
+        """Return the window of a run before the source's highest values are known. Raise Refusal BAD_SINCE."""
+        digest = digest_of(source, kinds)
         if self.full:
-            return Window(digest, None, end, by_hand=True)
+            return Window(digest, None, {}, by_hand=True)
         if self.since:
-            return Window(digest, {name: text_of(self._since(name, kinds[name], zone)) for name in kinds}, end, True)
-        self._refuse_backwards(source.name, digest, end)
-        return Window(digest, _lowest(self.marks, digest), end)
+            start = {name: text_of(self._since(name, kinds[name], zone)) for name in kinds}
+            return Window(digest, start, {}, by_hand=True)
+        return Window(digest, _lowest(self.marks, digest), {})
 
     def bounds(self, window: Window) -> Values | None:
         """Return the values from which rows are read: the start of the window less the look-back."""
@@ -232,6 +242,12 @@ class Reading:
                     hint="The source was restored, or its clock put back. Load with --full to read everything, or "
                     "with --since VALUE to read from a value on.",
                 )
+
+
+def ended(window: Window, shown: str, kinds: Mapping[str, str], highest: Mapping[str, str | None]) -> Window:
+    """Return the window of a source that names no highest values: those of the rows it delivered, or of the start."""
+    read = {n: text_of(_highest(shown, n, text, kinds[n])) for n, text in highest.items() if text is not None}
+    return replace(window, end=_combined(max, (window.start or {}, read)))
 
 
 def window_text(window: Mapping[str, Any]) -> str:

@@ -33,14 +33,13 @@ from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
-from loader.spark.sources.endpoints import land_pages
+from loader.spark.sources.endpoints import read_endpoint
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.marks import delivered_windows, next_marks, reading_of
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, run_signature
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.locations import ANYWHERE
 from metadata.domain.sql import quote_identifier
 
 # Attempts of a load to compare and commit while another writer changes its table.
@@ -125,7 +124,6 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         outcome.counts = task.small.write_raw(session, files)
         outcome.version_after = raw.version()
         return
-    pages = land_pages(session, load, task.manifest.run_id, task.phase) if load.source.api else None
     task.phase("reading and checking")
     feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
     if feed is not None and not feed.part:
@@ -133,10 +131,10 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         outcome.warnings += feed.warnings
         outcome.version_after = raw.version()
         return
-    if pages is not None:
-        reading, delivery = None, read_delivery(session, pages.source, roots=ANYWHERE)
+    reading, pages = reading_of(session, task.warehouse, load, task.manifest), None
+    if load.source.api is not None:
+        delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading)
     else:
-        reading = reading_of(session, task.warehouse, load, task.manifest)
         delivery = read_delivery(session, load.source, feed.part if feed is not None else (), reading)
     try:
         if reading is not None and delivery.window is not None:

@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 from elevata.core.errors import MetadataError
 from metadata.domain.history_policy import CDC, DELTA, EFFECTIVE, HistoryPolicy
-from metadata.domain.source_formats import TABLE, markdown_table
+from metadata.domain.source_formats import REST, TABLE, markdown_table
 from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
 
 NUMBERS = (INTEGER, BIGINT, DECIMAL)
@@ -73,12 +74,22 @@ class Intake:
         """Return the intake after columns were renamed (old name to new)."""
         return replace(self, watermark=tuple(names.get(name, name) for name in self.watermark))
 
-    def check_against(self, format_name: str, columns: Mapping[str, DataType]) -> None:
-        """Raise IntakeProblem unless a source of this format with these columns (name to type) can be read so."""
+    def check_against(
+        self, format_name: str, columns: Mapping[str, DataType], options: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Raise IntakeProblem unless a source of this format with these columns (name to type) can be read so.
+
+        ``options`` are the source's reading options.
+        """
         if not self.watermark:
             return
-        if format_name != TABLE:
-            raise IntakeProblem("watermark", f"goes with format {TABLE} only; each file of a feed is read once anyway")
+        if format_name not in (TABLE, REST):
+            message = f"goes with the formats {TABLE} and {REST} only; each file of a feed is read once anyway"
+            raise IntakeProblem("watermark", message)
+        if format_name == REST and "incremental_parameter" not in options:
+            raise IntakeProblem("watermark", "needs the option incremental_parameter, which receives the mark")
+        if format_name == REST and len(self.watermark) > 1:
+            raise IntakeProblem("watermark", "is one column for an endpoint, whose parameter receives one mark")
         for name in self.watermark:
             if name not in columns:
                 raise IntakeProblem("watermark", f"there is no column {name!r}")

@@ -12,7 +12,7 @@ from elevata.web.forms import DescribedFields, EditForm, MetadataForm, TagsField
 from metadata.domain import naming, source_formats
 from metadata.domain.locations import SECRET_PREFIX, without_password
 from metadata.domain.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, NUMBER, THOUSANDS
-from metadata.domain.source_formats import TABLE, Option
+from metadata.domain.source_formats import REST, TABLE, Option
 from metadata.domain.system_options import SYSTEM_OPTIONS
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
@@ -318,14 +318,14 @@ class IntakeFields(forms.Form):
 
     watermark = TagsField(
         required=False,
-        widget=forms.TextInput(attrs=_MONO | {_FORMATS: TABLE, "placeholder": "changed_at"}),
+        widget=forms.TextInput(attrs=_MONO | {_FORMATS: f"{TABLE} {REST}", "placeholder": "changed_at"}),
         help_text="Columns whose values grow with each change of a row, separated by commas. A load then reads the "
-        "rows from the last mark on. Empty reads the whole table.",
+        "rows from the last mark on. Empty reads all rows.",
     )
     look_back = forms.CharField(
         max_length=40,
         required=False,
-        widget=forms.TextInput(attrs=_MONO | {_FORMATS: TABLE, "placeholder": "2 days"}),
+        widget=forms.TextInput(attrs=_MONO | {_FORMATS: f"{TABLE} {REST}", "placeholder": "2 days"}),
         help_text="How far before the mark a load reads again: a number, or a time like 2 days or 3 hours.",
     )
 
@@ -371,7 +371,7 @@ class SourceForm(SourceFields, OptionFields, IntakeFields, EditForm):
         super().__init__(*args, **options)
         formats = source_formats.FORMATS_OF_KIND[system.kind]
         self.shown_options = [option.name for option in source_formats.OPTIONS if {*option.formats} & {*formats}]
-        self.shown_intake = self.INTAKE if TABLE in formats else ()
+        self.shown_intake = self.INTAKE if {TABLE, REST} & {*formats} else ()
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 
     @classmethod

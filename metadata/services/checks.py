@@ -105,7 +105,8 @@ def check_source_policy(dataset: SourceDataset) -> None:
     """
     contract = {c.name: c.type for c in dataset.columns.all() if c.active}
     if contract:
-        with_place(dataset, lambda: Intake.from_dict(dataset.intake).check_against(dataset.format, contract))
+        intake = Intake.from_dict(dataset.intake)
+        with_place(dataset, lambda: intake.check_against(dataset.format, contract, dataset.options))
     columns = [c for c in dataset.columns.all() if c.active and c.integrate]
     if not columns or not dataset.history_policy:
         return

@@ -1,14 +1,22 @@
 """Endpoints of REST APIs as deliveries: their pages land as JSON documents, which the load then reads."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from loader.domain.manifest import RawLoad, SourceSpec
+from loader.domain.marks import DAY, INSTANT, NUMBER, Reading, ended
+from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
+from loader.spark.sources.deliveries import Delivery, read_delivery
+from metadata.domain.locations import ANYWHERE
 from metadata.domain.source_formats import JSON, options_of
+from metadata.domain.sql import quote_identifier
+from metadata.domain.types import DATE, TIMESTAMP, parse
 
 # A cancelled run waits no longer than this for the next try of a request.
 _PAUSE_SECONDS = 1.0
@@ -53,6 +61,49 @@ def land_pages(
     source = replace(load.source, location=str(landing.folder), format=JSON, options=options, api=None)
     repeated = "An earlier attempt of this run had landed its pages: they were read again without a request."
     return LandedPages(source, landing.pages, (repeated,) if landing.is_repeated else ())
+
+
+def read_endpoint(
+    spark: SparkSession, load: RawLoad, run_id: str, phase: Callable[[str], None], reading: Reading | None
+) -> tuple[Delivery, LandedPages]:
+    """Land the pages of a run, from the mark on if the source has one, and check them. Raise Refusal."""
+    kinds = {c.name: _kind(c.type) for c in load.source.columns if reading and c.name in reading.intake.watermark}
+    zone = load.source.options.get("timezone", "UTC")
+    window = reading.begun(load.source, kinds, zone) if reading is not None else None
+    bounds = reading.bounds(window) if reading is not None and window is not None else None
+    since = next((_parameter(text, kinds[name]) for name, text in (bounds or {}).items()), None)
+    pages = land_pages(spark, load, run_id, phase, since=since)
+    phase("reading and checking")
+    delivery = read_delivery(spark, pages.source, roots=ANYWHERE)
+    if window is not None:
+        try:
+            delivery.window = ended(window, load.source.name, kinds, _highest(delivery, load, kinds))
+        except BaseException:
+            delivery.release()
+            raise
+    return delivery, pages
+
+
+def _kind(type_text: str) -> str:
+    name = parse(type_text).name
+    return {DATE: DAY, TIMESTAMP: INSTANT}.get(name, NUMBER)
+
+
+def _parameter(text: str, kind: str) -> str:
+    """Return a mark as endpoints expect it: an instant in ISO 8601, in UTC."""
+    if kind != INSTANT:
+        return text
+    return datetime.fromisoformat(text).astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _highest(delivery: Delivery, load: RawLoad, kinds: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the highest value of each watermark column among the delivered rows."""
+    types = {column.name: column.type for column in load.source.columns}
+    highest = [
+        F.max(typed(F.col(quote_identifier(name)), types[name], load.source.options)).cast("string").alias(name)
+        for name in kinds
+    ]
+    return delivery.frame.agg(*highest).first().asDict()
 
 
 class _Progress:

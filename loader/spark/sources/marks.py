@@ -26,7 +26,8 @@ def reading_of(session: SparkSession, warehouse: str, load: RawLoad, manifest: L
     if not intake.watermark:
         return None
     try:
-        intake.check_against(load.source.format, {column.name: parse(column.type) for column in load.source.columns})
+        columns = {column.name: parse(column.type) for column in load.source.columns}
+        intake.check_against(load.source.format, columns, load.source.options)
     except MetadataError as problem:
         hint = "Correct the intake of the source dataset."
         raise Refusal("BAD_INTAKE", f"{load.source.name}: {problem.field} {problem.message}", hint=hint) from None

@@ -18,6 +18,7 @@ from loader.domain.marks import (
     Window,
     advanced,
     digest_of,
+    ended,
     lowered,
     marks_in,
     marks_note,
@@ -265,3 +266,12 @@ def test_any_sequence_of_runs_deaths_and_reverts_ends_with_the_rows_of_one_full_
             world.take_again(number)
     world.run([0, 1], dies_after=2)
     assert [reader.rows for reader in world.readers] == [world.source, world.source]
+
+
+@pytest.mark.parametrize(
+    ("marked", "read", "end"), [(None, "7", "7"), (5, "7", "7"), (5, None, "5"), (5, "4", "5"), (None, None, None)]
+)
+def test_the_window_of_a_source_without_highest_values_ends_at_its_rows(marked: int | None, read: str, end: str):
+    begun = reading(marked).begun(SOURCE, N)
+    assert begun.start == (None if marked is None else {"n": str(marked)})
+    assert ended(begun, "erp.orders", N, {"n": read}).end == ({} if end is None else {"n": end})

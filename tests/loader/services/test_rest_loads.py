@@ -96,3 +96,44 @@ def test_an_api_is_loaded_after_a_kill_between_its_pages_and_a_repeated_run_asks
         assert len(shop.rows(ORDERS, "id")) == 7
     written = [path for path in shop.folder.rglob("*") if path.is_file()]
     assert not any(TOKEN.encode() in path.read_bytes() for path in written)
+
+
+CHANGES = """
+format: metadata/v1
+system:
+  short_name: crm
+  name: CRM
+  kind: rest
+  location: {url}/v1
+  datasets:
+    - name: customer
+      location: changes
+      format: rest
+      options: {{incremental_parameter: since}}
+      intake: {{watermark: [changed_at], look_back: 1 hour}}
+      history_policy: {{input: delta}}
+      columns:
+        - {{name: id, type: integer, business_key: 1}}
+        - {{name: changed_at, type: timestamp}}
+"""
+
+
+def test_an_endpoint_with_a_watermark_is_asked_from_the_mark_of_the_last_load_on(tmp_path, api):
+    crm = make_installation(tmp_path / "data", CHANGES.format(url=api.url), {"ELEVATA_SOURCE_HOSTS": ",".join(HERE)})
+    with working(crm):
+        for run_id, changes in (
+            ("r1", [{"id": 1, "changed_at": "2026-01-01T10:00:00Z"}, {"id": 2, "changed_at": "2026-01-01T12:00:00Z"}]),
+            ("r2", [{"id": 1, "changed_at": "2026-01-03T08:30:00+02:00"}]),
+            ("r3", []),
+            ("r4", []),
+        ):
+            api.serve("/v1/changes", Answer.of(changes))
+            assert load(crm, run_id)["status"] == "succeeded"
+        assert [request.query.get("since") for request in api.requests] == [
+            None,
+            "2026-01-01T11:00:00Z",
+            "2026-01-03T05:30:00Z",
+            "2026-01-03T05:30:00Z",
+        ]
+        times = crm.rows("rawcore.rc_crm_customer", "id", "changed_at")
+        assert [(row[0], row[1][:19]) for row in times] == [("1", "2026-01-03 06:30:00"), ("2", "2026-01-01 12:00:00")]

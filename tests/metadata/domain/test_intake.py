@@ -76,12 +76,20 @@ def test_an_invalid_intake_is_refused_with_its_field(given: Any, field: str):
         ({"watermark": ["price"], "look_back": "2 days"}, "table", "intake.look_back"),
         ({"watermark": ["at", "id"], "look_back": "2 days"}, "table", "intake.look_back"),
         ({"watermark": ["day"], "look_back": "36 hours"}, "table", "intake.look_back"),
+        ({"watermark": ["at"]}, "rest", "intake.watermark"),
     ],
 )
 def test_an_intake_that_does_not_fit_the_columns_is_refused(given: dict, format_name: str, field: str):
     with pytest.raises(MetadataError) as refused:
         Intake.from_dict(given).check_against(format_name, COLUMNS)
     assert refused.value.field == field
+
+
+def test_an_endpoint_has_one_watermark_that_its_parameter_receives():
+    options = {"incremental_parameter": "since"}
+    Intake.from_dict({"watermark": ["at"]}).check_against("rest", COLUMNS, options)
+    with pytest.raises(MetadataError, match="one column for an endpoint"):
+        Intake.from_dict({"watermark": ["at", "id"]}).check_against("rest", COLUMNS, options)
 
 
 @pytest.mark.parametrize(
