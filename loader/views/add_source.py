@@ -129,10 +129,12 @@ class DraftPage(Editing, SystemPage):
     def context(self) -> dict[str, Any]:
         location = self.draft.place.location
         steps = steps_of(self.step, self.row, location=location)
-        return super().context() | {"draft": self.draft, "steps": steps, "back": step_address(*self._back(location))}
+        return super().context() | {"draft": self.draft, "steps": steps, "back": self.back}
 
-    def _back(self, location: str) -> tuple[str, System, str]:
-        return "source_import", self.row, location
+    @property
+    def back(self) -> str:
+        """Return the address of the step before, with its decisions."""
+        return step_address("source_import", self.row, self.draft.place.location, draft="1")
 
 
 class SourceLoadType(DraftPage):
@@ -160,8 +162,9 @@ class SourceSummary(DraftPage):
 
     template_name, step = "loader/add_source/summary.html", "Summary"
 
-    def _back(self, location: str) -> tuple[str, System, str]:
-        return "source_load_type", self.row, location
+    @property
+    def back(self) -> str:
+        return step_address("source_load_type", self.row, self.draft.place.location)
 
     @cached_property
     def load_type(self) -> LoadTypeForm:
@@ -169,12 +172,12 @@ class SourceSummary(DraftPage):
         return self.draft.load_type()
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return self.show() if self.load_type.is_valid() else redirect(self.context()["back"])
+        return self.show() if self.load_type.is_valid() else redirect(self.back)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Create source and targets, all or nothing; then start the load of its last table."""
         if not self.load_type.is_valid():
-            return redirect(self.context()["back"])
+            return redirect(self.back)
         try:
             source, _ = import_and_generate(**self.draft.described(self.load_type))
         except MetadataError as error:

@@ -137,6 +137,11 @@ def test_the_columns_are_kept_for_the_next_steps_and_nothing_is_created(editor: 
     assert not SourceDataset.objects.exists()
 
 
+def test_back_from_the_load_type_leads_to_the_columns_as_they_were_chosen(editor: Client, shop: System):
+    load_type = choose_columns(editor, import_page(editor), c0__target_name="order_number").url
+    assert "/systems/shop/import/?location=orders.csv&amp;draft=1" in read(editor, load_type)
+
+
 def test_sampled_values_are_not_kept(editor: Client, shop: System):
     choose_columns(editor, import_page(editor))
     assert "12.50" not in str(dict(editor.session))
