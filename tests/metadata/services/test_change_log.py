@@ -59,6 +59,11 @@ def _unretire_reference() -> Callable:
     return lambda: references.unretire_reference(reference=row, **current(row))
 
 
+def _update_reference() -> Callable:
+    row = referring()
+    return lambda: references.update_reference(reference=row, unknown_parent="refuse", **current(row))
+
+
 def _create_reference() -> Callable:
     row = referring()
     pairs = [(pair.child_column, pair.parent_column) for pair in row.pairs.all()]
