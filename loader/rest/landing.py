@@ -42,6 +42,8 @@ from loader.rest.endpoint import Page, api_of, pages_of
 
 MARKER = "_complete.json"
 _UNFINISHED = "."
+# A colon of a run id, which Hadoop does not take in a name; run ids have no tilde.
+_COLON = "~"
 # A document without rows, for a run in which the endpoint delivers no content.
 _NO_ROWS = b"[]"
 
@@ -71,12 +73,12 @@ def land(
 
     ``since`` is the mark for the option incremental_parameter; ``request`` are further arguments of ``pages_of``.
     """
-    folder = place / dataset / run_id
+    folder = place / dataset / run_id.replace(":", _COLON)
     digest = _digest(source, since)
     landed = _complete(folder, digest)
     if landed is not None:
         return landed
-    unfinished = folder.with_name(f"{_UNFINISHED}{run_id}")
+    unfinished = folder.with_name(f"{_UNFINISHED}{folder.name}")
     for left in (folder, unfinished):
         shutil.rmtree(left, ignore_errors=True)
     unfinished.mkdir(parents=True, mode=0o700)

@@ -53,7 +53,8 @@ def _reference(value: Any, kind: str) -> str | None:
         return None
     if isinstance(value, str) or (kind == "cursor" and isinstance(value, int | float) and not isinstance(value, bool)):
         return str(value)
-    raise Refusal("BAD_PAGE", f"the next {kind} is {value!r:.80}", hint="Correct the option next_path of the source.")
+    hint = "Correct the option next_path of the source."
+    raise Refusal("BAD_PAGE", f"has no {kind} at next_path, but a value of type {type(value).__name__}", hint=hint)
 
 
 def paginator_of(given: dict[str, Any]) -> BasePaginator:

@@ -30,7 +30,7 @@ def items(spark, tmp_path) -> Dataset:
 
 def manifest(items: Dataset, api: ApiServer, day: int, **options) -> LoadManifest:
     items.sequence += 1
-    made = items.manifest(items.folder, at=DAY.format(day), run_id=f"{items.folder.name}-{day}")
+    made = items.manifest(items.folder, at=DAY.format(day), run_id=f"{items.folder.name}:{day}")
     source = replace(api.source(**{"paging": "page", "path": "items"} | options), columns=made.raw[0].source.columns)
     return replace(made, raw=(replace(made.raw[0], source=source),))
 
