@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import (
-    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -123,14 +122,13 @@ class Cluster:
             consumer.assign(starts)
             while ends and len(messages) < count and time.monotonic() < deadline:
                 for read in consumer.consume(count - len(messages), _NEXT_SECONDS):
-                    if read.error():
-                        raise KafkaException(read.error())
-                    if read.offset() < ends.get(read.partition(), OFFSET_INVALID):
-                        messages.append(
-                            Message(read.partition(), read.offset(), read.timestamp()[1], read.key(), read.value())
-                        )
-                positions = consumer.position(starts)
-                ends = {p.partition: ends[p.partition] for p in positions if p.offset < ends.get(p.partition, 0)}
+                    error, place, offset = read.error(), read.partition(), read.offset()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    if error is None and offset < ends.get(place, 0):
+                        messages.append(Message(place, offset, read.timestamp()[1], read.key(), read.value()))
+                    if error is not None or offset + 1 >= ends.get(place, 0):
+                        ends.pop(place, None)
         return messages
 
     @contextmanager
@@ -167,7 +165,12 @@ class Cluster:
                 "sasl.password": self.password,
             }
         if consumes:
-            settings |= {"group.id": _GROUP, "enable.auto.commit": False, "isolation.level": "read_committed"}
+            settings |= {
+                "group.id": _GROUP,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,  # the end may be a transaction's marker, which is no message
+                "isolation.level": "read_committed",
+            }
         else:
             settings.pop("allow.auto.create.topics")
         return settings
