@@ -31,7 +31,8 @@ def standard_text(text: Column, type_name: str, formats: ValueFormats) -> Column
 
 def _standard_time(text: Column, format_: TimeFormat, standard: str) -> Column:
     moment = F.try_to_timestamp(text, F.lit(format_.spark))
-    return F.when(text.rlike(format_.pattern), F.date_format(moment, standard))
+    # An offset may lead out of the years that have four digits.
+    return F.when(text.rlike(format_.pattern) & F.year(moment).between(1, 9999), F.date_format(moment, standard))
 
 
 def _standard_number(text: Column, format_: NumberFormat) -> Column:

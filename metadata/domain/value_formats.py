@@ -18,7 +18,7 @@ from metadata.domain import types as data_types
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Directives: regular expression of the text, and Spark's pattern letters.
 _DIRECTIVES = {
-    "%Y": (r"\d{4}", "yyyy"),
+    "%Y": (r"(?!0000)\d{4}", "yyyy"),
     "%m": (r"\d{2}", "MM"),
     "%-m": (r"\d{1,2}", "M"),
     "%d": (r"\d{2}", "dd"),
@@ -103,7 +103,7 @@ class TimeFormat:
         values = dict(zip((_PARTS[token] for token in self.directives), match.groups(), strict=True))
         try:
             moment = _moment(values)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if not {"hour", "half"} & values.keys():
             return moment.date().isoformat()
