@@ -17,7 +17,7 @@ from tests.loader.processes import make_folder
 pytestmark = pytest.mark.spark
 
 T1, T2, T3 = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00.123456789Z", "2026-01-03T00:00:00Z"
-CUT = "2026-01-02T00:00:00.123456Z"
+CUT = "2026-01-02 00:00:00.123456"
 OPEN = "9999-12-31T23:59:59.999Z"
 ITEM = {
     "id": "LONG",
@@ -90,15 +90,9 @@ def write_history(installation: Installation, sender: Sender) -> None:
     assert answer.success, answer
     names = ("id", "name", "price", "at", "_fivetran_start", "_fivetran_end", "_fivetran_active")
     assert installation.rows("rawcore.rc_shop_item_hist", *names) == [
-        (
-            "1",
-            'a, "b"',
-            "1.50",
-            "2026-01-02T00:00:00.123456Z",
-            "2026-01-01T00:00:00Z",
-            "2026-01-02T00:00:00.122456Z",
-            "false",
-        ),
+        ("1", 'a, "b"', "1.50", CUT, "2026-01-01 00:00:00", "2026-01-02 00:00:00.122456", "false"),
+        ("1", 'a, "b"', "2.00", CUT, CUT, "9999-12-31 23:59:59.999", "true"),
+        ("2", "", None, None, "2026-01-01 00:00:00", "2026-01-03 00:00:00", "false"),
     ]
     assert installation.rows("rawcore.rc_shop_item", "id", "name") == [("1", 'a, "b"')]
     assert json.loads(installation.shell(RUNS)) == [
