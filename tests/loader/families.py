@@ -39,9 +39,10 @@ class Family:
     children: dict = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.plants = Dataset(self.spark, self.folder, "plant", **self.parents)
+        self.plants = Dataset(self.spark, self.folder, "plant", format="parquet", **self.parents)
         columns, parent = {"id": "integer", "plant": "bigint"}, self.plants.state
-        self.orders = Child(self.spark, self.folder, "order", columns, parent=parent, rule=self.rule, **self.children)
+        said = {"format": "parquet", "parent": parent, "rule": self.rule, **self.children}
+        self.orders = Child(self.spark, self.folder, "order", columns, **said)
 
     def manifest(self, plants: Rows, orders: Rows, *, at: str, run_id: str = "", **options) -> LoadManifest:
         """Deliver rows and return the manifest of a run that loads them."""
