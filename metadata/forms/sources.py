@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
+from django.forms.boundfield import BoundField
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_SHORT_NAME, MAX_TEXT, MAX_TYPE
@@ -173,14 +174,40 @@ def _stored_options(data: Mapping[str, Any], options: Mapping[str, Option]) -> d
     return {name: _option_value(options[name], text) for name, text in texts.items()}
 
 
-class KindSystemForm(NewSystemForm):
-    """Form of a new system of a given kind."""
+class DescribedApart:
+    """Fields of a form in two groups: those that a row needs, and its description."""
+
+    _DESCRIBED = ("description", "owner", "tags")
+
+    @property
+    def needed_fields(self) -> list[BoundField]:
+        return [field for field in self.visible_fields() if field.name not in self._DESCRIBED]
+
+    @property
+    def described_fields(self) -> list[BoundField]:
+        return [self[name] for name in self._DESCRIBED]
+
+    @property
+    def has_described(self) -> bool:
+        """Return True if the description has text, or an error."""
+        return any(field.value() or field.errors for field in self.described_fields)
+
+
+class KindSystemForm(DescribedApart, NewSystemForm):
+    """Form of a new system of a given kind, in use from the start."""
+
+    LOCATIONS: ClassVar = {
+        System.Kind.FILES: "Folder of the files, like {{ data_dir }}/landing/air.",
+        System.Kind.JDBC: "Like postgresql://reader@db.example.org:5432/erp, without a password.",
+    }
 
     def __init__(self, *args: Any, kind: str, **options: Any) -> None:
         super().__init__(*args, **options)
         self.fields["kind"].widget = forms.HiddenInput()
         self.fields["kind"].choices = [(kind, kind)]
         self.fields["kind"].initial = kind
+        self.fields["location"].help_text = self.LOCATIONS.get(kind, self.fields["location"].help_text)
+        del self.fields["active"]
         if kind == System.Kind.FILES:  # its folder needs no password
             del self.fields["secret"]
         for name, option in _SYSTEM_OPTIONS.items():
@@ -217,7 +244,7 @@ class SourceFields(DescribedFields):
     )
 
 
-class NewSourceForm(SourceFields, MetadataForm):
+class NewSourceForm(DescribedApart, SourceFields, MetadataForm):
     """Names and description of a source dataset to import."""
 
     field_order = ("name", "short_name", "description", "owner", "tags")

@@ -79,6 +79,25 @@ def test_from_sign_in_to_one_airports_history(page: Page, installation: Installa
     page.screenshot(path=ARTIFACTS / "history-narrow.png", full_page=True)
 
 
+def test_a_source_is_added_and_its_first_rows_are_shown(page: Page, installation: Installation):
+    """The guided path with a real load: from a folder with a file to its rows in rawcore."""
+    folder = installation.data_dir / "landing" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "customers.csv").write_text("id,name\n1,Ada\n2,Ben\n")
+    sign_in(page, installation.address)
+    page.goto(f"{installation.address}/add-source/files/")
+    page.get_by_label("Name", exact=True).fill("Shop")
+    page.get_by_label("Short name").fill("shop")
+    page.get_by_label("Location").fill("{{ data_dir }}/landing/shop")
+    page.get_by_role("button", name="Register system").click()
+    page.get_by_role("link", name="Choose customers.csv").click()
+    page.get_by_role("button", name="Choose load type").click()
+    page.get_by_role("button", name="Show summary").click()
+    page.get_by_role("button", name="Create and load").click()
+    expect(page.get_by_role("cell", name="Ada")).to_be_visible(timeout=DONE_WITHIN)
+    page.screenshot(path=ARTIFACTS / "add-source-first-rows.png", full_page=True)
+
+
 def people(installation: Installation) -> dict[str, str]:
     """Mia edits and approves, Ben approves, Olga executes, Rita rules; their tokens by name."""
     roles = {"mia": ("editor", "approver"), "ben": ("approver",), "olga": ("operator",), "rita": ("admin",)}
@@ -196,22 +215,3 @@ def test_a_change_set_goes_from_edit_to_record(browser: Browser, installation: I
     olga.go(report).screenshot(path=ARTIFACTS / "report-narrow.png", full_page=True)
     for someone in (rita, mia, ben, olga):
         someone.close()
-
-
-def test_a_source_is_added_and_its_first_rows_are_shown(page: Page, installation: Installation):
-    """The guided path with a real load: from a folder with a file to its rows in rawcore."""
-    folder = installation.data_dir / "landing" / "shop"
-    folder.mkdir(parents=True)
-    (folder / "customers.csv").write_text("id,name\n1,Ada\n2,Ben\n")
-    sign_in(page, installation.address)
-    page.goto(f"{installation.address}/add-source/files/")
-    page.get_by_label("Name", exact=True).fill("Shop")
-    page.get_by_label("Short name").fill("shop")
-    page.get_by_label("Location").fill("{{ data_dir }}/landing/shop")
-    page.get_by_role("button", name="Register system").click()
-    page.get_by_role("link", name="Choose customers.csv").click()
-    page.get_by_role("button", name="Choose load type").click()
-    page.get_by_role("button", name="Show summary").click()
-    page.get_by_role("button", name="Create and load").click()
-    expect(page.get_by_role("cell", name="Ada")).to_be_visible(timeout=DONE_WITHIN)
-    page.screenshot(path=ARTIFACTS / "add-source-first-rows.png", full_page=True)

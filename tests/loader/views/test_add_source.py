@@ -268,6 +268,11 @@ def test_a_finished_load_asks_for_its_first_rows_and_links_what_it_made(operator
     assert 'hx-trigger="every 1s"' not in page
 
 
+def test_a_load_that_needs_approved_tables_leads_to_the_change_report(operator: Client, first_load: str):
+    LoadRun.objects.update(status="blocked", error={"code": "BLOCKED", "message": "4 pending changes need a person"})
+    assert "/reports/?dataset=rawcore.rc_shop_orders#build" in read(operator, first_load)
+
+
 def test_a_failed_load_says_why(operator: Client, first_load: str):
     LoadRun.objects.update(status="failed", error={"code": "X", "message": "1 dataset failed"})
     raw = TargetDataset.objects.get(name="raw_shop_orders")
