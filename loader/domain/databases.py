@@ -75,6 +75,14 @@ class TableOptions:
     fetch_size: int = 10_000
     timeout: int = 3_600
     timezone: str = "UTC"
+    deduplicate: str | None = None
+    order_by: str | None = None
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Return the options given that tables share with files."""
+        given = {"timezone": self.timezone, "deduplicate": self.deduplicate, "order_by": self.order_by}
+        return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
     def of(cls, name: str, given: Mapping[str, Any]) -> "TableOptions":

@@ -2,9 +2,10 @@
 
 The Delta log of the raw table records them as transaction identifiers: one for each file (path, size, time, content
 tag) and one for each run, with the number of the run in this table. They are committed with the rows, and checkpoints
-retain them when the log is cleaned, so they do not depend on the control database. The commit metadata of each history
-record the newest number that it has (``NOTE``). Files with later numbers were read by runs that failed before they
-wrote the history: they are read again, and the same commit removes their old rows from raw.
+retain them when the log is cleaned, so they do not depend on the control database. The commit metadata of each reader's
+leading table (its history, or rawcore without one) record the newest number that it has (``NOTE``). Files with later
+numbers were read by runs that failed before they wrote that table: they are read again, and the same commit removes
+their old rows from raw.
 """
 
 import json

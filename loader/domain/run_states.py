@@ -54,6 +54,7 @@ COMPACTED_FILE_BYTES = 128 * 1024 * 1024
 FURTHER = {
     "missing": "not delivered, left as they were (X)",
     "files": "files read",
+    "superseded": "superseded by another row of their key",
     "skipped_deletes": "deletes skipped",
     "late": "late, put where they belong",
     "late_ignored": "late, ignored",

@@ -44,7 +44,7 @@ _SIGNS = {
     run_states.SKIPPED: "-",
     states.CANCELED: "-",
 }
-_COUNTS = ("rows", "duplicates", "new", "changed", "deleted", "reappeared", "versions", "open")
+_COUNTS = ("rows", "duplicates", "superseded", "new", "changed", "deleted", "reappeared", "versions", "open")
 
 
 def counts_text(counts: dict) -> str:

@@ -73,7 +73,7 @@ class DatasetRun(models.Model):
 
     ``sequence`` is the number this run has in the dataset's history (``txnVersion``): allocated
     once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
-    row. ``counts`` depend on the kind: raw has rows and duplicates; rawcore has those and new,
+    row. ``counts`` depend on the kind: raw has rows, duplicates and superseded; rawcore has rows, duplicates, new,
     changed, deleted, reappeared, unchanged, versions, open, and by policy those of
     ``loader.domain.run_states``. ``reverted_by`` is the run that reverted this one in the dataset's history.
     """

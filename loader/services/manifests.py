@@ -47,7 +47,15 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
-from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
+from metadata.domain.history_policy import (
+    APPEND,
+    BATCH_FILES,
+    CDC,
+    EFFECTIVE,
+    LOAD_TIME,
+    SNAPSHOT,
+    HistoryPolicy,
+)
 from metadata.domain.locations import (
     DatabasePlace,
     Roots,
@@ -58,6 +66,9 @@ from metadata.domain.locations import (
 )
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
+
+# Inputs whose deliveries add to those before.
+_FED = (EFFECTIVE, CDC, APPEND)
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,27 @@ def plan_one(name: str) -> LoadPlan:
     return plan
 
 
+def plan_revertible(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, of which runs can be reverted. Raise Refusal NO_HISTORY.
+
+    They are those with a history, with an event log, or to which rows are only appended.
+    """
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
+    policy = HistoryPolicy.from_dict(state.history_policy)
+    if is_loaded(state) and (policy.input == APPEND or policy.keeps_events(historize=state.historize)):
+        return plan
+    return plan_one(name)
+
+
+def plan_prunable(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, with versions or events to prune. Raise Refusal NO_HISTORY."""
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
+    keeps_events = HistoryPolicy.from_dict(state.history_policy).keeps_events(historize=state.historize)
+    return plan if is_loaded(state) and keeps_events else plan_one(name)
+
+
 def plan_named(name: str) -> LoadPlan:
     """Return the plan of one dataset by itself, of any kind. Raise Refusal for an unknown name."""
     by_key = {state.key: state for state in described_states(environment=current_environment())}
@@ -191,32 +223,44 @@ def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
     return replace(load, sensitive=tuple(sorted(names)))
 
 
-def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) -> dict[str, bool]:
-    """Return the raw tables that a history with dated rows reads, by key: true if only such feeds read them.
+@dataclass(frozen=True)
+class _Feeds:
+    """Stable keys of the raw tables that are read in another way than as the latest delivery with one row per key.
 
-    Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
-    closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
-    So it is for a table of a database, which has no files.
+    Of those ``read_once`` each file is read once and every run's rows stay; of those ``many_per_key`` a delivery has
+    several rows of one key, which differ by their time.
     """
-    found: dict[str, bool] = {}
-    whole = set()
+
+    read_once: frozenset[str] = frozenset()
+    many_per_key: frozenset[str] = frozenset()
+
+
+def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) -> _Feeds:
+    """Return the raw tables that datasets with dated or appended rows read.
+
+    They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
+    location is read then, and raw has the latest delivery. So it is for a table of a database, which has no files.
+    """
+    feeding: set[str] = set()
+    dated: set[str] = set()
+    whole: set[str] = set()
     for state in states.values():
         if not is_loaded(state):
             continue
         policy = HistoryPolicy.from_dict(state.history_policy)
-        is_dated = state.historize and policy.time != LOAD_TIME
+        is_dated = policy.time != LOAD_TIME and (state.historize or policy.input != SNAPSHOT)
+        is_fed = (is_dated or policy.input == APPEND) and policy.input in _FED and not policy.closes_absent
         for table in tables_read(state, states):
             if table.layer != "raw":
                 continue
             if is_dated:
-                found[table.key] = True
+                dated.add(table.key)
             is_of_files = not any(key in specs and specs[key].database for key in table.inputs)
-            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent or not is_of_files:
-                whole.add(table.key)
-    return {key: key not in whole for key in found}
+            (feeding if is_fed and is_of_files else whole).add(table.key)
+    return _Feeds(frozenset(feeding - whole), frozenset(dated))
 
 
-def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[str, bool]) -> RawLoad:
+def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: _Feeds) -> RawLoad:
     dataset = step.dataset
     source = _as_checked(source_of(dataset, specs), dataset.key, feeds)
     names = {column.key: column.name for column in source.columns}
@@ -237,14 +281,22 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[st
         table=raw_table(dataset),
         source=source,
         columns=tuple(columns),
-        feed=feeds.get(dataset.key, False),
+        feed=dataset.key in feeds.read_once,
         depends_on=step.depends_on,
     )
 
 
-def _as_checked(source: SourceSpec, raw: str, feeds: Mapping[str, bool]) -> SourceSpec:
-    """Return a source as deliveries for this raw table are checked: in a feed, rows of one key differ by their time."""
-    return replace(source, one_row_per_key=False) if raw in feeds else source
+def _as_checked(source: SourceSpec, raw: str, feeds: _Feeds) -> SourceSpec:
+    """Return a source as deliveries for this raw table are checked. Raise Refusal BAD_OPTION."""
+    if raw not in feeds.many_per_key:
+        return source
+    if "deduplicate" in source.options:
+        raise Refusal(
+            "BAD_OPTION",
+            f"{source.name}: its option deduplicate does not go with rows that have a time of their own",
+            hint="Remove it: of one key and time, rows that differ are always refused.",
+        )
+    return replace(source, one_row_per_key=False)
 
 
 def source_of(raw: DatasetState, specs: Mapping[str, SourceSpec]) -> SourceSpec:
@@ -265,7 +317,7 @@ def _rawcore_load(
     specs: Mapping[str, SourceSpec],
     rows: Mapping[str, DatasetRun],
     newest: Mapping[str, Applied],
-    feeds: Mapping[str, bool],
+    feeds: _Feeds,
 ) -> RawcoreLoad:
     dataset = step.dataset
     applied = newest.get(dataset.key)
@@ -278,7 +330,7 @@ def _rawcore_load(
     options = {key: source.options for key, source in sources.items()}
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
     found = () if by_files else stage_inputs(dataset, plan.states, options)
-    inputs = tuple(replace(one, feed=feeds.get(one.table.key, False)) for one in found)
+    inputs = tuple(replace(one, feed=one.table.key in feeds.read_once) for one in found)
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
@@ -289,7 +341,7 @@ def _rawcore_load(
         entity_key=entity_key_components(dataset),
         row_hash=row_hash_components(dataset),
         foreign_keys=_foreign_keys(dataset),
-        event_log=event_log_table(dataset) if dataset.historize else None,
+        event_log=event_log_table(dataset),
         policy=dict(dataset.history_policy),
         sequence=rows[dataset.key].sequence or 0,
         newest_applied_at=applied.at.isoformat() if applied else None,

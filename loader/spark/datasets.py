@@ -9,7 +9,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_keeps_history, check_later
+from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_later, check_load_type
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
@@ -132,6 +132,8 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     finally:
         delivery.release()
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
+    if delivery.superseded:
+        outcome.counts["superseded"] = delivery.superseded
     outcome.drift = list(delivery.unknown)
     outcome.warnings += delivery.warnings
     if feed is not None:
@@ -167,17 +169,17 @@ def _write_raw(
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
     """Raise Refusal for problems that do not depend on the delivery, before the run writes anything.
 
-    They are a feed without a history, a table without the newest applied run, a run that breaks rule 3, and a
-    history written under another history policy.
+    They are a history policy that does not go with the load type, a table without the newest applied run, a run that
+    breaks rule 3, and a history written under another history policy.
     """
     policy = HistoryPolicy.from_dict(load.policy)
-    check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
+    check_load_type(name=load.name, policy=policy, historized=load.history is not None)
     is_dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
     newest_sequence = signed.sequence if signed else None
     check_holds_applied(name=load.name, applied=load.newest_applied, held=newest_sequence, run=load.sequence)
-    if not is_dated and load.history is None:
+    if not is_dated and load.history is None and load.event_log is None:
         return
     # The sequence is compared, too: a RESTORE keeps the table's own id and the sequence of the run before.
     if signed is not None and (signed.run_id == task.manifest.run_id or signed.sequence == load.sequence):
@@ -256,11 +258,11 @@ def _load_batch(
     with _prepared_batch(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
         outcome.warnings += batch.warnings
+        task.phase("writing history" if target.history else "writing rawcore")
+        historize(task, session, batch, target)
+        outcome.counts = batch.counts | batch.after
         if target.history:
-            task.phase("writing history")
-            historize(task, session, batch, target)
-            outcome.counts = batch.counts | batch.after
-        task.phase("writing rawcore")
+            task.phase("writing rawcore")
         if behind and target.history:
             history.rebuild(target)
         else:
@@ -305,7 +307,7 @@ def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int |
 
 
 def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -> None:
-    """Commit a prepared batch's changes to the history, with the notes for the next run."""
+    """Commit a prepared batch's changes to the history, if there is one; commits carry the notes for the next run."""
     notes = batch.notes | feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
     signature = task.signature(batch.load.sequence, counts=batch.after, notes=notes)
     session.conf.set(USER_METADATA, signature)

@@ -16,6 +16,7 @@ from metadata.domain.variables import VARIABLE
 
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
 PARQUET, ORC, AVRO, TABLE = "parquet", "orc", "avro", "table"
+LATEST, FIRST = "latest", "first"
 PACKED = (".gz", ".bz2", ".zst")
 
 
@@ -144,6 +145,12 @@ def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
     return tuple(columns) if is_valid and not overlap else ()
 
 
+def names_of(text: Any) -> tuple[str, ...]:
+    """Return the names in a text like ``changed_at, number``; empty for other values or a repeated name."""
+    names = tuple(part.strip() for part in text.split(",")) if isinstance(text, str) else ()
+    return names if all(names) and len(set(names)) == len(names) else ()
+
+
 # An empty text switches the character off.
 CHARACTER = Kind("one character", _is_character)
 DELIMITER = Kind("one character, not empty", lambda value: _is_character(value) and value != "")
@@ -154,6 +161,8 @@ RANGE = Kind("cells like A3:F200, or the first cell like B2", lambda value: rang
 POSITIONS = Kind("columns with positions like id:1-8, name:9-30", lambda value: bool(columns_of(value)))
 ZONE = Kind("a time zone like Europe/Berlin or +02:00", _is_zone)
 ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_encoding)
+CHOICE = Kind("`latest` or `first`", lambda value: value in (LATEST, FIRST))
+COLUMNS = Kind("names of columns with commas between", lambda value: bool(names_of(value)))
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
 
 
@@ -315,6 +324,28 @@ OPTIONS = (
         label="Time zone",
     ),
     Option(
+        "deduplicate",
+        NAMES,
+        CHOICE,
+        None,
+        "`latest`",
+        "row that is kept of rows of one business key that differ: the last or first by `order_by`. The others are "
+        "counted as superseded. Without it such rows refuse the delivery with `CONFLICTING_ROWS`, as rows do that are "
+        "equal in `order_by`. It does not go with rows that have a time of their own",
+        label="Repeated keys",
+    ),
+    Option(
+        "order_by",
+        NAMES,
+        COLUMNS,
+        None,
+        "`changed_at, number`",
+        "columns that order rows of one business key for `deduplicate`; NULL comes before every value for `latest`, "
+        "and after it for `first`",
+        label="Order of repeated keys",
+        longest=1_000,
+    ),
+    Option(
         "expected_files",
         FILE_FORMATS,
         COUNT,
@@ -350,6 +381,8 @@ class ReadingOptions:
     empty_is_null: bool
     null_string: str | None
     timezone: str
+    deduplicate: str | None
+    order_by: str | None
     expected_files: int | None
 
     @classmethod
@@ -360,6 +393,11 @@ class ReadingOptions:
         if values["escape"] is None:
             values["escape"] = values["quote"]
         return cls(**{entry.name: values[entry.name] for entry in fields(cls)})
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the columns that order rows of one key, empty without deduplication."""
+        return names_of(self.order_by)
 
     @property
     def is_utf8(self) -> bool:
@@ -388,6 +426,9 @@ def check_options(format_name: str, given: Any) -> None:
     for name, option in known.items():
         if option.required and name not in given:
             raise _bad_option(f"options.{name}", f"is needed: {option.kind.description}")
+    for name, other in (("deduplicate", "order_by"), ("order_by", "deduplicate")):
+        if name in given and other not in given:
+            raise _bad_option(f"options.{name}", f"needs {other}, too")
 
 
 def _bad_option(where: str, message: str) -> MetadataError:

@@ -10,7 +10,7 @@ from elevata.core.lengths import MAX_SHORT_NAME, MAX_TEXT, MAX_TYPE
 from elevata.web.forms import DescribedFields, EditForm, MetadataForm
 from metadata.domain import naming, source_formats
 from metadata.domain.locations import SECRET_PREFIX, without_password
-from metadata.domain.source_formats import CHARACTER, COUNT, DELIMITER, FLAG, Option
+from metadata.domain.source_formats import CHARACTER, CHOICE, COUNT, DELIMITER, FIRST, FLAG, LATEST, Option
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
@@ -21,6 +21,7 @@ _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 _YES, _NO = "yes", "no"
 # Formats that have an option: static/js/page/format_options.js hides its field for others.
 _FORMATS = "data-formats"
+_DEDUPLICATE = (("", "refuse them"), (LATEST, "keep the latest"), (FIRST, "keep the first"))
 _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "description", "owner", "tags")
 
@@ -42,6 +43,8 @@ def _option_field(option: Option) -> forms.Field:
     widget: forms.Widget = forms.TextInput(attrs=attributes)
     if option.kind is FLAG:
         return forms.ChoiceField(choices=_FLAGS, widget=forms.Select(attrs=formats), **shared)
+    if option.kind is CHOICE:
+        return forms.ChoiceField(choices=_DEDUPLICATE, widget=forms.Select(attrs=formats), **shared)
     if option.kind is COUNT:
         invalid = "Enter a whole number, 1 or more."
         widget = forms.NumberInput(attrs={"min": 1} | formats)

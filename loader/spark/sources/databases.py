@@ -277,7 +277,7 @@ def _open(reader: _Reader, location: str) -> OpenedTable:
         location=location,
         roots=Roots(()),
         format=TABLE,
-        options=ReadingOptions.of(TABLE, {"timezone": options.timezone}),
+        options=ReadingOptions.of(TABLE, options.shared),
         files=(),
         reader=FileFormat(),
         names=tuple(column.name for column in chosen),
