@@ -27,12 +27,11 @@ from metadata.domain.history_columns import (
     version_columns,
 )
 from metadata.domain.history_policy import (
+    APPEND,
     AS_OF,
-    BATCH_FILES,
     CHANGES,
     CURRENT,
     HIGH_END_DATE,
-    LOAD_TIME,
     TOMBSTONE,
     HistoryPolicy,
 )
@@ -198,15 +197,16 @@ def _data_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:
 
 
 def rawcore_table(dataset: DatasetState) -> TableSpec:
-    """Return the rawcore table: current rows, one per business key."""
+    """Return the rawcore table: current rows, one per business key; or the rows of every run, with input append."""
     key = dataset.key
+    has_key = bool(dataset.business_key) or HistoryPolicy.from_dict(dataset.history_policy).input != APPEND
     return TableSpec(
         key,
         dataset.schema,
         dataset.name,
         "rawcore",
         (
-            _entity_key(key, dataset),
+            *((_entity_key(key, dataset),) if has_key else ()),
             *_data_columns(dataset),
             _technical(key, "row_hash", "row_hash", "string"),
             *_load_columns(key),
@@ -244,13 +244,13 @@ def version_time_type(dataset: DatasetState, policy: HistoryPolicy) -> str:
 def event_log_table(dataset: DatasetState) -> TableSpec | None:
     """Return the event log of a dataset whose rows have a time of their own; None for others.
 
-    Versions do not record an event that changed nothing, or the delete of an unknown key. Both affect rows that
-    arrive late (rule 11).
+    Neither versions nor current rows record an event that changed nothing, or the delete of an unknown key. Both
+    affect rows that arrive late (rule 11). The log is the same with and without a history.
     """
     policy = HistoryPolicy.from_dict(dataset.history_policy)
-    if dataset.history_key is None or policy.time == LOAD_TIME or policy.input == BATCH_FILES:
+    if not policy.keeps_events(historize=dataset.historize):
         return None
-    key = event_log_key(dataset.history_key)
+    key = event_log_key(dataset)
     dated = version_time_type(dataset, policy)
     described = tuple(column for column in _data_columns(dataset) if column.purpose != "foreign_key")
     return TableSpec(
@@ -268,8 +268,9 @@ def event_log_table(dataset: DatasetState) -> TableSpec | None:
     )
 
 
-def event_log_key(history_key: str) -> str:
-    """Return the stable key of a history's event log; it is the same in every installation."""
+def event_log_key(dataset: DatasetState) -> str:
+    """Return the stable key of a dataset's event log; it is the same in every installation."""
+    history_key = dataset.history_key or str(naming.history_dataset_key(UUID(dataset.key)))
     return technical_key(history_key, "event_log")
 
 
@@ -279,10 +280,9 @@ def tables_of(dataset: DatasetState) -> tuple[TableSpec, ...]:
         return ()
     if dataset.layer == "raw":
         return (raw_table(dataset),)
-    if dataset.historize:
-        event_log = event_log_table(dataset)
-        return (rawcore_table(dataset), history_table(dataset), *([event_log] if event_log else []))
-    return (rawcore_table(dataset),)
+    event_log = event_log_table(dataset)
+    history = [history_table(dataset)] if dataset.historize else []
+    return (rawcore_table(dataset), *history, *([event_log] if event_log else []))
 
 
 # SQL of the objects published over a history table: views and one table function. They store no rows, and each

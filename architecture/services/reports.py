@@ -21,7 +21,7 @@ from architecture.domain.report import Scope
 from architecture.domain.state_files import as_row, of_row
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step
-from architecture.domain.tables import TableSpec, event_log_key, history_views, kept_histories
+from architecture.domain.tables import TableSpec, event_log_key, event_log_table, history_views, kept_histories
 from architecture.domain.workflow import Decided, Refused
 from architecture.models import ChangeReport, Environment
 from architecture.permissions import who_answers
@@ -152,7 +152,9 @@ def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:
     for state in states:
         keys.add(state.key)
         if state.history_key is not None:
-            keys |= {state.history_key, event_log_key(state.history_key)}
+            keys.add(state.history_key)
+        if state.history_key is not None or event_log_table(state) is not None:
+            keys.add(event_log_key(state))
     return frozenset(keys)
 
 

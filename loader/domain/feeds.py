@@ -3,9 +3,9 @@
 The Delta log of the raw table records them as transaction identifiers: one for each file (path, size, time, content
 tag), one for each range of offsets in a partition of a topic, and one for each run, with the number of the run in this
 table. They are committed with the rows, and checkpoints retain them when the log is cleaned, so they do not depend on
-the control database. The commit metadata of each history record the newest number that it has (``NOTE``). Files and
-ranges with later numbers were read by runs that failed before they wrote the history: they are read again, and the
-same commit removes their old rows from raw.
+the control database. The commit metadata of each reader's leading table (its history, or rawcore without one) record
+the newest number that it has (``NOTE``). Files and ranges with later numbers were read by runs that failed before they
+wrote that table: they are read again, and the same commit removes their old rows from raw.
 """
 
 import json

@@ -66,7 +66,7 @@ class ApiSpec:
 class SourceSpec:
     """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
 
-    ``one_row_per_key`` is False for a feed: its rows of one key differ by their time. ``database`` is that of a
+    ``one_row_per_key`` is False for dated rows: those of one key differ by their time. ``database`` is that of a
     source of format ``table``, whose location is the table; ``cluster`` that of one of format ``kafka``, whose location
     is the topic; ``api`` that of one of format ``rest``, whose location is the endpoint. ``intake`` selects the rows
     that are read (``metadata.domain.intake``).
@@ -234,7 +234,8 @@ class HistoryFiles:
 class RawcoreLoad:
     """Load of stage into the history, by the dataset's policy, and then into rawcore.
 
-    ``history`` is None if the dataset is not historized, ``event_log`` if rows carry no time of their own.
+    ``history`` is None if the dataset is not historized, ``event_log`` if rows carry no time of their own that counts.
+    ``entity_key`` is empty for rows without a business key, which are only appended.
     ``row_hash`` covers the columns whose changes open a version. ``sequence`` is ``txnVersion``;
     ``newest_applied_at`` and ``newest_applied`` are the time (ISO 8601) of the newest applied run in the control
     database, and its sequence if the table was not recreated since. ``delivery_checked``: the checks of stage can be

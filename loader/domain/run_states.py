@@ -56,6 +56,7 @@ FURTHER = {
     "files": "files read",
     "unknown_parents": "with an unknown parent",
     "ghosts": "ghost rows",
+    "superseded": "superseded by another row of their key",
     "skipped_deletes": "deletes skipped",
     "late": "late, put where they belong",
     "late_ignored": "late, ignored",

@@ -67,11 +67,12 @@ def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
 
 
 def _is_dated_by_load(policy: HistoryPolicy) -> bool:
-    """Return True for snapshots and deltas without tombstones, operations or columns that are updated in place."""
+    """Return True for snapshots and deltas without tombstones, flagged deletes or columns that are updated in place."""
     return (
         policy.input in (SNAPSHOT, DELTA)
         and policy.time == LOAD_TIME
         and policy.op is None
+        and policy.delete_flag is None
         and policy.deletes != TOMBSTONE
         and (policy.track is None or policy.untracked == "keep")
     )

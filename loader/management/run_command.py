@@ -44,7 +44,10 @@ _SIGNS = {
     run_states.SKIPPED: "-",
     states.CANCELED: "-",
 }
-_COUNTS = ("rows", "duplicates", "outranked", "new", "changed", "deleted", "reappeared", "versions", "open")
+_COUNTS = (
+    *("rows", "duplicates", "superseded", "outranked", "new", "changed", "deleted", "reappeared"),
+    *("versions", "open"),
+)
 
 
 def counts_text(counts: dict) -> str:

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from architecture.domain.tables import TableSpec, history_table, tables_of
+from architecture.domain.tables import TableSpec, event_log_table, history_table, tables_of
 from architecture.models import ChangeReport
 from architecture.services.automatic_changes import Pending
 from architecture.services.states import current_environment
@@ -41,10 +41,12 @@ from loader.services.manifests import (
     plan_history_batch,
     plan_named,
     plan_one,
+    plan_prunable,
+    plan_revertible,
     stands_at,
 )
 from loader.services.runner.worker import Conversation
-from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.locations import parse_location
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
@@ -133,9 +135,9 @@ def request_revert(
     user: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Request the revert of one run in one dataset's history. A revert that did not succeed is queued again."""
+    """Request the revert of one run in one dataset. A revert that did not succeed is queued again."""
     _check_reason(reason)
-    name = plan_one(dataset).steps[0].dataset.qualified_name
+    name = plan_revertible(dataset).steps[0].dataset.qualified_name
     details = {"run_id": of_run}
     wanted = Asked(
         kind=REVERT,
@@ -162,7 +164,7 @@ def reversion(of_run: str, dataset: str, by: LoadRun | None = None) -> Reversion
 
     Raise Refusal UNKNOWN_RUN, NOT_REVERTIBLE, ALREADY_REVERTED (unless by the run ``by``), NOT_APPLIED or RUN_ACTIVE.
     """
-    state = plan_one(dataset).steps[0].dataset
+    state = plan_revertible(dataset).steps[0].dataset
     name = state.qualified_name
     run = LoadRun.objects.filter(run_id=of_run).first()
     if run is None:
@@ -203,9 +205,11 @@ def _pruned_refusal(row: DatasetRun, name: str) -> Refusal | None:
 def _later_runs_refusal(state: DatasetState, row: DatasetRun, later: QuerySet[DatasetRun]) -> Refusal | None:
     """Return a refusal if later runs depend on this one.
 
-    Runs of rows with a time of their own depend on it only if they ignored or refused late rows.
+    Runs of rows with a time of their own depend on it only if they ignored or refused late rows, appends never.
     """
     policy = HistoryPolicy.from_dict(state.history_policy)
+    if policy.input == APPEND:
+        return None
     runs = list(later.select_related("run").order_by("sequence"))
     if not runs:
         return None
@@ -242,9 +246,14 @@ def request_prune(
     user: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Request the removal of closed versions that ended before a date, or more than a number of days ago."""
+    """Request the removal of closed versions that ended before a date, or more than a number of days ago.
+
+    Of an upsert of dated rows, the events are removed that only rows before that date could need.
+    """
     _check_reason(reason)
-    state = plan_one(dataset).steps[0].dataset
+    state = plan_prunable(dataset).steps[0].dataset
+    if archive and not state.historize:
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} keeps no versions that could be archived")
     before = _ended_before(state, ended_before, older_than_days)
     details = {"ended_before": before, "archive": stands_at(archive) if archive else None}
     earlier = LoadRun.objects.filter(run_id=run_id, kind=PRUNE).first() if run_id else None
@@ -261,8 +270,10 @@ def archive_place(dataset: str) -> str:
 
 
 def _ended_before(state: DatasetState, text: str | None, days: int | None) -> str:
-    """Return the limit as text in the type of the history's times."""
-    type_ = parse(history_table(state).column("ended_at").type).name
+    """Return the limit as text in the type of the versions' or events' times."""
+    event_log = event_log_table(state)
+    dated = event_log.column("event_at") if event_log else history_table(state).column("ended_at")
+    type_ = parse(dated.type).name
     if (text is None) == (days is None):
         raise Refusal("NO_DATE", "give either a date or a number of days")
     if type_ in (BIGINT, INTEGER):
@@ -430,7 +441,7 @@ def _take_over(run: LoadRun, held: int, sequence: int) -> None:
 
 
 def _revert(work: RunWork) -> RevertManifest:
-    of_run, plan, rows = work.run.details["asked"]["run_id"], *_prepare(work)
+    of_run, plan, rows = work.run.details["asked"]["run_id"], *_prepare(work, plan_revertible)
     facts = retried(lambda: reversion(of_run, plan.steps[0].dataset.qualified_name, by=work.run))
     return RevertManifest(
         run_id=work.run.run_id,
@@ -444,7 +455,7 @@ def _revert(work: RunWork) -> RevertManifest:
 
 
 def _prune(work: RunWork) -> PruneManifest:
-    asked, (plan, rows) = work.run.details["asked"], _prepare(work)
+    asked, (plan, rows) = work.run.details["asked"], _prepare(work, plan_prunable)
     return PruneManifest(
         run_id=work.run.run_id,
         load=retried(lambda: maintenance_load(run=work.run, plan=plan, rows=rows)),
@@ -458,7 +469,7 @@ def _accept(work: RunWork) -> AcceptManifest:
     return AcceptManifest(work.run.run_id, retried(lambda: maintenance_load(run=work.run, plan=plan, rows=rows)))
 
 
-def _prepare(work: RunWork, planned: Callable[[str], LoadPlan] = plan_one) -> tuple[LoadPlan, dict[str, DatasetRun]]:
+def _prepare(work: RunWork, planned: Callable[[str], LoadPlan]) -> tuple[LoadPlan, dict[str, DatasetRun]]:
     """Return the plan and its rows. Raise Refusal TABLES_DIFFER if changes of the tables are pending."""
     plan = retried(lambda: planned(work.run.scope["name"]))
     rows = work.attempt.prepare(steps=plan.steps, comes_last=True)

@@ -33,6 +33,7 @@ from loader.domain.dependencies import (
 )
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.references import (
+    Feeds,
     as_checked,
     fed_stage_inputs,
     foreign_keys,
@@ -56,7 +57,7 @@ from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.clusters import ClusterPlace, parse_cluster
-from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
+from metadata.domain.history_policy import APPEND, BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, SNAPSHOT, HistoryPolicy
 from metadata.domain.locations import (
     DatabasePlace,
     Roots,
@@ -71,6 +72,9 @@ from metadata.domain.source_formats import FORMATS_OF_KIND, READ_ONCE
 from metadata.domain.state import DatasetState
 from metadata.domain.system_options import check_system_options
 from metadata.models import SourceColumn, SourceDataset, System
+
+# Inputs whose deliveries add to those before.
+_FED = (EFFECTIVE, CDC, APPEND)
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,27 @@ def plan_one(name: str) -> LoadPlan:
     return plan
 
 
+def plan_revertible(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, of which runs can be reverted. Raise Refusal NO_HISTORY.
+
+    They are those with a history, with an event log, or to which rows are only appended.
+    """
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
+    policy = HistoryPolicy.from_dict(state.history_policy)
+    if is_loaded(state) and (policy.input == APPEND or policy.keeps_events(historize=state.historize)):
+        return plan
+    return plan_one(name)
+
+
+def plan_prunable(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, with versions or events to prune. Raise Refusal NO_HISTORY."""
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
+    keeps_events = HistoryPolicy.from_dict(state.history_policy).keeps_events(historize=state.historize)
+    return plan if is_loaded(state) and keeps_events else plan_one(name)
+
+
 def plan_named(name: str) -> LoadPlan:
     """Return the plan of one dataset by itself, of any kind. Raise Refusal for an unknown name."""
     by_key = {state.key: state for state in described_states(environment=current_environment())}
@@ -216,32 +241,33 @@ def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
     return replace(load, sensitive=tuple(sorted(names)))
 
 
-def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) -> dict[str, bool]:
-    """Return the raw tables that a history with dated rows reads, by key: true if only such feeds read them.
+def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) -> Feeds:
+    """Return the raw tables that datasets with dated or appended rows read.
 
-    Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
-    closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
-    So it is for tables, which have neither files nor offsets, and for an endpoint, which is asked anew by each run.
+    They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
+    location is read then, and raw has the latest delivery. So it is for tables, which have neither files nor offsets,
+    and for an endpoint, which is asked anew by each run.
     """
-    found: dict[str, bool] = {}
-    whole = set()
+    feeding: set[str] = set()
+    dated: set[str] = set()
+    whole: set[str] = set()
     for state in states.values():
         if not is_loaded(state):
             continue
         policy = HistoryPolicy.from_dict(state.history_policy)
-        is_dated = state.historize and policy.time != LOAD_TIME
+        is_dated = policy.time != LOAD_TIME and (state.historize or policy.input != SNAPSHOT)
+        is_fed = (is_dated or policy.input == APPEND) and policy.input in _FED and not policy.closes_absent
         for table in tables_read(state, states):
             if table.layer != "raw":
                 continue
             if is_dated:
-                found[table.key] = True
+                dated.add(table.key)
             is_read_once = all(specs[key].format in READ_ONCE for key in table.inputs if key in specs)
-            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent or not is_read_once:
-                whole.add(table.key)
-    return {key: key not in whole for key in found}
+            (feeding if is_fed and is_read_once else whole).add(table.key)
+    return Feeds(frozenset(feeding - whole), frozenset(dated))
 
 
-def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[str, bool]) -> RawLoad:
+def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> RawLoad:
     dataset = step.dataset
     source = as_checked(source_of(dataset, specs), dataset.key, feeds)
     names = {column.key: column.name for column in source.columns}
@@ -262,7 +288,7 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[st
         table=raw_table(dataset),
         source=source,
         columns=tuple(columns),
-        feed=feeds.get(dataset.key, False),
+        feed=dataset.key in feeds.read_once,
         depends_on=step.depends_on,
     )
 
@@ -285,7 +311,7 @@ def _rawcore_load(
     specs: Mapping[str, SourceSpec],
     rows: Mapping[str, DatasetRun],
     newest: Mapping[str, Applied],
-    feeds: Mapping[str, bool],
+    feeds: Feeds,
 ) -> RawcoreLoad:
     dataset = step.dataset
     applied = newest.get(dataset.key)
@@ -303,7 +329,7 @@ def _rawcore_load(
         row_hash=row_hash_components(dataset),
         foreign_keys=foreign_keys(dataset, plan.states),
         children=referring_rows(dataset, plan.states, specs, feeds),
-        event_log=event_log_table(dataset) if dataset.historize else None,
+        event_log=event_log_table(dataset),
         policy=dict(dataset.history_policy),
         sequence=rows[dataset.key].sequence or 0,
         newest_applied_at=applied.at.isoformat() if applied else None,

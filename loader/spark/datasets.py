@@ -14,8 +14,8 @@ from elevata.core.words import counted
 from loader.domain.historization.load_guards import (
     DeleteGuard,
     check_holds_applied,
-    check_keeps_history,
     check_later,
+    check_load_type,
     check_takes_changes,
 )
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
@@ -27,7 +27,6 @@ from loader.spark.historization.current_rows import frames_of
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
-from loader.spark.historization.parents import NULLED
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
@@ -153,6 +152,8 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     finally:
         delivery.release()
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
+    if delivery.superseded:
+        outcome.counts["superseded"] = delivery.superseded
     outcome.drift = list(delivery.unknown)
     outcome.warnings += delivery.warnings
     if pages is not None:
@@ -191,18 +192,19 @@ def _write_raw(
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
     """Raise Refusal for problems that do not depend on the delivery, before the run writes anything.
 
-    They are a feed without a history, absent keys that count as deleted though a source is read incrementally, a table
-    without the newest applied run, a run that breaks rule 3, and a history written under another history policy.
+    They are a history policy that does not go with the load type, absent keys that count as deleted though a source is
+    read incrementally, a table without the newest applied run, a run that breaks rule 3, and a history written under
+    another history policy.
     """
     policy = HistoryPolicy.from_dict(load.policy)
     check_takes_changes(load.name, policy, incremental=any(source.incremental for source in load.inputs))
-    check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
+    check_load_type(name=load.name, policy=policy, historized=load.history is not None)
     is_dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
     newest_sequence = signed.sequence if signed else None
     check_holds_applied(name=load.name, applied=load.newest_applied, held=newest_sequence, run=load.sequence)
-    if not is_dated and load.history is None:
+    if not is_dated and load.history is None and load.event_log is None:
         return
     # The sequence is compared, too: a RESTORE keeps the table's own id and the sequence of the run before.
     if signed is not None and (signed.run_id == task.manifest.run_id or signed.sequence == load.sequence):
@@ -285,13 +287,11 @@ def _load_batch(
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
         outcome.warnings += [warning for warning in batch.warnings if warning not in outcome.warnings]
         marks = next_marks(windows, signed, task.manifest.run_id)
+        task.phase("writing history" if target.history else "writing rawcore")
+        historize(task, session, batch, target, marks)
+        outcome.counts = batch.counts | batch.after
         if target.history:
-            task.phase("writing history")
-            historize(task, session, batch, target, marks)
-            outcome.counts = batch.counts | batch.after
-        elif notes := marks | {name: text for name, text in batch.notes.items() if name == NULLED}:
-            session.conf.set(USER_METADATA, task.signature(load.sequence, notes=notes))
-        task.phase("writing rawcore")
+            task.phase("writing rawcore")
         if behind and target.history:
             history.rebuild(target)
         else:
@@ -345,7 +345,7 @@ def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int |
 def historize(
     task: Task, session: SparkSession, batch: Batch, target: Target, marks: Mapping[str, str] | None = None
 ) -> None:
-    """Commit a prepared batch's changes to the history, with the notes for the next run."""
+    """Commit a prepared batch's changes to the history, if there is one; commits carry the notes for the next run."""
     notes = batch.notes | (marks or {})
     notes |= feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
     signature = task.signature(batch.load.sequence, counts=batch.after, notes=notes)

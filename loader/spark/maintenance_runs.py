@@ -42,7 +42,7 @@ from metadata.domain.types import BIGINT, INTEGER, parse
 # exist. In a history with an event log, pruned versions do not return while their events exist, because a fold never
 # writes unchanged versions. The event log is pruned as well: each key keeps its events from the start of its newest
 # pruned version on. With that event, the next version still counts as a change, and a late row of a deleted key is
-# recognised as late.
+# recognised as late. Without a history, only the event log of an upsert is pruned, and rawcore records the horizon.
 
 
 FORGOTTEN = "forgotten"
@@ -70,27 +70,37 @@ class _Prune:
 
     def perform(self) -> dict[str, int]:
         house, target, load = self.house, self._target, self.manifest.load
-        history, event_log = target.history, target.event_log
-        assert history is not None
-        assert load.history is not None
+        leading, event_log = target.leading, target.event_log
         refuse_policy_changed(load, target.signed)
-        house.before(load.history.qualified_name, history)
+        house.before(load.leading.qualified_name, leading)
         if event_log is not None and load.event_log is not None:
             house.before(load.event_log.qualified_name, event_log)
             house.sign(carried(target.signed, run_id=house.run_id, what=PRUNE))
-            committed = history.committed_sequence(history.key)
+            committed = leading.committed_sequence(leading.key)
             refuse_changed(event_log, load.name)
             forget_unfinished(house.session, event_log, load.event_log, committed, target.signed)
         done = any(
-            (run_commit.run_id, run_commit.what) == (house.run_id, PRUNE) for run_commit in history.run_commits()
+            (run_commit.run_id, run_commit.what) == (house.run_id, PRUNE) for run_commit in leading.run_commits()
         )
-        counts = target.segments() | {"removed": 0} if done else self._history()
-        house.after(load.history.qualified_name, history)
+        if target.history is None:
+            counts = self._horizon_of_rows(done)
+        else:
+            counts = target.segments() | {"removed": 0} if done else self._history()
+        house.after(load.leading.qualified_name, leading)
         if event_log is not None and load.event_log is not None:
             house.phase("pruning the event log")
             counts["forgotten"] = self._event_log()
             house.after(load.event_log.qualified_name, event_log)
         return counts
+
+    def _horizon_of_rows(self, done: bool) -> dict[str, int]:
+        """Record the horizon in rawcore, whose rows stay; return the counts."""
+        target = self._target
+        if not done:
+            notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
+            self.house.sign(carried(target.signed, run_id=self.house.run_id, what=PRUNE, notes=notes))
+            commit(target.rawcore_files, None)
+        return {"rows": target.rawcore_rows()}
 
     # --- the history ------------------------------------------------------------------------------
 
@@ -122,7 +132,9 @@ class _Prune:
         requested = self.manifest.ended_before
         if before is None:
             return requested
-        is_number = parse(self._target.versions.spec.column("ended_at").type).name in (BIGINT, INTEGER)
+        load = self.manifest.load
+        dated = load.event_log.column("event_at") if load.event_log else load.leading.column("ended_at")
+        is_number = parse(dated.type).name in (BIGINT, INTEGER)
         sort_key = int if is_number else rules.parse_instant
         return max(requested, before, key=sort_key)
 
@@ -177,7 +189,7 @@ class _Prune:
         try:
             count = places.count()
             if count:
-                signed = target.history.newest_run_commit() if target.history else None
+                signed = target.leading.newest_run_commit()
                 self.house.sign(carried(signed, run_id=self.house.run_id, what=PRUNE))
                 commit(files, None, gone=places, gone_from=files.all)
         finally:

@@ -157,8 +157,7 @@ class SparkEngine:
         policy, names = self.header.policy, self._physical
         delivered = {*self.columns.present, *self.header.carried}
         wanted = {n: type_ for n, type_ in self.columns.types.items() if n in delivered}
-        if policy.op and policy.op not in wanted:
-            wanted[policy.op] = DataType("string")
+        wanted |= {n: DataType(type_) for n, type_ in policy.delivered_only.items() if n not in wanted}
         stored = {n: names.get(n, n) for n in wanted}
         renamed = [{stored[n]: value for n, value in row.items() if n in stored} for row in rows]
         frame = as_rows(session, renamed, tuple(stored.values()))

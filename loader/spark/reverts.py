@@ -1,14 +1,15 @@
-"""Revert: removal of one run from a history.
+"""Revert: removal of one run from a history, or from the rows of an upsert or append.
 
 A history of rows with their own time is computed from its event log. The keys of the run's events are folded
 again without these events, and the difference is written in one commit. Versions that the run opened are removed,
-those it closed are opened again, and later runs remain correct.
+those it closed are opened again, and later runs remain correct. Without a history the same difference is written to
+rawcore.
 
 Other histories do not record the effect of a run. There the newest applied run can be reverted with Delta's
-RESTORE, which resets the table to its state before the run's commit.
+RESTORE, which resets the table to its state before the run's commit. Of appended rows those of the run are removed.
 
-The history is written first, then the run's events are deleted, then rawcore is rebuilt. An interrupted
-revert is finished by repeating it, or by the next load (``loader.spark.historization.event_log``).
+The leading table is written first, then the run's events are deleted, then rawcore is rebuilt from a history. An
+interrupted revert is finished by repeating it, or by the next load (``loader.spark.historization.event_log``).
 """
 
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ from loader.spark.historization.history import Stamp, Target, kept_hashes, refus
 from loader.spark.historization.stage import typed_stage
 from loader.spark.historization.versions import KEY, PACKED
 from loader.spark.session import forget
+from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.table_files import PLACE
 from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
 from metadata.domain.sql import quote_identifier, quote_text
 
@@ -74,15 +77,13 @@ class _Revert:
     def perform(self) -> dict[str, int]:
         house, manifest = self.house, self.manifest
         target = self._target()
-        assert target.history is not None
-        assert manifest.load.history is not None
-        tables = {manifest.load.history.qualified_name: target.history, manifest.load.name: target.rawcore}
+        tables = {manifest.load.leading.qualified_name: target.leading, manifest.load.name: target.rawcore}
         if target.event_log is not None and manifest.load.event_log is not None:
             tables[manifest.load.event_log.qualified_name] = target.event_log
         for name, table in tables.items():
             house.before(name, table)
-        house.phase("reading the history")
-        commits = target.history.run_commits()
+        house.phase("reading the history" if target.history else "reading the table")
+        commits = target.leading.run_commits()
         done = next((commit for commit in commits if (commit.run_id, commit.what) == (manifest.run_id, REVERT)), None)
         if done is not None:
             house.sign(_repeated_metadata(done))
@@ -91,16 +92,19 @@ class _Revert:
             refuse_policy_changed(manifest.load, target.signed)
             if target.event_log is not None:
                 self._refold(target, commits)
+            elif target.history is None:
+                self._remove_rows(target)
             else:
                 self._restore(target, commits)
         if target.event_log is not None and manifest.load.event_log is not None:
             forget_run(house.session, target.event_log, manifest.load.event_log, manifest.reverted_sequence)
-        house.phase("writing rawcore")
         now = self._target()
-        rawcore.rebuild(now)
+        if now.history:
+            house.phase("writing rawcore")
+            rawcore.rebuild(now)
         for name, table in tables.items():
             house.after(name, table)
-        return now.segments()
+        return now.segments() if now.history else {"rows": now.rawcore_rows()}
 
     def _target(self) -> Target:
         return Target.of(self.house.session, self.house.warehouse, self.manifest.load)
@@ -129,18 +133,11 @@ class _Revert:
     # --- by the event log ---------------------------------------------------------------------------
 
     def _refold(self, target: Target, commits: list[RunCommit]) -> None:
-        """Commit the history computed without the run's events."""
+        """Commit the leading table computed without the run's events."""
         manifest, load = self.manifest, self.manifest.load
         assert target.event_log is not None
-        assert target.history is not None
         assert load.event_log is not None
-        committed = target.history.committed_sequence(target.history.key)
-        if committed >= load.sequence:
-            raise Refusal(
-                "sequence_behind_table",
-                f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}",
-                hint="The control database is older than the warehouse: manage.py accept_table, then revert again.",
-            )
+        committed = self._committed(target)
         signed = target.signed
         self._sign(signed.at if signed else "", {}, signed.notes if signed else {})
         refuse_changed(target.event_log, load.name)
@@ -150,19 +147,25 @@ class _Revert:
             self.house.session, load, target.versions, target.event_log, stamp, signed.notes if signed else {}
         )
         self._refuse_repeated_rows(target)
-        before = target.segments()
-        refuse_missing(batch.files, load.name, before["versions"])
+        before = target.segments() if target.history else {}
+        rows = 0 if target.history else target.rawcore_rows()
+        refuse_missing(batch.files, load.name, versions=before.get("versions", 0), rows=rows)
         self.house.phase("folding")
         batch.take(self._fold_without_run(batch, target.event_log))
         try:
-            counts = {
-                "versions": before["versions"] + batch.versions_added,
-                "open": before["open"] + batch.open_added,
-            }
+            counts = {}
+            if target.history:
+                counts = {
+                    "versions": before["versions"] + batch.versions_added,
+                    "open": before["open"] + batch.open_added,
+                }
             notes = {VOID: str(manifest.reverted_sequence)} | kept_hashes(load, signed)
             self._sign(manifest.newest_applied_at or "", counts, self._notes_without_run(signed, commits), notes)
-            self.house.phase("writing history")
-            batch.write_history(small=before["versions"] <= REWRITE_UP_TO_ROWS // 4)
+            self.house.phase("writing history" if target.history else "writing rawcore")
+            if target.history:
+                batch.write_history(small=before["versions"] <= REWRITE_UP_TO_ROWS // 4)
+            else:
+                rawcore.follow_live(target, batch.live_changes())
         finally:
             batch.release()
 
@@ -174,6 +177,18 @@ class _Revert:
         own = [commit.version for commit in commits if commit.run_id == self.manifest.reverted_run]
         before = next((commit for commit in commits if commit.version < min(own)), None) if own else None
         return notes | marks_note(lowered(marks, marks_in(before.notes if before else None)))
+
+    def _committed(self, target: Target) -> int:
+        """Return the newest run sequence in the leading table. Raise Refusal unless this run has a greater one."""
+        load = self.manifest.load
+        committed = target.leading.committed_sequence(load.leading.key)
+        if committed >= load.sequence:
+            raise Refusal(
+                "sequence_behind_table",
+                f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}",
+                hint="The control database is older than the warehouse: manage.py accept_table, then revert again.",
+            )
+        return committed
 
     def _fold_without_run(self, batch: EventBatch, event_log: DeltaTable) -> DataFrame:
         """Return the keys of the run's events, each with its versions with and without these events."""
@@ -257,6 +272,19 @@ class _Revert:
                 hint="revert those runs first, the newest before the others",
             )
 
+    # --- of appended rows -------------------------------------------------------------------------
+
+    def _remove_rows(self, target: Target) -> None:
+        """Remove the run's rows from rawcore, in one commit; the rows of other runs stay."""
+        manifest, load, signed = self.manifest, self.manifest.load, target.signed
+        self._committed(target)
+        self._sign(manifest.newest_applied_at or "", {}, signed.notes if signed else {})
+        run_id = load.table.column("run_id").name
+        files = open_files(self.house.session, target.rawcore, (run_id,))
+        rows = files.frame(files.all, placed=True).where(F.col(quote_identifier(run_id)) == manifest.reverted_run)
+        self.house.phase("writing rawcore")
+        commit(files, load.table.key, load.sequence, gone=rows.select(PLACE), gone_from=files.all)
+
     # --- by Delta's RESTORE -----------------------------------------------------------------------
 
     def _restore(self, target: Target, commits: list[RunCommit]) -> None:
@@ -291,13 +319,13 @@ class _Revert:
 
     def _refuse_later(self, commits: list[RunCommit], first: int) -> None:
         reverted = {commit.notes.get(REVERTED) for commit in commits if commit.what == REVERT}
-        for commit in reversed(commits):
-            if commit.version > first and commit.what in (LOAD, PRUNE) and commit.run_id not in reverted:
-                if commit.run_id == self.manifest.reverted_run:
+        for run_commit in reversed(commits):
+            if run_commit.version > first and run_commit.what in (LOAD, PRUNE) and run_commit.run_id not in reverted:
+                if run_commit.run_id == self.manifest.reverted_run:
                     continue
                 raise Refusal(
                     "LATER_RUNS",
-                    f"run {commit.run_id} was applied to {self.manifest.load.name} later, and rests upon run "
+                    f"run {run_commit.run_id} was applied to {self.manifest.load.name} later, and rests upon run "
                     f"{self.manifest.reverted_run}",
                     hint="revert the newest run first",
                 )

@@ -125,6 +125,8 @@ class SmallBatch:
             )
 
     def write_history(self) -> None:
+        if self.target.history is None:
+            return
         versions = self.target.versions
         replaced = versions.files_of(OPEN) if self._written["replaces"] else None
         self._commit(versions.files, versions.spec, "history", replaced)

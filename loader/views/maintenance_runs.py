@@ -65,7 +65,7 @@ class RunRevert(RunPage, RequestPage):
 
 
 def _revertible(run: LoadRun) -> list[dict[str, Any]]:
-    """Return the histories that the run wrote, with its counts and the refusal of a revert, if any."""
+    """Return the datasets of the run that can be reverted, with its counts and the refusal of a revert, if any."""
     if run.kind not in BRINGING:
         return []
     rows = []

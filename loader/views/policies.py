@@ -13,8 +13,9 @@ from loader.domain.historization.policy_outcome import outcome
 from loader.domain.historization.policy_sample import make_sample
 from loader.policy_effects import policy_change
 from metadata.domain.history_columns import time_type
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.history_policy_labels import history_facts
+from metadata.domain.load_types import load_type
 from metadata.forms.history_policy import PolicyForm
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.permissions import may_change
@@ -97,16 +98,19 @@ def _effect(dataset: TargetDataset, form: PolicyForm, stored: HistoryPolicy) -> 
     if form.is_bound and form.policy is None:
         return {"problems": [(form[name], errors) for name, errors in form.errors.items() if name in form.fields]}
     policy = form.policy or stored
+    historize = form.cleaned_data["historize"] if form.is_bound else dataset.historize
+    shown = {"load_type": load_type(policy, historize=historize)}
+    if policy.input == APPEND:
+        return shown | {"nothing": "Every row is added under the ID of its run, and a run's rows can be reverted."}
     if not form.business_key:
-        return {"nothing": "The dataset has no business key. History needs one."}
+        return shown | {"nothing": "The dataset has no business key. Only append does without one."}
     try:
         form.check(policy)
     except MetadataError as error:
-        return {"nothing": as_sentence(error.message)}
+        return shown | {"nothing": as_sentence(error.message)}
     column_types = {c.name: c.type for c in form.columns if c.role != TargetColumn.Role.TECHNICAL}
-    extra_types = {name: form.types[name] for name in (policy.time_column, policy.op) if name in form.types}
-    historize = form.cleaned_data["historize"] if form.is_bound else dataset.historize
-    return {
+    extra_types = {name: form.types[name] for name in policy.uncompared if name in form.types}
+    return shown | {
         "outcome": outcome(make_sample(policy, form.business_key, column_types | extra_types)),
         "change": policy_change(dataset, policy, historize=historize),
         "historize": historize,

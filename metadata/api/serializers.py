@@ -7,6 +7,8 @@ from rest_framework import serializers
 
 from elevata.api.requests import ChangeSerializer
 from elevata.core.lengths import MAX_SHORT_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TYPE
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.load_types import LOAD_TYPES, load_type
 from metadata.models import (
     ColumnInput,
     Reference,
@@ -212,12 +214,16 @@ class DatasetSerializer(DatasetListSerializer):
     references = serializers.SerializerMethodField()
     referenced_by = serializers.SerializerMethodField()
     history = serializers.UUIDField(source="history.key", read_only=True, default=None, allow_null=True)
+    load_type = serializers.SerializerMethodField(
+        help_text="Of a rawcore table: follows from `history_policy.input` and `historize`."
+    )
 
     class Meta(DatasetListSerializer.Meta):
         fields = (
             *DatasetListSerializer.Meta.fields,
             "filter",
             "history_policy",
+            "load_type",
             "hash_version",
             "owner",
             "tags",
@@ -228,6 +234,13 @@ class DatasetSerializer(DatasetListSerializer):
             "references",
             "referenced_by",
         )
+
+    @extend_schema_field(serializers.ChoiceField(choices=list(LOAD_TYPES), allow_null=True))
+    def get_load_type(self, dataset: TargetDataset) -> str | None:
+        base = dataset.history_of or dataset
+        if base.schema.layer != TargetSchema.Layer.RAWCORE or base.materialization != "table":
+            return None
+        return load_type(HistoryPolicy.from_dict(base.history_policy), historize=base.historize).name
 
     @extend_schema_field(ColumnSerializer(many=True))
     def get_columns(self, dataset: TargetDataset) -> list[dict]:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from metadata.domain import naming
 from metadata.domain.clusters import MESSAGE_COLUMNS
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.source_formats import KAFKA, TEXT_FORMATS
 from metadata.domain.types import STRING, DataType
 
@@ -88,11 +88,11 @@ class GeneratedDataset:
 def generate(source: SourceDatasetSpec) -> tuple[GeneratedDataset, ...]:
     """Return raw, stage, rawcore and history of a source dataset, upstream first.
 
-    Without a business key there is no rawcore, because it has one row per business key.
+    Without a business key there is no rawcore, because it has one row per business key; unless rows are only appended.
     """
     raw = _raw(source)
     stage = _refined(source, STAGE, raw)
-    if not any(column.key_ordinal for column in source.columns):
+    if source.history_policy.input != APPEND and not any(column.key_ordinal for column in source.columns):
         return raw, stage
     rawcore = _refined(source, RAWCORE, stage)
     if not source.historize:

@@ -154,10 +154,11 @@ NAMES = _names()
 # versions exist.
 
 
+DATED_BY = "dated_by"
 _BY_LOAD, _BY_FILES = "the load", "batch files"
 # Labels of the parts of a form.
 _SAID = {
-    "dated_by": "what dates its versions (time, input)",
+    DATED_BY: "what dates its versions (time, input)",
     "tombstones": "whether a delete leaves a tombstone (deletes)",
     "open_end": "what stands at an open end (open_end)",
     "labels": "what states are called (state_labels)",
@@ -179,7 +180,7 @@ def form_of(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]
     else:
         dated_by = keys.get(policy.time, policy.time)
     return {
-        "dated_by": dated_by,
+        DATED_BY: dated_by,
         "tombstones": policy.deletes == TOMBSTONE,
         "open_end": policy.open_end,
         "labels": dict(policy.state_labels),

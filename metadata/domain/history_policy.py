@@ -10,10 +10,11 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from metadata.domain.types import BIGINT, DATE, INTEGER, STRING, TIMESTAMP, DataType
+from metadata.domain.types import BIGINT, BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, DataType
 from metadata.domain.variables import VARIABLE
 
 SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
+APPEND = "append"
 LOAD_TIME = "load"
 CLOSE, IGNORE, TOMBSTONE = "close", "ignore", "tombstone"
 ELEVATA, FIVETRAN, DBT, SCD2 = "elevata", "fivetran", "dbt", "scd2"
@@ -26,7 +27,7 @@ STATES = ("new", "changed", "deleted", "live")
 BATCH_FILE_COLUMNS = ("_fivetran_start", "_fivetran_end", "_fivetran_active", "_fivetran_synced")
 
 _CHOICES = {
-    "input": (SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES),
+    "input": (SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES, APPEND),
     "deletes": (CLOSE, IGNORE, TOMBSTONE),
     "absent_keys": ("nothing", "deleted"),
     "late": ("split", "refuse", "ignore"),
@@ -34,7 +35,7 @@ _CHOICES = {
     "profile": (ELEVATA, FIVETRAN, DBT, SCD2),
     "rank_by": (ROW, COLUMN),
 }
-_TEXTS = ("time", "op", "open_end", "null_string", "unmodified_string")
+_TEXTS = ("time", "op", "delete_flag", "open_end", "null_string", "unmodified_string")
 TIME_TYPES = (TIMESTAMP, DATE, BIGINT, INTEGER)
 _NUMBERS = (BIGINT, INTEGER)
 
@@ -65,6 +66,7 @@ class HistoryPolicy:
         untracked: effect of a change of an attribute that is not tracked.
         open_end: end of an open version, a date or timestamp in ISO 8601; None for NULL.
         op: column of the CDC operation.
+        delete_flag: column of type boolean; a row in which it is true deletes its key.
         null_string, unmodified_string: texts that mark NULL and unchanged values in batch files.
         profile: layout of the history's technical columns (``metadata.domain.history_columns``); None only until
             the default is set.
@@ -87,6 +89,7 @@ class HistoryPolicy:
     untracked: str = "update_in_place"
     open_end: str | None = None
     op: str | None = None
+    delete_flag: str | None = None
     null_string: str | None = None
     unmodified_string: str | None = None
     profile: str | None = None
@@ -97,7 +100,7 @@ class HistoryPolicy:
 
     def __post_init__(self) -> None:
         if self.deletes is None:
-            object.__setattr__(self, "deletes", _default_deletes(self.input, self.absent_keys))
+            object.__setattr__(self, "deletes", _default_deletes(self))
         if self.profile is None:
             object.__setattr__(self, "profile", _default_profile(self.input))
         _check_combination(self)
@@ -126,7 +129,7 @@ class HistoryPolicy:
         }
         if self.state_labels:
             described["state_labels"] = dict(self.state_labels)
-        if self.deletes == _default_deletes(self.input, self.absent_keys):
+        if self.deletes == _default_deletes(self):
             described.pop("deletes", None)
         if self.profile == _default_profile(self.input):
             described.pop("profile", None)
@@ -145,6 +148,7 @@ class HistoryPolicy:
             self,
             time=LOAD_TIME if time is None else names.get(time, time),
             op=None if self.op is None else names.get(self.op, self.op),
+            delete_flag=None if self.delete_flag is None else names.get(self.delete_flag, self.delete_flag),
             track=None if self.track is None else tuple(names.get(name, name) for name in self.track),
         )
 
@@ -153,20 +157,48 @@ class HistoryPolicy:
         """Return the column that dates the rows; None if the load dates them."""
         return None if self.time == LOAD_TIME else self.time
 
+    @property
+    def uncompared(self) -> tuple[str, ...]:
+        """Return the columns that are never compared: time (rule 12), operation and delete flag."""
+        return tuple(name for name in (self.time_column, self.op, self.delete_flag) if name is not None)
+
+    @property
+    def delivered_only(self) -> dict[str, str]:
+        """Return the types of the columns, by name, that a delivery needs even if the dataset does not store them."""
+        types = {self.op: STRING, self.delete_flag: BOOLEAN}
+        return {name: type_ for name, type_ in types.items() if name is not None}
+
+    def keeps_events(self, *, historize: bool) -> bool:
+        """Return True if loads keep an event log: rows have a time of their own that the load honours.
+
+        Without a history a snapshot replaces all rows, whatever their times.
+        """
+        is_dated = self.time != LOAD_TIME and self.input != BATCH_FILES
+        return is_dated and (historize or self.input != SNAPSHOT)
+
+    def is_honoured(self, *, historize: bool) -> bool:
+        """Return True if loads need the columns that the policy names, and a business key."""
+        return historize or self.keeps_events(historize=False) or self.delete_flag is not None
+
     def label(self, state: str) -> str:
         """Return the value of the version's state column for ``state``."""
         return dict(self.state_labels).get(state, state)
 
     def fields_naming(self, column: str) -> tuple[str, ...]:
         """Return the fields of the policy that refer to ``column``."""
-        columns = {"time": (self.time_column,), "op": (self.op,), "track": self.track or ()}
+        columns = {
+            "time": (self.time_column,),
+            "op": (self.op,),
+            "delete_flag": (self.delete_flag,),
+            "track": self.track or (),
+        }
         return tuple(field for field, names in columns.items() if column in names)
 
     def check_against(self, columns: Mapping[str, DataType], business_key: Collection[str] = ()) -> None:
         """Raise PolicyProblem if the policy cannot be applied to rows with these columns (name to type).
 
-        The operation column and the time columns of batch files may be missing: they can be delivered without
-        being stored.
+        The operation column, the delete flag and the time columns of batch files may be missing: they can be
+        delivered without being stored.
         """
         if self.time != LOAD_TIME and not self._is_file_time(columns):
             type_ = self._column("time", self.time, columns)
@@ -176,11 +208,16 @@ class HistoryPolicy:
                 )
         if self.op in columns and columns[self.op].name != STRING:
             raise PolicyProblem("op", f"column {self.op!r} is {columns[self.op]}, not text (I, U, D)")
+        if self.delete_flag in columns and columns[self.delete_flag].name != BOOLEAN:
+            message = f"column {self.delete_flag!r} is {columns[self.delete_flag]}, not boolean"
+            raise PolicyProblem("delete_flag", f"{message}; its expression can make it so")
+        if self.delete_flag is not None and self.delete_flag in business_key:
+            raise PolicyProblem("delete_flag", f"column {self.delete_flag!r} is in the business key")
         for name in self.track or ():
             self._column("track", name, columns)
             if name in business_key:
                 raise PolicyProblem("track", f"column {name!r} is in the business key, which never changes")
-            if name in (self.time_column, self.op):
+            if name in self.uncompared:
                 raise PolicyProblem("track", f"column {name!r} says when or how; it is never tracked")
 
     def check_described(
@@ -189,7 +226,7 @@ class HistoryPolicy:
         """Raise PolicyProblem if the policy does not fit a dataset in the metadata.
 
         Stricter than ``check_against``, because all columns are known: ``delivered`` are the names of the input
-        columns, compared without case, which may include the operation column.
+        columns, compared without case, which may include the operation column and the delete flag.
         """
         if self.input == BATCH_FILES:
             name = next((name for name in columns if name.lower() in BATCH_FILE_COLUMNS), None)
@@ -198,16 +235,31 @@ class HistoryPolicy:
                 raise PolicyProblem("input", message)
         self.check_against(columns, business_key)
         known = {name.lower() for name in (*columns, *delivered)}
-        if self.op is not None and self.op.lower() not in known:
-            raise PolicyProblem("op", f"there is no column {self.op!r}")
+        for field, name in (("op", self.op), ("delete_flag", self.delete_flag)):
+            if name is not None and name.lower() not in known:
+                raise PolicyProblem(field, f"there is no column {name!r}")
         if self.time != LOAD_TIME and self.time in columns:
             self._check_time_type(columns[self.time])
 
-    def check_without_history(self) -> None:
-        """Raise PolicyProblem if the policy needs a history: rows have a time or an operation of their own."""
-        if self.input in (EFFECTIVE, CDC):
-            message = f"{self.input} rows carry late changes and deletes, which only a history can honour: keep one"
-            raise PolicyProblem("input", f"{message}, or take snapshot or delta")
+    def check_historize(self, historize: bool) -> None:
+        """Raise PolicyProblem if the policy does not go with keeping a history, or with keeping none."""
+        if historize and self.input == APPEND:
+            raise PolicyProblem("input", "append only adds rows, which have no versions: switch the history off")
+        if historize or not self.keeps_events(historize=False):
+            return
+        needs_versions = {
+            "deletes": self.deletes == TOMBSTONE,
+            "untracked": self.untracked == "keep",
+            "open_end": self.open_end is not None,
+            "profile": self.profile != ELEVATA,
+            "state_labels": bool(self.state_labels),
+            "views": bool(self.views),
+        }
+        for field, needed in needs_versions.items():
+            if needed:
+                raise PolicyProblem(
+                    field, "needs versions, and the dataset keeps no history: leave it out, or keep one"
+                )
 
     def _check_time_type(self, type_: DataType) -> None:
         """Check that the policy's values fit the type of the time column (rules 8 and 11)."""
@@ -243,9 +295,10 @@ class HistoryPolicy:
         return columns[name]
 
 
-def _default_deletes(input_: str, absent_keys: str) -> str:
+def _default_deletes(policy: HistoryPolicy) -> str:
     """Return the default of ``deletes`` (rule 7)."""
-    closes = input_ in (SNAPSHOT, CDC, BATCH_FILES) or (input_ == EFFECTIVE and absent_keys == "deleted")
+    says_deletes = policy.absent_keys == "deleted" or policy.delete_flag is not None
+    closes = policy.input in (SNAPSHOT, CDC, BATCH_FILES) or (policy.input in (DELTA, EFFECTIVE) and says_deletes)
     return CLOSE if closes else IGNORE
 
 
@@ -350,17 +403,23 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 def _check_combination(policy: HistoryPolicy) -> None:
     """Refuse choices that contradict each other or have no effect."""
     own_time = policy.time != LOAD_TIME
+    if policy.input == APPEND:
+        _check_append(policy)
     if policy.input in (EFFECTIVE, CDC, BATCH_FILES) and not own_time:
         raise PolicyContradiction("time", f"must name a column: with input {policy.input}, rows carry their own time")
     if (policy.op is not None) != (policy.input == CDC):
         message = "must name the column with I, U or D" if policy.input == CDC else "goes with input cdc only"
         raise PolicyContradiction("op", message)
+    if policy.delete_flag is not None and policy.input not in (DELTA, EFFECTIVE):
+        raise PolicyContradiction("delete_flag", "goes with input delta or effective only")
     if policy.absent_keys == "deleted" and policy.input != EFFECTIVE:
         raise PolicyContradiction("absent_keys", "goes with input effective only; of a snapshot it always holds")
     if policy.input == BATCH_FILES and policy.deletes != CLOSE:
         raise PolicyContradiction("deletes", "does not go with input batch_files, which says itself what a delete does")
-    if policy.input in (DELTA, EFFECTIVE) and policy.absent_keys == "nothing" and policy.deletes != IGNORE:
-        raise PolicyContradiction("deletes", f"can only be ignore: input {policy.input} says nothing of absent keys")
+    says_deletes = policy.absent_keys == "deleted" or policy.delete_flag is not None
+    if policy.input in (DELTA, EFFECTIVE) and not says_deletes and policy.deletes != IGNORE:
+        message = f"can only be ignore: input {policy.input} says nothing of absent keys, and no column flags deletes"
+        raise PolicyContradiction("deletes", message)
     if (policy.late, policy.late_horizon) != ("split", None) and (not own_time or policy.input == BATCH_FILES):
         raise PolicyContradiction(
             "late" if policy.late != "split" else "late_horizon", "needs rows with a time of their own"
@@ -369,12 +428,24 @@ def _check_combination(policy: HistoryPolicy) -> None:
         raise PolicyContradiction("profile", "can only be fivetran: batch files say what stands in its columns")
     if policy.untracked != "update_in_place" and policy.track is None:
         raise PolicyContradiction("untracked", "needs track: without it every column is tracked")
-    if policy.rank is not None and (policy.input != SNAPSHOT or own_time):
+    _check_rank(policy)
+    _check_texts(policy)
+
+
+def _check_append(policy: HistoryPolicy) -> None:
+    """Refuse every other choice with input append: its rows are only added."""
+    for name in policy.to_dict():
+        if name != "input":
+            raise PolicyContradiction(name, "does not go with input append, which only adds rows")
+
+
+def _check_rank(policy: HistoryPolicy) -> None:
+    """Refuse a rank of sources where the row of a better source may be absent."""
+    if policy.rank is not None and (policy.input != SNAPSHOT or policy.time != LOAD_TIME):
         message = "needs full snapshots dated by the load: in other batches the row of a better source may be absent"
         raise PolicyContradiction("rank", message)
     if policy.rank_by != ROW and policy.rank is None:
         raise PolicyContradiction("rank_by", "needs rank: without it no source is better than another")
-    _check_texts(policy)
 
 
 def _check_texts(policy: HistoryPolicy) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from metadata.domain import naming
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import (
+    APPEND,
     AS_OF,
     BATCH_FILES,
     CDC,
@@ -33,6 +34,7 @@ from metadata.domain.history_policy import (
     TOMBSTONE,
     HistoryPolicy,
 )
+from metadata.domain.load_types import load_type
 
 # Choices that depend on the input.
 BY_INPUT = ""
@@ -54,6 +56,7 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
         Choice(EFFECTIVE, "Rows with a time of their own", "Each row says from when it holds, in whatever order."),
         Choice(CDC, "Change feed", "Each row says what was done to a key: I, U or D, in an order of its own."),
         Choice(BATCH_FILES, "History batch files", "Four files say versions outright and are kept as they say it."),
+        Choice(APPEND, "Rows to add", "Every row is added to those of the runs before, with or without a key."),
     ),
     "absent_keys": (
         Choice("nothing", "Mean nothing", "A key that a delivery lacks stays as it was."),
@@ -98,7 +101,8 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
 class Chosen:
     """Current choices that other fields depend on.
 
-    ``numbered``: the time column has numbers; ``tracks``: only some columns are tracked; ``ranks``: sources are ranked.
+    ``numbered``: the time column has numbers; ``tracks``: only some columns are tracked; ``ranks``: sources are ranked;
+    ``flagged``: a column flags deletes; ``historize``: a history is kept.
     """
 
     input: str = SNAPSHOT
@@ -107,6 +111,8 @@ class Chosen:
     numbered: bool = False
     tracks: bool = False
     ranks: bool = False
+    flagged: bool = False
+    historize: bool = True
 
 
 _ABSENT = {
@@ -115,13 +121,25 @@ _ABSENT = {
     CDC: "A change feed says itself what is deleted.",
     BATCH_FILES: "Batch files say themselves when a version ends.",
 }
+_ONLY_ADDED = "Rows are only added; nothing that is there changes."
+_NO_VERSIONS = "Without a history there are no versions."
+# Fields that shape versions; an upsert of dated rows refuses them.
+_OF_VERSIONS = ("untracked", "open_end", "profile", "views", "state_labels")
+
+
+_FLAGLESS = {**_ABSENT, SNAPSHOT: "Of a full snapshot, an absent key is deleted."}
 
 
 def not_applying(chosen: Chosen) -> dict[str, str]:
     """Return the fields that have no effect with these choices, each with the reason."""
+    if chosen.input == APPEND:
+        return dict.fromkeys(
+            ("historize", *(n for n in HistoryPolicy.__dataclass_fields__ if n != "input")), _ONLY_ADDED
+        )
     files = chosen.input == BATCH_FILES
     found = {
         "op": "" if chosen.input == CDC else "Only a change feed says what was done to a row.",
+        "delete_flag": "" if chosen.input in (DELTA, EFFECTIVE) else _FLAGLESS[chosen.input],
         "absent_keys": _ABSENT.get(chosen.input, ""),
         "deletes": _no_deletes(chosen),
         "track": "Batch files say themselves what a version is." if files else "",
@@ -134,14 +152,18 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
     else:
         found["open_end"] = "Versions are dated by numbers, so no date can stand there." if chosen.numbered else ""
         found |= dict.fromkeys(("null_string", "unmodified_string"), "Only batch files have it.")
+    if not chosen.historize and chosen.time != LOAD_TIME and chosen.input in (DELTA, EFFECTIVE, CDC):
+        found |= dict.fromkeys(_OF_VERSIONS, _NO_VERSIONS)
     return {name: why for name, why in found.items() if why}
 
 
 def _no_deletes(chosen: Chosen) -> str:
     if chosen.input == BATCH_FILES:
         return "Batch files say themselves when a version ends."
+    if chosen.flagged:
+        return ""
     if chosen.input == DELTA:
-        return "Deletes can only be ignored: a delta says nothing of the keys that it lacks."
+        return "Deletes can only be ignored: a delta says nothing of the keys that it lacks, and no column flags them."
     if chosen.input == EFFECTIVE and chosen.absent_keys == "nothing":
         return "Deletes can only be ignored: absent keys mean nothing, and rows do not say deletes."
     return ""
@@ -189,6 +211,7 @@ _INPUTS = {
     EFFECTIVE: "rows with a time of their own",
     CDC: "a CDC feed",
     BATCH_FILES: "history batch files, kept as they say it",
+    APPEND: "rows that are only added",
 }
 _DELETES = {
     CLOSE: "close the version",
@@ -223,12 +246,26 @@ def history_facts(base: str, policy: HistoryPolicy, time_type: str) -> tuple[tup
     return tuple(facts)
 
 
+def load_facts(policy: HistoryPolicy, *, historize: bool) -> tuple[tuple[str, str], ...]:
+    """Return (term, description) of the way in which loads change a dataset."""
+    type_ = load_type(policy, historize=historize)
+    facts = [("Load type", f"{type_.label}: {type_.said}")]
+    if not historize:
+        facts.append(("Deliveries are", _fed_by(policy)))
+        if policy.keeps_events(historize=False):
+            facts += [("Rows are dated by", _dated_by(policy)), ("Late rows", _late(policy))]
+        if policy.is_honoured(historize=False):
+            facts.append(("Deletes", "remove the row" if policy.deletes == CLOSE else "are ignored"))
+    return tuple(facts)
+
+
 def _fed_by(policy: HistoryPolicy) -> str:
     if policy.input == CDC:
         return f"{_INPUTS[CDC]}, its operation in {policy.op}"
+    flagged = f"; {policy.delete_flag} flags deletes" if policy.delete_flag else ""
     if policy.absent_keys == "deleted":
-        return f"{_INPUTS[EFFECTIVE]}; a key that is absent was deleted"
-    return _INPUTS[policy.input]
+        return f"{_INPUTS[EFFECTIVE]}; a key that is absent was deleted{flagged}"
+    return _INPUTS[policy.input] + flagged
 
 
 def _dated_by(policy: HistoryPolicy) -> str:

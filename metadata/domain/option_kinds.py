@@ -98,6 +98,12 @@ def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
     return tuple(columns) if is_valid and not overlap else ()
 
 
+def names_of(text: Any) -> tuple[str, ...]:
+    """Return the names in a text like ``changed_at, number``; empty for other values or a repeated name."""
+    names = tuple(part.strip() for part in text.split(",")) if isinstance(text, str) else ()
+    return names if all(names) and len(set(names)) == len(names) else ()
+
+
 # An empty text switches the character off.
 CHARACTER = Kind("one character", _is_character)
 DELIMITER = Kind("one character, not empty", lambda value: _is_character(value) and value != "")
@@ -112,12 +118,15 @@ NUMBER = Kind("a whole number from 0", lambda value: type(value) is int and valu
 PARAMETERS = Kind("parameters like status=open&sort=id", lambda value: parameters_of(value) is not None)
 HEADERS = Kind("headers, one a line, like X-Version: 2", lambda value: headers_of(value) is not None)
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
+COLUMNS = Kind("names of columns with commas between", lambda value: bool(names_of(value)))
 DECIMAL = Kind("a point or a comma", lambda value: value in tuple(DECIMAL_SEPARATORS))
 THOUSANDS = Kind("a point, comma, apostrophe, blank or underscore", lambda value: value in tuple(THOUSANDS_SEPARATORS))
 WORDS = Kind("words with commas between", lambda value: bool(words_of(value)))
 REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN = "refuse", "keep", "reload"
 CHANGED_FILES = one_of(REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN)
 CASE = one_of("lower", "upper")
+# Rows that are kept of those of one key.
+LATEST, FIRST = "latest", "first"
 PAGINGS = ("none", "page", "offset", "cursor", "next_url", "link")
 # Options of Kafka topics.
 PLAIN, DEBEZIUM = "json", "debezium"

@@ -14,6 +14,7 @@ from metadata.domain.option_kinds import (
     CASE,
     CHANGED_FILES,
     CHARACTER,
+    COLUMNS,
     COUNT,
     DATE_FORMAT,
     DEBEZIUM,
@@ -21,8 +22,10 @@ from metadata.domain.option_kinds import (
     DELIMITER,
     EARLIEST,
     ENCODING,
+    FIRST,
     FLAG,
     HEADERS,
+    LATEST,
     LSN,
     NUMBER,
     OFFSET,
@@ -43,6 +46,7 @@ from metadata.domain.option_kinds import (
     WORDS,
     ZONE,
     Kind,
+    names_of,
     one_of,
 )
 from metadata.domain.value_formats import ValueFormats
@@ -428,11 +432,33 @@ OPTIONS = (
     Option(
         "ignored_columns",
         NAMES,
-        TEXT,
+        COLUMNS,
         None,
         "`note, filler`",
-        "delivered columns, with commas between, that are left out without being reported as drift",
+        "delivered columns that are left out without being reported as drift",
         longest=4000,
+    ),
+    Option(
+        "deduplicate",
+        NAMES,
+        one_of(LATEST, FIRST),
+        None,
+        "`latest`",
+        "row that is kept of rows of one business key that differ: the last or first by `order_by`. The others are "
+        "counted as superseded. Without it such rows refuse the delivery with `CONFLICTING_ROWS`, as rows do that are "
+        "equal in `order_by`. It does not go with rows that have a time of their own",
+        label="Repeated keys",
+    ),
+    Option(
+        "order_by",
+        NAMES,
+        COLUMNS,
+        None,
+        "`changed_at, number`",
+        "columns that order rows of one business key for `deduplicate`; NULL comes before every value for `latest`, "
+        "and after it for `first`",
+        label="Order of repeated keys",
+        longest=1_000,
     ),
     Option(
         "expected_files",
@@ -488,6 +514,8 @@ class ReadingOptions:
     trim_keys: bool
     fold_keys: str | None
     ignored_columns: str | None
+    deduplicate: str | None
+    order_by: str | None
     expected_files: int | None
     changed_files: str
 
@@ -503,7 +531,12 @@ class ReadingOptions:
     @property
     def ignored(self) -> frozenset[str]:
         """Return the names of the delivered columns to leave out without a report."""
-        return frozenset(name.strip() for name in (self.ignored_columns or "").split(","))
+        return frozenset(names_of(self.ignored_columns))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the columns that order rows of one key, empty without deduplication."""
+        return names_of(self.order_by)
 
     @property
     def is_utf8(self) -> bool:
@@ -536,6 +569,9 @@ def check_options(format_name: str, given: Any, options: Iterable[Option] = OPTI
         raise _bad_option(f"options.{name}", reason)
     if given.get("paging") == "offset" and "page_size" not in given:
         raise _bad_option("options.page_size", "is needed with paging offset")
+    for name, other in (("deduplicate", "order_by"), ("order_by", "deduplicate")):
+        if name in given and other not in given:
+            raise _bad_option(f"options.{name}", f"needs {other}, too")
 
 
 def _bad_option(where: str, message: str) -> MetadataError:

@@ -9,18 +9,21 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import EditForm
 from metadata.domain.history_policy import LOAD_TIME, STATES, TIME_TYPES, HistoryPolicy
 from metadata.domain.history_policy_labels import CHOICES, Chosen, described_policy, not_applying
-from metadata.domain.types import BIGINT, INTEGER, STRING, DataType
+from metadata.domain.types import BIGINT, BOOLEAN, INTEGER, STRING, DataType
 from metadata.forms.base import Group, shown_group
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.checks import input_column_names
 
 FILES_START = "_fivetran_start"
 _LABEL = "label_"
-_PLAIN = ("input", "op", "absent_keys", "time", "late", "late_horizon", "deletes", "track", "untracked")
+_PLAIN = ("input", "op", "delete_flag", "absent_keys", "time", "late", "late_horizon", "deletes", "track", "untracked")
 _RANKED = ("rank", "rank_by")
 _STORED = ("open_end", "profile", "null_string", "unmodified_string", "views")
 _GROUPS = (
-    ("What comes", ("historize", "input", "op", "absent_keys", *_RANKED, "null_string", "unmodified_string")),
+    (
+        "What comes",
+        ("input", "historize", "op", "delete_flag", "absent_keys", *_RANKED, "null_string", "unmodified_string"),
+    ),
     ("Time", ("time", "late", "late_horizon")),
     ("What is recorded", ("deletes", "track", "untracked")),
     ("Storage in the table", ("profile", "open_end", *(_LABEL + word for word in STATES))),
@@ -61,6 +64,9 @@ class PolicyForm(EditForm):
     )
     input = _choice("input", label="Delivery type", help_text="Meaning of a row in a delivery, and of an absent row.")
     op = forms.ChoiceField(required=False, label="Operation", help_text="Column with the operation: I, U or D.")
+    delete_flag = forms.ChoiceField(
+        required=False, label="Delete flag", help_text="Column of type boolean: a row in which it is true is a delete."
+    )
     absent_keys = _choice(
         "absent_keys", label="Absent keys", help_text="Meaning of a key that is absent from a delivery."
     )
@@ -144,7 +150,9 @@ class PolicyForm(EditForm):
         plain = {name: getattr(policy, name) for name in (*_PLAIN, *_STORED) if name not in by_input}
         lists = {"track": list(policy.track or ()), "views": list(policy.views)}
         lists |= {"rank": ", ".join(policy.rank or ()), "rank_by": policy.rank_by}
-        texts = {name: plain[name] or "" for name in ("op", "open_end", "null_string", "unmodified_string")}
+        texts = {
+            name: plain[name] or "" for name in ("op", "delete_flag", "open_end", "null_string", "unmodified_string")
+        }
         named = {_LABEL + word: labels.get(word, "") for word in STATES}
         return {"historize": row.historize, **plain, **by_input, **lists, **texts, **named}
 
@@ -152,8 +160,19 @@ class PolicyForm(EditForm):
         """Return the fields that do not apply to the current choices, with the reason."""
         time = self["time"].value() or LOAD_TIME
         numbered = time in self.types and self.types[time].name in (BIGINT, INTEGER)
-        some = {"tracks": bool(self["track"].value()), "ranks": bool(self["rank"].value())}
-        return not_applying(Chosen(self["input"].value(), self["absent_keys"].value(), time, numbered, **some))
+        chosen = Chosen(
+            self["input"].value(),
+            self["absent_keys"].value(),
+            time,
+            numbered,
+            tracks=bool(self["track"].value()),
+            ranks=bool(self["rank"].value()),
+            flagged=bool(self["delete_flag"].value()),
+            historize=bool(self["historize"].value()),
+        )
+        unused = not_applying(chosen)
+        labels = dict.fromkeys((_LABEL + word for word in STATES), unused.pop("state_labels", ""))
+        return unused | {name: why for name, why in labels.items() if why}
 
     def groups(self) -> list[Group]:
         """Return the fields in groups, as the page shows them; fields without effect with the reason."""
@@ -168,7 +187,8 @@ class PolicyForm(EditForm):
         try:
             ranked = [name.strip() for name in cleaned["rank"].split(",") if name.strip()]
             policy = HistoryPolicy.from_dict(described_policy(cleaned | {"rank": ranked}, labels))
-            if cleaned["historize"]:
+            policy.check_historize(cleaned["historize"])
+            if policy.is_honoured(historize=cleaned["historize"]):
                 self.check(policy)
             self.policy = policy
         except MetadataError as problem:
@@ -177,7 +197,7 @@ class PolicyForm(EditForm):
 
     def check(self, policy: HistoryPolicy) -> None:
         """Raise MetadataError if the policy does not fit the dataset's columns."""
-        delivered = input_column_names(self._dataset) if policy.op else ()
+        delivered = input_column_names(self._dataset) if policy.delivered_only else ()
         policy.check_described(self.types, self.business_key, delivered)
 
     def add_problem(self, problem: MetadataError) -> None:
@@ -202,22 +222,26 @@ class PolicyForm(EditForm):
         """Set the columns to choose from, including the current choices."""
         dates = [c for c in self.columns if c.type.name in TIME_TYPES and c.name not in self.business_key]
         texts = [c for c in self.columns if c.type.name == STRING and c.name not in self.business_key]
+        flags = [c for c in self.columns if c.type.name == BOOLEAN and c.name not in self.business_key]
         kept = [c for c in self.columns if c.role == TargetColumn.Role.ATTRIBUTE]
+        delivered = self._delivered(STRING, BOOLEAN)
         files = (FILES_START, f"{FILES_START} (of the batch files)")
         times = [(LOAD_TIME, "the load"), *_offered(dates), files]
-        operations = [("", "none"), *_offered(texts), *self._delivered()]
+        operations = [("", "none"), *_offered(texts), *delivered[STRING]]
+        deletes = [("", "none"), *_offered(flags), *delivered[BOOLEAN]]
         self.fields["time"].choices = _with(times, [stored.time])
         self.fields["op"].choices = _with(operations, [stored.op] if stored.op else [])
+        self.fields["delete_flag"].choices = _with(deletes, [stored.delete_flag] if stored.delete_flag else [])
         self.fields["track"].choices = _with(_offered(kept), stored.track or ())
 
-    def _delivered(self) -> list[tuple[str, str]]:
-        """Return the text columns of the dataset's inputs that the dataset does not have."""
-        known, found = {name.lower() for name in self.types}, {}
+    def _delivered(self, *types: str) -> dict[str, list[tuple[str, str]]]:
+        """Return the columns of the dataset's inputs that the dataset does not have, by type."""
+        known, found = {name.lower() for name in self.types}, {type_: {} for type_ in types}
         for item in self._dataset.inputs.select_related("source", "upstream"):
-            for column in (item.source or item.upstream).columns.filter(active=True, data_type=STRING):
+            for column in (item.source or item.upstream).columns.filter(active=True, data_type__in=types):
                 if column.name.lower() not in known:
-                    found.setdefault(column.name, f"{column.name} (of its input)")
-        return list(found.items())
+                    found[column.data_type].setdefault(column.name, f"{column.name} (of its input)")
+        return {type_: list(columns.items()) for type_, columns in found.items()}
 
 
 def _in_key_order(columns: Iterable[TargetColumn]) -> list[TargetColumn]:

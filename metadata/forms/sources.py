@@ -47,7 +47,8 @@ def _option_field(option: Option, owner: str = "") -> forms.Field:
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     formats = {_FORMATS: " ".join(option.formats)}
     if option.kind.choices:
-        choices = (("", f"as usual ({option.default})"), *((value, value) for value in option.kind.choices))
+        usual = "as usual" if option.default is None else f"as usual ({option.default})"
+        choices = (("", usual), *((value, value) for value in option.kind.choices))
         return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
     placeholder = option.example.strip("`") if option.default is None else str(option.default)
     attributes = _MONO | formats | {"placeholder": placeholder}

@@ -127,8 +127,10 @@ def _policy_refuses(column: TargetColumn) -> Iterator[Dependent]:
         yield Dependent(REFUSES, column.dataset, "history policy", problem.message)
     dataset = column.dataset
     key = dataset.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY)
-    if dataset.historize and dataset.active and set(key) == {column}:
-        yield Dependent(REFUSES, dataset, "history", "needs a business key, and this is its last column")
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if dataset.active and policy.is_honoured(historize=dataset.historize) and set(key) == {column}:
+        what = "history" if dataset.historize else "history policy"
+        yield Dependent(REFUSES, dataset, what, "needs a business key, and this is its last column")
 
 
 def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
@@ -223,10 +225,12 @@ def _names_lost(
         names = sorted(name for name in lost if _names(text, name))
         if names:
             yield Dependent(REFUSES, dataset, what, f"names {', '.join(names)}, which nothing it reads has then", text)
-    operation = HistoryPolicy.from_dict(dataset.history_policy).op
-    if dataset.historize and operation and operation.lower() in lost - {column.name.lower() for column in columns}:
-        message = "op names a column that nothing it reads has then"
-        yield Dependent(REFUSES, dataset, "history policy", message, operation)
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    gone = lost - {column.name.lower() for column in columns}
+    for name in policy.delivered_only:
+        if policy.is_honoured(historize=dataset.historize) and name.lower() in gone:
+            message = f"{policy.fields_naming(name)[0]} names a column that nothing it reads has then"
+            yield Dependent(REFUSES, dataset, "history policy", message, name)
 
 
 def _read_anew(dataset: TargetDataset, fresh: Sequence[SourceDataset | TargetDataset]) -> Iterator[Dependent]:

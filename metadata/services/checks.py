@@ -15,6 +15,7 @@ from metadata.domain.clusters import check_topic, parse_cluster
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.intake import INPUTS, Intake
 from metadata.domain.locations import check_database_location, check_location, check_secret_name
+from metadata.domain.option_kinds import names_of
 from metadata.domain.rest_addresses import check_endpoint, parse_api
 from metadata.domain.source_formats import check_options
 from metadata.domain.source_queries import check_queries
@@ -108,31 +109,54 @@ def check_source_policy(dataset: SourceDataset) -> None:
         intake = Intake.from_dict(dataset.intake)
         with_place(dataset, lambda: intake.check_against(dataset.format, contract, dataset.options))
     columns = [c for c in dataset.columns.all() if c.active and c.integrate]
-    if not columns or not dataset.history_policy:
+    if not columns:
         return
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     if policy.rank is not None:
         message = "ranks several sources, so it belongs to the policy of the dataset that unites them"
         raise MetadataError("bad_history_policy", message, "history_policy.rank", str(dataset))
-    if not dataset.historize:
-        with_place(dataset, policy.check_without_history)
+    _check_deduplication(dataset, policy)
+    if not dataset.history_policy:
+        return
+    with_place(dataset, lambda: policy.check_historize(dataset.historize))
     key = [column.name for column in columns if column.key_ordinal]
-    if dataset.historize and not key:
-        raise MetadataError("no_business_key", "history needs a business key", "history_policy", str(dataset))
+    if policy.is_honoured(historize=dataset.historize) and not key:
+        message = f"{'history' if dataset.historize else 'its history policy'} needs a business key"
+        raise MetadataError("no_business_key", message, "history_policy", str(dataset))
     with_place(dataset, lambda: policy.check_described({c.name: c.type for c in columns}, key))
+
+
+def _check_deduplication(dataset: SourceDataset, policy: HistoryPolicy) -> None:
+    """Check that rows of one key can be ordered as the source's options say."""
+    if "deduplicate" not in dataset.options:
+        return
+    columns = [column for column in dataset.columns.all() if column.active]
+    names = {column.name for column in columns}
+    missing = [name for name in names_of(dataset.options.get("order_by")) if name not in names]
+    if missing:
+        raise MetadataError("bad_option", f"there is no column {missing[0]!r}", "options.order_by", str(dataset))
+    message = ""
+    if policy.keeps_events(historize=dataset.historize):
+        message = "does not go with rows that have a time of their own, of which a key may have several"
+    elif not any(column.key_ordinal for column in columns):
+        message = "needs a business key"
+    if message:
+        raise MetadataError("bad_option", message, "options.deduplicate", str(dataset))
 
 
 def refuse_if_policy_names(column: SourceColumn | TargetColumn) -> None:
     """Refuse to retire a column that the history policy of its dataset names.
 
-    The operation column may be retired if the dataset's input has it.
+    The operation column and the delete flag may be retired if the dataset's input has them.
     """
     dataset = column.dataset
-    if isinstance(dataset, TargetDataset) and not (dataset.historize and dataset.active):
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    is_honoured = dataset.active and policy.is_honoured(historize=dataset.historize)
+    if isinstance(dataset, TargetDataset) and not is_honoured:
         return
-    for field in HistoryPolicy.from_dict(dataset.history_policy).fields_naming(column.name):
+    for field in policy.fields_naming(column.name):
         delivered = isinstance(dataset, TargetDataset) and column.name.lower() in input_column_names(dataset)
-        if field != "op" or not delivered:
+        if column.name not in policy.delivered_only or not delivered:
             message = f"the history policy of {dataset} names it; change that first"
             raise MetadataError("in_use", message, f"history_policy.{field}", str(column))
 
@@ -211,13 +235,14 @@ def check_history(dataset: TargetDataset) -> None:
     if policy.rank is not None:
         _check_rank(dataset, policy.rank)
     _check_intakes(dataset, policy)
-    if not dataset.historize:
-        with_place(dataset, policy.check_without_history)
+    with_place(dataset, lambda: policy.check_historize(dataset.historize))
+    if not policy.is_honoured(historize=dataset.historize):
         return
     key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
     if not key:
-        raise MetadataError("no_business_key", "history needs a business key", "historize", str(dataset))
-    delivered = input_column_names(dataset) if policy.op else ()
+        message = f"{'history' if dataset.historize else 'its history policy'} needs a business key"
+        raise MetadataError("no_business_key", message, "historize", str(dataset))
+    delivered = input_column_names(dataset) if policy.delivered_only else ()
     types = {column.name: column.type for column in active}
     with_place(dataset, lambda: policy.check_described(types, key, delivered))
 

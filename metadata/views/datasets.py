@@ -11,7 +11,7 @@ from elevata.web.forms import EditForm
 from elevata.web.views import CreatePage, DetailPage, EditPage, TemplatePage
 from metadata.domain.history_columns import time_type
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.history_policy_labels import history_facts
+from metadata.domain.history_policy_labels import history_facts, load_facts
 from metadata.forms.datasets import (
     DatasetForm,
     HistoryForm,
@@ -58,12 +58,13 @@ class DatasetDetail(DetailPage):
 
 
 def _history_facts(dataset: TargetDataset) -> tuple[tuple[str, str], ...]:
-    """Return the facts of a history, for its own page and its base's."""
-    if not dataset.historize:
+    """Return the facts of a rawcore table's loads and of its history, for its own page and its history's."""
+    if dataset.schema.layer != TargetSchema.Layer.RAWCORE or dataset.materialization != "table":
         return ()
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     types = {column.name: str(column.type) for column in dataset.columns.all()}
-    return history_facts(dataset.name, policy, time_type(policy, types))
+    facts = load_facts(policy, historize=dataset.historize)
+    return (*facts, *(history_facts(dataset.name, policy, time_type(policy, types)) if dataset.historize else ()))
 
 
 class DatasetLineage(DatasetPage, DetailPage):

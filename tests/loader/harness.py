@@ -39,7 +39,7 @@ from loader.domain.manifest import (
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import parse
@@ -81,7 +81,7 @@ class Dataset:
     @property
     def _feed(self) -> bool:
         policy = HistoryPolicy.from_dict(self.policy)
-        return policy.input in (EFFECTIVE, CDC) and not policy.closes_absent
+        return policy.input in (EFFECTIVE, CDC, APPEND) and not policy.closes_absent
 
     def _columns(self, typed: bool) -> tuple[ColumnState, ...]:
         return tuple(
@@ -222,7 +222,7 @@ class Dataset:
                     ),
                     entity_key=tuple(HashComponent(c.key, c.name) for c in state.business_key),
                     row_hash=row_hash_components(state),
-                    event_log=event_log_table(state) if self.historize else None,
+                    event_log=event_log_table(state),
                     sequence=self.sequence,
                     delivery_checked=self.delivery_checked,
                     policy=self.policy,

@@ -92,7 +92,12 @@ def plan_steps(
         _refuse_moved_keys(owned, plan.shapes, specs)
         plan.drop(owned)
         changed_tables = [(table, owned.get(table.dataset_key, ())) for table in specs]
-        changes = [follow_operations(table, plan.shapes.get(table.key), ops) for table, ops in changed_tables if ops]
+        historized = {table.dataset_key for table in specs if table.kind == "history"}
+        changes = [
+            follow_operations(table, plan.shapes.get(table.key), ops, historized=table.dataset_key in historized)
+            for table, ops in changed_tables
+            if ops
+        ]
         plan.make_way(changes, {*staying, *(table.key for table in specs)})
     plan.rename_tables(changes)
     for change in changes:

@@ -262,18 +262,36 @@ def _retype(changes: Changes, current: ObservedColumn, type_: str, ordinal: int 
     changes.retyped.append((op, Retyped(current.name, current.type, str(parse(type_))), ordinal))
 
 
-def follow_operations(table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]]) -> Changes:
-    """Return the changes that a dataset's operations cause in one of its tables; an event log follows its history."""
-    return _TableOperations(table, shape, owned).changes()
+def follow_operations(
+    table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]], *, historized: bool = True
+) -> Changes:
+    """Return the changes that a dataset's operations cause in one of its tables.
+
+    An event log follows its history; without one it follows the base table, and never gets narrower either.
+    """
+    return _TableOperations(table, shape, owned, historized=historized).changes()
 
 
 class _TableOperations:
     """One table, and the operations on its dataset from which its changes follow."""
 
-    def __init__(self, table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]]) -> None:
+    def __init__(
+        self,
+        table: TableSpec,
+        shape: TableShape | None,
+        owned: Sequence[tuple[int, Operation]],
+        *,
+        historized: bool = True,
+    ) -> None:
         self.table, self.shape, self.owned = table, shape, owned
-        side = logical.HISTORY if table.kind in NEVER_NARROWER else logical.BASE
-        self.own = [(ordinal, operation) for ordinal, operation in owned if operation.side == side]
+        never_narrower = table.kind in NEVER_NARROWER
+        side = logical.HISTORY if never_narrower and historized else logical.BASE
+        narrowing = (logical.RETYPE_COLUMN,) if never_narrower else ()
+        self.own = [
+            (ordinal, operation)
+            for ordinal, operation in owned
+            if operation.side == side and (side == logical.HISTORY or operation.op not in narrowing)
+        ]
         self.specs = {column.key: column for column in table.columns}
         self.result = Changes(table)
         self.by_key, self.by_name = _columns_by_key_and_name(shape) if shape else ({}, {})

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from elevata.core.canonical_json import canonical_json
 from loader.domain.refusals import Refusal
-from metadata.domain.history_columns import WAY_OUT, form_differences, form_of
+from metadata.domain.history_columns import DATED_BY, WAY_OUT, form_differences, form_of
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 
 NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED = "new", "changed", "deleted", "reappeared", "unchanged"
@@ -50,7 +50,7 @@ class Choices:
     def of(cls, policy: HistoryPolicy, columns: Iterable[tuple[str, str]]) -> "Choices":
         """Return the choices of a policy for a table with these columns: (stable key, name)."""
         pairs = list(columns)
-        aside = tuple(sorted(key for key, name in pairs if name in (policy.time_column, policy.op)))
+        aside = tuple(sorted(key for key, name in pairs if name in policy.uncompared))
         if policy.track is None:
             return cls(None, aside)
         tracked = tuple(sorted(key for key, name in pairs if name in policy.track))
@@ -132,15 +132,31 @@ def form_note(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_other_form(
-    *, name: str, policy: HistoryPolicy, keys: Mapping[str, str], noted: Mapping[str, str], versions: int | None
+    *,
+    name: str,
+    policy: HistoryPolicy,
+    keys: Mapping[str, str],
+    noted: Mapping[str, str],
+    versions: int | None,
+    historized: bool = True,
 ) -> None:
     """Raise Refusal HISTORY_POLICY_CHANGED if the versions of a history do not have the form of the policy.
 
-    ``versions`` is their number, None if unknown; without versions every policy is accepted.
+    ``versions`` is their number, None if unknown; without versions every policy is accepted. Without a history only
+    the time that dates the events must be the same.
     """
     if FORM not in noted or versions == 0:
         return
-    differing = form_differences(json.loads(noted[FORM]), form_of(policy, keys))
+    before, now = json.loads(noted[FORM]), form_of(policy, keys)
+    if not historized:
+        before = {part: value for part, value in before.items() if part == DATED_BY}
+    differing = form_differences(before, now)
+    if differing and not historized:
+        raise Refusal(
+            "HISTORY_POLICY_CHANGED",
+            f"the events of {name} were delivered under a policy that differs in {', '.join(differing)}",
+            hint="Set the history policy back, or give the data a dataset of its own.",
+        )
     if differing:
         raise Refusal(
             "HISTORY_POLICY_CHANGED",
@@ -156,10 +172,11 @@ def refuse_other_form(
 REFUSED, FROM_NOW, NEXT_LOAD = "refused", "from_now", "next_load"
 # Fields that are part of the form; some values of ``input`` and ``deletes`` are, too.
 _FORM_FIELDS = ("time", "open_end", "state_labels", "profile")
-_COMPARED_FIELDS = ("track", "untracked", "op")
+_COMPARED_FIELDS = ("track", "untracked", "op", "delete_flag")
 _FIELD_NAMES = {
     "input": "what a delivery is",
     "op": "the operation's column",
+    "delete_flag": "the delete flag",
     "absent_keys": "absent keys",
     "late": "late rows",
     "late_horizon": "how long late rows are remembered",

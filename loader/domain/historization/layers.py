@@ -13,7 +13,7 @@ from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from metadata.domain.history_columns import open_end
-from metadata.domain.history_policy import BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
+from metadata.domain.history_policy import APPEND, BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
@@ -34,7 +34,7 @@ def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
     return tuple(
         HashComponent(column.key, column.name)
         for column in dataset.attributes
-        if column.name not in (policy.time_column, policy.op) and (policy.track is None or column.name in policy.track)
+        if column.name not in policy.uncompared and (policy.track is None or column.name in policy.track)
     )
 
 
@@ -68,9 +68,16 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
 
 
 def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return the MERGE into rawcore: of stage if the load dates the rows, else of the open versions."""
+    """Return the MERGE into rawcore: of stage if the load dates the rows, else of the open versions.
+
+    Appended rows are inserted.
+    """
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     table = rawcore_table(dataset)
+    if policy.input == APPEND:
+        return _append_sql(table, hashed_stage_sql(dataset, by_key))
+    if policy.keeps_events(historize=False) and not dataset.historize:
+        return _dated_upsert_sql(dataset, by_key, policy)
     key, row_hash = quoted(table.column("entity_key").name), quoted(table.column("row_hash").name)
     own = [column.name for column in table.of_purpose("business_key", "attribute", "foreign_key")]
     stamp = [f"{quoted('load_run_id')} = {_RUN}", f"{quoted('loaded_at')} = current_timestamp()"]
@@ -88,12 +95,35 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
             f"WHEN MATCHED THEN UPDATE SET\n  {lines(updates)}\n"
             f"WHEN NOT MATCHED AND s.{key} IS NOT NULL THEN {insert}{absent}"
         )
+    flag = quoted(policy.delete_flag) if policy.delete_flag else ""
+    flagged = f"WHEN MATCHED AND s.{flag} THEN DELETE\n" if flag else ""
+    unless = f" AND NOT coalesce(s.{flag}, false)" if flag else ""
     differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked_columns(dataset, policy)]
     changed = " OR ".join([f"r.{row_hash} <> s.{row_hash}", *differ])
     return (
         f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indent(hashed_stage_sql(dataset, by_key))}\n) AS s\n"
-        f"ON r.{key} = s.{key}\nWHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {lines(updates)}\n"
-        f"WHEN NOT MATCHED THEN {insert}{absent}"
+        f"ON r.{key} = s.{key}\n{flagged}WHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {lines(updates)}\n"
+        f"WHEN NOT MATCHED{unless} THEN {insert}{absent}"
+    )
+
+
+def _dated_upsert_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], policy: HistoryPolicy) -> str:
+    """Return the stage query of an upsert of dated rows; comments describe the fold, which no statement expresses."""
+    late = {"split": "counts at its own time", "refuse": "refuses the run", "ignore": "is left out and counted"}
+    parts = [
+        f"each row holds from its {policy.time_column!r} until its key's next one, in whatever order rows arrive",
+        f"a row older than the newest of its key {late[policy.late]}",
+        *_deletes(policy),
+        f"{_name(rawcore_table(dataset))} has what holds of each key in the end",
+    ]
+    return "".join(f"-- {line}\n" for line in parts) + hashed_stage_sql(dataset, by_key)
+
+
+def _append_sql(table: TableSpec, stage: str) -> str:
+    return (
+        f"-- each run adds its rows once\nINSERT INTO {_name(table)} BY NAME\n"
+        f"SELECT s.*, {_RUN} AS {quoted('load_run_id')}, current_timestamp() AS {quoted('loaded_at')}\n"
+        f"FROM (\n{_indent(stage)}\n) AS s"
     )
 
 
@@ -112,7 +142,7 @@ def _untracked_columns(dataset: DatasetState, policy: HistoryPolicy) -> list[str
     """Return the quoted names of the untracked columns, which are updated in place."""
     if policy.track is None or policy.untracked == "keep":
         return []
-    tracked = (policy.time_column, policy.op, *policy.track)
+    tracked = (*policy.uncompared, *policy.track)
     return [quoted(column.name) for column in dataset.attributes if column.name not in tracked]
 
 
@@ -146,20 +176,29 @@ def _dated_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]
         f"each row holds from its {policy.time_column!r} until its key's next one; a row that changes nothing opens "
         "no version",
         f"a row older than the newest version {_LATE[policy.late]}",
+        *_deletes(policy),
     ]
+    comments = "".join(f"-- {line}\n" for line in parts)
+    return (
+        f"{comments}-- the versions of these rows' keys are written anew, in one commit of "
+        f"{history_table(dataset).qualified_name}\n{hashed_stage_sql(dataset, by_key)}"
+    )
+
+
+def _deletes(policy: HistoryPolicy) -> list[str]:
+    """Return sentences about the deletes of dated rows."""
+    parts = []
     if policy.op:
         parts.append(f"{policy.op!r} = 'D' ends a key's version")
+    if policy.delete_flag:
+        parts.append(f"a row with {policy.delete_flag!r} ends its key's version")
     if policy.deletes == IGNORE:
         parts.append("deletes are ignored")
     elif policy.deletes == TOMBSTONE:
         parts.append("a delete leaves a tombstone: a version of that state, which is no row of rawcore")
     if policy.closes_absent:
         parts.append("keys that the run lacks end at the run's time")
-    comments = "".join(f"-- {line}\n" for line in parts)
-    return (
-        f"{comments}-- the versions of these rows' keys are written anew, in one commit of "
-        f"{history_table(dataset).qualified_name}\n{hashed_stage_sql(dataset, by_key)}"
-    )
+    return parts
 
 
 def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], policy: HistoryPolicy) -> str:
@@ -172,6 +211,11 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
     clauses = []
     if tombstones:
         clauses.append(f"h.{segment} = 'deleted' THEN UPDATE SET\n  {_end_sql(name, policy, DELETED, 'closed')}")
+    ends = _end_sql(name, policy, LIVE, "closed") if tombstones else _end_sql(name, policy, DELETED, "deleted")
+    live = stage
+    if policy.delete_flag and policy.deletes != IGNORE:
+        live = f"  SELECT *\n  FROM (\n{_indent(stage)}\n  )\n  WHERE NOT coalesce({quoted(policy.delete_flag)}, false)"
+        clauses.insert(0, f"s.{quoted(policy.delete_flag)} AND h.{segment} = 'open' THEN UPDATE SET\n  {ends}")
     state = LIVE if tombstones else CHANGED
     clauses.append(f"h.{row_hash} <> s.{row_hash} THEN UPDATE SET\n  {_end_sql(name, policy, state, 'closed')}")
     if untracked := _untracked_columns(dataset, policy):
@@ -183,21 +227,20 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
         + "\n".join(f"WHEN MATCHED AND {clause}" for clause in clauses)
     )
     if policy.closes_absent:
-        ends = _end_sql(name, policy, LIVE, "closed") if tombstones else _end_sql(name, policy, DELETED, "deleted")
         merge += f"\nWHEN NOT MATCHED BY SOURCE AND h.{segment} = 'open' THEN UPDATE SET\n  {ends}"
     new, changed = policy.label(NEW), policy.label(CHANGED)
     opened = f"'{policy.label(LIVE)}'" if tombstones else f"CASE WHEN h.{key} IS NULL THEN '{new}' ELSE '{changed}' END"
     sentences = [
         merge,
         f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {lines(_version(table, policy, 's', opened, 'open'))}\n"
-        f"FROM (\n{stage}\n) AS s\nLEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
+        f"FROM (\n{live}\n) AS s\nLEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
         f"WHERE h.{key} IS NULL OR h.{row_hash} <> s.{row_hash}",
     ]
-    if tombstones and policy.closes_absent:
+    if tombstones and (policy.closes_absent or policy.delete_flag):
         tombstone = lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
         sentences.append(
             f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {tombstone}\nFROM {_name(table)} AS h\n"
-            f"LEFT ANTI JOIN (\n{stage}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
+            f"LEFT ANTI JOIN (\n{live}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
         )
     message = "-- one atomic commit; of the history only open versions are read\n"
     return message + ";\n\n".join(sentences)
@@ -243,7 +286,7 @@ def _version(table: TableSpec, policy: HistoryPolicy, row: str, state: str, segm
 def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
     """Return the stage query of a rawcore dataset: typed columns, keys and row hash."""
     table = rawcore_table(dataset)
-    hashes = [(entity_key_components(dataset), table.column("entity_key").name, "")]
+    hashes = [(entity_key_components(dataset), column.name, "") for column in table.of_purpose("entity_key")]
     names = {column.key: column.name for column in dataset.active_columns}
     for reference in dataset.references:
         components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs if child in names)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from elevata.core.errors import MetadataError
 from loader.domain.historization.history import parse_instant
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.intake import INPUTS
 
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
@@ -22,16 +23,17 @@ def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
         )
 
 
-def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
-    """Raise Refusal HISTORY_OFF for effective or CDC rows without a history: an upsert ignores time and operation."""
-    if historized or input not in (EFFECTIVE, CDC):
-        return
-    raise Refusal(
-        "HISTORY_OFF",
-        f"{name}: its history policy takes {input} rows, and its history is switched off",
-        hint="Without a history, deletes and late rows cannot be honoured. Switch the history on, or choose the input "
-        "snapshot or delta.",
-    )
+def check_load_type(*, name: str, policy: HistoryPolicy, historized: bool) -> None:
+    """Raise Refusal LOAD_TYPE if the policy does not go with keeping a history, or with keeping none."""
+    try:
+        policy.check_historize(historized)
+    except MetadataError as problem:
+        field = problem.field.removeprefix("history_policy.")
+        raise Refusal(
+            "LOAD_TYPE",
+            f"{name}: {field} of its history policy {problem.message}",
+            hint="Change the history policy, or whether the dataset keeps a history.",
+        ) from None
 
 
 def check_takes_changes(name: str, policy: HistoryPolicy, *, incremental: bool) -> None:

@@ -69,7 +69,7 @@ class Sample:
     @property
     def attributes(self) -> tuple[str, ...]:
         """Return the columns of a version besides its key, time and operation."""
-        reserved = (*self.keys, self.policy.time, self.policy.op)
+        reserved = (*self.keys, self.policy.time, *self.policy.uncompared)
         return tuple(name for name in self.types if name not in reserved)
 
 
@@ -81,7 +81,7 @@ def make_sample(policy: HistoryPolicy, keys: Sequence[str], columns: Mapping[str
 class _Maker:
     def __init__(self, policy: HistoryPolicy, keys: tuple[str, ...], columns: Mapping[str, DataType]) -> None:
         self.policy, self.keys, self._next = policy, keys, 1
-        others = [name for name in columns if name not in (*keys, policy.time_column, policy.op)]
+        others = [name for name in columns if name not in (*keys, *policy.uncompared)]
         tracked = [name for name in others if policy.track is None or name in policy.track]
         self.aside = next((name for name in others if name not in tracked), "")
         # Booleans come last, because a change and a late row need three values.
@@ -90,14 +90,22 @@ class _Maker:
         room = (OF_FILES if policy.input == BATCH_FILES else ATTRIBUTES) - len(shown)
         shown += [name for name in others if name not in shown][:room]
         self.attributes = tuple(name for name in others if name in shown)
-        dated = tuple(name for name in (policy.time_column, policy.op) if name in columns and name not in keys)
+        dated = tuple(name for name in policy.uncompared if name in columns and name not in keys)
         self.types = {name: columns[name] for name in (*keys, *self.attributes, *dated)}
 
     def sample(self) -> Sample:
         make = {BATCH_FILES: self._file_batches, CDC: self._feed_batches}.get(self.policy.input, self._delivery_batches)
         batches = tuple(make())
         used = {name for batch in batches for row in batch.rows for name in row.values}
-        order = (*self.keys, self.policy.time_column, END, ACTIVE, self.policy.op, *self.attributes)
+        order = (
+            *self.keys,
+            self.policy.time_column,
+            END,
+            ACTIVE,
+            self.policy.op,
+            self.policy.delete_flag,
+            *self.attributes,
+        )
         columns = tuple(dict.fromkeys(name for name in order if name in used))
         return Sample(self.policy, self.keys, self.types, columns, batches, self.changing, self.aside)
 
@@ -110,6 +118,8 @@ class _Maker:
         yield self._batch(2, 3, (self._change, self._row(1, 2, day=3)), (quiet, self._row(2, 1, 2, day=3)))
         last = (LATE, self._row(1, 3, day=2)) if self.policy.time_column else (SAME, self._row(1, 2))
         yield self._batch(3, 5, last)
+        if self.policy.delete_flag is not None:
+            yield self._batch(4, 6, (DELETED, {**self._row(2, 1, 2, day=6), self.policy.delete_flag: True}))
 
     def _feed_batches(self) -> Iterable[SampleBatch]:
         """Yield a feed of one key from its insert to its delete, and then a late update."""
@@ -158,6 +168,8 @@ class _Maker:
             row[dated] = _at(day, self.types.get(dated))
         if self.policy.op and op:
             row[self.policy.op] = op
+        if self.policy.delete_flag is not None:
+            row[self.policy.delete_flag] = False
         for name in self.attributes:
             which = value if name == self.changing else aside if name == self.aside else key
             row[name] = _value(self.types[name], which + (0 if key == 1 else 3), name)

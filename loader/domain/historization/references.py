@@ -1,7 +1,7 @@
 """Foreign keys of a load, and the rows of children that get ghost rows in their parent."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from architecture.domain.tables import rawcore_table
 from loader.domain.dependencies import is_loaded, referring, tables_read
@@ -34,16 +34,36 @@ def foreign_keys(dataset: DatasetState, states: Mapping[str, DatasetState]) -> t
     return tuple(keys)
 
 
-def as_checked(source: SourceSpec, raw: str, feeds: Mapping[str, bool]) -> SourceSpec:
-    """Return a source as deliveries for this raw table are checked: in a feed, rows of one key differ by their time."""
-    return replace(source, one_row_per_key=False) if raw in feeds else source
+@dataclass(frozen=True)
+class Feeds:
+    """Stable keys of the raw tables that are read in another way than as the latest delivery with one row per key.
+
+    Of those ``read_once`` each file is read once and every run's rows stay; of those ``many_per_key`` a delivery has
+    several rows of one key, which differ by their time.
+    """
+
+    read_once: frozenset[str] = frozenset()
+    many_per_key: frozenset[str] = frozenset()
+
+
+def as_checked(source: SourceSpec, raw: str, feeds: Feeds) -> SourceSpec:
+    """Return a source as deliveries for this raw table are checked. Raise Refusal BAD_OPTION."""
+    if raw not in feeds.many_per_key:
+        return source
+    if "deduplicate" in source.options:
+        raise Refusal(
+            "BAD_OPTION",
+            f"{source.name}: its option deduplicate does not go with rows that have a time of their own",
+            hint="Remove it: of one key and time, rows that differ are always refused.",
+        )
+    return replace(source, one_row_per_key=False)
 
 
 def sources_read(
     dataset: DatasetState,
     states: Mapping[str, DatasetState],
     specs: Mapping[str, SourceSpec],
-    feeds: Mapping[str, bool],
+    feeds: Feeds,
 ) -> dict[str, SourceSpec]:
     """Return the sources of the raw tables that a dataset reads, by the table's key."""
     return {
@@ -58,7 +78,7 @@ def fed_stage_inputs(
     dataset: DatasetState,
     states: Mapping[str, DatasetState],
     sources: Mapping[str, SourceSpec],
-    feeds: Mapping[str, bool],
+    feeds: Feeds,
 ) -> tuple[StageInput, ...]:
     """Return the inputs of a dataset's stage with what is known of their sources."""
     inputs = stage_inputs(dataset, states, {key: source.options for key, source in sources.items()})
@@ -67,7 +87,7 @@ def fed_stage_inputs(
     return tuple(
         replace(
             stage_input,
-            feed=feeds.get(stage_input.table.key, False),
+            feed=stage_input.table.key in feeds.read_once,
             incremental=intakes.get(stage_input.table.key, False),
         )
         for stage_input in ranked_inputs(dataset, inputs, names)
@@ -78,7 +98,7 @@ def referring_rows(
     parent: DatasetState,
     states: Mapping[str, DatasetState],
     specs: Mapping[str, SourceSpec],
-    feeds: Mapping[str, bool],
+    feeds: Feeds,
 ) -> tuple[ReferringRows, ...]:
     """Return the rows of children whose unknown parents get ghost rows in ``parent``."""
     return tuple(
@@ -92,7 +112,7 @@ def _referring_rows(
     child: DatasetState,
     states: Mapping[str, DatasetState],
     specs: Mapping[str, SourceSpec],
-    feeds: Mapping[str, bool],
+    feeds: Feeds,
 ) -> ReferringRows:
     """Return the rows of a child with one reference."""
     sources = sources_read(child, states, specs, feeds)

@@ -12,7 +12,7 @@ from architecture.domain.views import Branch, view_branches
 from elevata.core.errors import MetadataError
 from loader.domain.manifest import SourceSpec, StageColumn, StageInput
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import DatasetState
 
@@ -71,10 +71,10 @@ def _stage_input(rawcore: DatasetState, branch: Branch, options: Mapping[str, di
         StageColumn(column.name, column.type, branch.columns[column.key])
         for column in (*rawcore.business_key, *rawcore.attributes)
     )
-    op = HistoryPolicy.from_dict(rawcore.history_policy).op
-    if op is not None and all(column.name != op for column in columns):
-        # The operation of a feed is always read, even if it is neither described nor stored.
-        columns += (StageColumn(op, "string", quote_identifier(op)),)
+    known = {column.name for column in columns}
+    for name, type_ in HistoryPolicy.from_dict(rawcore.history_policy).delivered_only.items():
+        if name not in known:
+            columns += (StageColumn(name, type_, quote_identifier(name)),)
     return StageInput(_table(branch.table), columns, _all_of(branch.conditions), options.get(branch.table.key, {}))
 
 
@@ -92,8 +92,9 @@ def _all_of(conditions: tuple[str, ...]) -> str | None:
 
 
 def keeps_times(dataset: DatasetState) -> bool:
-    """Return True if a time column dates the dataset's history, so that one key may have several rows."""
-    return dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).time_column is not None
+    """Return True if rows have a time of their own that the load honours, so that one key may have several rows."""
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    return policy.keeps_events(historize=dataset.historize)
 
 
 def delivery_checked(
@@ -105,13 +106,13 @@ def delivery_checked(
     """Return True if stage has exactly the rows of one checked delivery.
 
     There is one input, with every column as delivered and of the delivered type, and the same business key. So all
-    values fit, no key is NULL and, unless rows have their own time, there is one row per key. ``sources`` are by the
-    stable key of their raw dataset, with the declarations by which deliveries are checked.
+    values fit, no key is NULL and, unless rows have their own time or no key, there is one row per key. ``sources`` are
+    by the stable key of their raw dataset, with the declarations by which deliveries are checked.
     """
     if len(inputs) != 1 or inputs[0].table.key not in sources:
         return False
     raw, source = states[inputs[0].table.key], sources[inputs[0].table.key]
-    if not source.one_row_per_key and not keeps_times(dataset):
+    if dataset.business_key and not source.one_row_per_key and not keeps_times(dataset):
         return False
     by_key = {column.key: column for column in source.columns}
     delivered = {
@@ -124,7 +125,9 @@ def delivery_checked(
     if any(passed_on[c.name] is None or passed_on[c.name].type != c.type for c in inputs[0].columns):
         return False
     key = {passed_on[column.name].key for column in dataset.business_key}
-    return bool(key) and key == {column.key for column in source.columns if column.business_key}
+    if not key:
+        return HistoryPolicy.from_dict(dataset.history_policy).input == APPEND
+    return key == {column.key for column in source.columns if column.business_key}
 
 
 # Rewriting of table names in published queries, for a dry run on clones.

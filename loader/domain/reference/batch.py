@@ -167,11 +167,12 @@ class Row:
         return key_text(self.key)
 
     def content(self, op: str | None) -> tuple:
-        """Return the content by which two rows of a key and time are identical; all D rows are.
+        """Return the content by which two rows of a key and time are identical; all D rows of a feed are.
 
         I and U mean the same (rule 6), so the operation itself is not part of it.
         """
-        values = {} if self.is_delete else {name: value for name, value in self.values.items() if name != op}
+        is_outranking = self.is_delete and op is not None
+        values = {} if is_outranking else {name: value for name, value in self.values.items() if name != op}
         return (self.is_delete, compared(values))
 
 
@@ -294,10 +295,14 @@ def shown_key(key: Mapping[str, Any]) -> str:
 
 
 def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[str]:
-    """Return the operation of each row, exactly I, U or D (rule 6); rows of any other input are updates.
+    """Return the operation of each row, exactly I, U or D (rule 6); rows of any other input are updates or flagged.
 
     Raise Refusal UNKNOWN_OP.
     """
+    if policy.delete_flag is not None:
+        flag = policy.delete_flag
+        flagged = typed_columns(rows, (flag,), Columns({flag: DataType(data_types.BOOLEAN)}))
+        return [REMOVE if row[flag] else UPDATE for row in flagged]
     if policy.input != CDC:
         return [UPDATE] * len(rows)
     assert policy.op is not None
@@ -318,7 +323,7 @@ def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[st
 def _distinct(rows: list[Row], op: str | None) -> tuple[tuple[Row, ...], int]:
     """Return distinct rows in order of time, and the number of collapsed rows (rule 1).
 
-    A D overrides an I or U of its time, even if I and U differ. Raise Refusal CONFLICTING_ROWS.
+    In a feed a D overrides an I or U of its time, even if I and U differ. Raise Refusal CONFLICTING_ROWS.
     """
     groups: dict[tuple, list[Row]] = {}
     for row in rows:
@@ -326,7 +331,7 @@ def _distinct(rows: list[Row], op: str | None) -> tuple[tuple[Row, ...], int]:
     unique, conflicts, collapsed = [], [], 0
     for group in groups.values():
         contents = {row.content(op) for row in group}
-        deletes = [row for row in group if row.is_delete]
+        deletes = [row for row in group if row.is_delete and op is not None]
         if not deletes and len(contents) > 1:
             conflicts.append(shown_key(group[0].key))
         collapsed += len(group) - len(contents)

@@ -334,6 +334,11 @@ class ReferenceEngine:
         versions = _file_versions(self.table) if self.table.policy.input == BATCH_FILES else _versions(self.table)
         return [{**state, **empty, **values, **when} for state, values, when in versions]
 
+    def current(self) -> list[dict[str, Any]]:
+        """Return the rows of rawcore, historized or not: keys and values of the open live versions."""
+        fold = self.table.fold
+        return [{**log.key, **fold.versions(log)[-1].values} for log in self.table.logs.values() if fold.is_live(log)]
+
 
 def _versions(table: Table) -> list[tuple[dict, dict, dict]]:
     fold = table.fold

@@ -167,7 +167,7 @@ class Fold:
     def is_attribute(self, column: str, policy: HistoryPolicy | None = None) -> bool:
         """Return whether a column is compared: not keys, the time column (rule 12) or the operation column."""
         policy = policy or self.policy
-        return column not in self.keys and column not in (policy.time_column, policy.op)
+        return column not in self.keys and column not in policy.uncompared
 
     def is_tracked(self, column: str, policy: HistoryPolicy | None = None) -> bool:
         policy = policy or self.policy

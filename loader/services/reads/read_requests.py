@@ -375,7 +375,7 @@ def read_manifest(
 
 
 def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
-    """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, MASKED_COLUMN."""
+    """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, NO_KEY, MASKED_COLUMN."""
     table = read_table(dataset, kind)
     masking = masking_for(user, dataset, table)
     if masking is not None:
@@ -390,7 +390,7 @@ def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
 
 
 def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
-    """Return the table that a read of a dataset uses. Raise Refusal NO_TABLE for a view, or NO_HISTORY.
+    """Return the table that a read of a dataset uses. Raise Refusal NO_TABLE for a view, NO_HISTORY or NO_KEY.
 
     ``known`` is the dataset's state with the keys of its tables. Without it, the table's keys are those of the
     metadata.
@@ -404,6 +404,8 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
         return history_table(state)
     if dataset.history_of_id is not None or kind in ("versions", "as_of", "changes"):
         raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    if kind == "key_search" and not state.business_key:
+        raise Refusal("NO_KEY", f"{state.qualified_name} has no business key to search")
     return rawcore_table(state)
 
 

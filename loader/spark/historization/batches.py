@@ -2,10 +2,12 @@
 
 * ``SnapshotBatch``: rows dated by the load, compared once with the open versions.
 * ``DatedBatch``: rows with a time of their own, folded key by key (``loader.spark.historization.events``).
+* ``AppendBatch``: rows that are added to those of the runs before.
 * ``FilesBatch``: the four files of a history batch (``loader.spark.historization.file_batches``).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Protocol
@@ -44,8 +46,8 @@ from loader.spark.historization.history import (
     refuse_policy_changed,
 )
 from loader.spark.historization.parents import NULLED, UnknownParents
-from loader.spark.historization.stage import one_row_per_key, with_hashes
-from metadata.domain.history_policy import LOAD_TIME, HistoryPolicy
+from loader.spark.historization.stage import IS_DELETE, one_row_per_key, with_hashes
+from metadata.domain.history_policy import APPEND, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
 
@@ -76,17 +78,17 @@ def find_batch(session: SparkSession, load: RawcoreLoad, target: Target, stamp: 
 
     ``committed`` is the sequence of the newest run in the history.
     """
-    policy = HistoryPolicy.from_dict(load.policy)
-    if target.history is not None:
-        refuse_policy_changed(load, target.signed)
-    if target.history is None or policy.time == LOAD_TIME:
-        return SnapshotBatch(session, load, target, stamp)
-    return DatedBatch(session, load, target, stamp, committed)
+    refuse_policy_changed(load, target.signed)
+    if load.event_log is not None:
+        return DatedBatch(session, load, target, stamp, committed)
+    if HistoryPolicy.from_dict(load.policy).input == APPEND:
+        return AppendBatch(load, target, stamp)
+    return SnapshotBatch(session, load, target, stamp)
 
 
 def dated_by_run(policy: HistoryPolicy) -> bool:
-    """Return True if a run must be later than the newest applied one (rule 3)."""
-    return policy.time == LOAD_TIME or policy.closes_absent
+    """Return True if a run must be later than the newest applied one (rule 3); the order of appends has no effect."""
+    return (policy.time == LOAD_TIME and policy.input != APPEND) or policy.closes_absent
 
 
 class SnapshotBatch:
@@ -96,6 +98,7 @@ class SnapshotBatch:
         self.session, self.load, self.target, self.stamp = session, load, target, stamp
         self.parents = UnknownParents(target, stamp)
         self.policy = HistoryPolicy.from_dict(load.policy)
+        self._skipped_deletes = 0
         self.counts: dict[str, int] = {}
         self.after: dict[str, int] = {}
 
@@ -128,6 +131,7 @@ class SnapshotBatch:
         if self._absent_is_deleted:
             would_close = difference[rules.DELETED] + self.parents.emptied(difference)
             guard.check(name=self.load.name, rows=delivered, would_close=would_close, open_keys=stored)
+        flagged = difference[rules.DELETED] if self.policy.delete_flag is not None else 0
         reappeared = difference[rules.REAPPEARED]
         if self.target.history:
             reappeared += history.reappeared(difference, self.target.versions)
@@ -138,11 +142,12 @@ class SnapshotBatch:
             "reappeared": reappeared,
             "changed": difference[rules.CHANGED] + difference[UPDATED],
             "deleted": difference[rules.DELETED],
-            "unchanged": rows - difference.opens - difference[UPDATED],
+            "unchanged": rows - difference.opens - difference[UPDATED] - flagged - self._skipped_deletes,
         }
+        if self._skipped_deletes:
+            self.counts["skipped_deletes"] = self._skipped_deletes
         if not self._absent_is_deleted:
-            matched = self.counts["unchanged"] + self.counts["changed"]
-            self.counts["missing"] = stored - matched
+            self.counts["missing"] = stored - difference[rules.UNCHANGED] - self.counts["changed"] - flagged
         self.counts |= self.parents.counts
         if self.target.history:
             tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0
@@ -167,26 +172,40 @@ class SnapshotBatch:
             untracked=self._untracked_columns(stage),
             refreshed=refreshed,
         )
-        if self.load.delivery_checked:
-            return self._with_counts(compare(stage, known, self.load.leading, comparison), 0)
+        if self.load.delivery_checked and self.policy.delete_flag is None:
+            return self._compared(stage, known, comparison, 0)
         if comparison.one_task:
             stage = stage.coalesce(1)
         stage = stage.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            checked, _, duplicates = one_row_per_key(stage, self.load)
-            return self._with_counts(compare(checked, known, self.load.leading, comparison), duplicates)
+            checked, duplicates = stage, 0
+            if not self.load.delivery_checked:
+                checked, _, duplicates = one_row_per_key(stage, self.load)
+            return self._compared(checked, known, comparison, duplicates)
         finally:
             stage.unpersist()
 
-    @staticmethod
-    def _with_counts(difference: Difference, duplicates: int) -> tuple[Difference, int, int]:
-        return difference, difference[rules.UNCHANGED] + difference.opens + difference[UPDATED], duplicates
+    def _compared(
+        self, stage: DataFrame, known: DataFrame | None, comparison: Comparison, duplicates: int
+    ) -> tuple[Difference, int, int]:
+        deleted, flagged = None, 0
+        if self.policy.delete_flag is not None:
+            flags = stage.where(IS_DELETE).select(quote_identifier(self.load.leading.column("entity_key").name))
+            stage, flagged = stage.where(f"NOT {IS_DELETE}").drop(IS_DELETE), flags.count()
+            if self.policy.deletes == IGNORE:
+                self._skipped_deletes = flagged
+            else:
+                deleted = flags
+        difference = compare(stage, known, self.load.leading, comparison, deleted)
+        rows = difference[rules.UNCHANGED] + difference.opens + difference[UPDATED] + flagged
+        return difference, rows, duplicates
 
     def _untracked_columns(self, stage: DataFrame) -> tuple[str, ...]:
         if self.policy.track is None or self.policy.untracked == "keep":
             return self.parents.in_place
         names = [column.name for column in self.load.leading.of_purpose("attribute")]
-        untracked = tuple(name for name in names if name in stage.columns and name not in self.policy.track)
+        settled = (*self.policy.uncompared, *self.policy.track)
+        untracked = tuple(name for name in names if name in stage.columns and name not in settled)
         return (*untracked, *self.parents.in_place)
 
     # --- rule 16: columns that stored hashes cover -----------------------------------------------
@@ -233,6 +252,8 @@ class SnapshotBatch:
     # --- writing ----------------------------------------------------------------------------------
 
     def write_history(self) -> None:
+        if self.target.history is None:
+            return
         history.write_history(self.target.versions, self._difference, self.stamp, self.load.sequence)
 
     def write_rawcore(self) -> None:
@@ -256,17 +277,26 @@ def kept_notes(target: Target) -> dict[str, str]:
 
 
 class DatedBatch:
-    """Batch of rows with their own time."""
+    """Batch of rows with their own time, for a history or, without one, for the current rows alone.
+
+    The current rows are those of the open live versions in either case. A history that starts on an event log of
+    earlier runs gets the versions of all its events.
+    """
 
     warnings: Sequence[str] = ()
 
     def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int):
         assert target.event_log is not None
         self.load, self.target, self.stamp = load, target, stamp
+        self._signed = target.signed or target.rawcore.newest_run_commit()
+        begins = target.signed is None and self._signed is not None
+        if begins:
+            refuse_policy_changed(replace(load, history=None), self._signed)
+            committed = max(committed, self._signed.sequence)
         self._remove_unfinished_events(committed)
-        noted = target.signed.notes if target.signed else {}
+        noted = self._signed.notes if self._signed else {}
         self._events = EventBatch(
-            session, load, target.versions, target.event_log, stamp, noted, self._forgotten_before()
+            session, load, target.versions, target.event_log, stamp, noted, self._forgotten_before(), begins
         )
         self.after: dict[str, int] = {}
 
@@ -294,8 +324,7 @@ class DatedBatch:
 
     def _forgotten_before(self) -> str | None:
         """Return the time before which late rows are rejected, since older events may have been pruned (rule 11)."""
-        signed = self.target.signed
-        return signed.notes.get("forgotten") if signed else None
+        return self._signed.notes.get("forgotten") if self._signed else None
 
     def _forgotten_after(self) -> str | None:
         policy, before = self._events.policy, self._forgotten_before()
@@ -306,8 +335,14 @@ class DatedBatch:
         return text if before is None or rules.parse_instant(before) < horizon else before
 
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
+        if self.target.history is None:
+            self._small, rows = False, self.target.rawcore_rows()
+            refuse_missing(self._events.files, self.load.name, rows=rows)
+            self._events.open_before = rows
+            self._events.prepare(stage, guard=guard, expected=expected)
+            return
         before = self.target.segments()
-        refuse_missing(self._events.files, self.load.name, before["versions"])
+        refuse_missing(self._events.files, self.load.name, versions=before["versions"])
         self._events.open_before = before["open"]
         self._events.prepare(stage, guard=guard, expected=expected)
         self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
@@ -318,7 +353,8 @@ class DatedBatch:
 
     def write_history(self) -> None:
         self._events.write_event_log()
-        self._events.write_history(small=self._small)
+        if self.target.history:
+            self._events.write_history(small=self._small)
 
     def write_rawcore(self) -> None:
         if self._small:
@@ -328,3 +364,44 @@ class DatedBatch:
 
     def release(self) -> None:
         self._events.release()
+
+
+class AppendBatch:
+    """Batch of rows that are added to rawcore, which leads: it has no history.
+
+    Without a business key identical rows stay, since facts may repeat. With one, a batch has one row per key (rule 1);
+    rows of other runs are not compared.
+    """
+
+    warnings: Sequence[str] = ()
+
+    def __init__(self, load: RawcoreLoad, target: Target, stamp: Stamp):
+        self.load, self.target, self.stamp = load, target, stamp
+        self.counts: dict[str, int] = {}
+        self.after: dict[str, int] = {}
+        self._cached: DataFrame | None = None
+
+    @property
+    def notes(self) -> dict[str, str]:
+        return {}
+
+    def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
+        rows = with_hashes(stage, self.load)
+        if expected is not None and expected <= REWRITE_UP_TO_ROWS:
+            rows = rows.coalesce(1)
+        self._rows = self._cached = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        if self.load.entity_key and not self.load.delivery_checked:
+            self._rows, count, duplicates = one_row_per_key(self._rows, self.load)
+        else:
+            count, duplicates = self._rows.count(), 0
+        self.counts = {"rows": count, "duplicates": duplicates, "new": count - duplicates}
+
+    def write_history(self) -> None:
+        """Do nothing: added rows have no versions."""
+
+    def write_rawcore(self) -> None:
+        history.add_rows(self.target, self._rows, self.stamp)
+
+    def release(self) -> None:
+        if self._cached is not None:
+            self._cached.unpersist()

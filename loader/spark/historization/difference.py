@@ -29,6 +29,7 @@ from metadata.domain.sql import quote_identifier
 CHANGE = "__change"
 OLD = "__old"
 KNOWN_HASH, IS_TOMBSTONE = "__known_hash", "__is_tombstone"
+_IS_DELETED = "__is_deleted"
 
 # Changes besides those of ``loader.domain.historization.history``: an untracked column differs; the batch does not have
 # the stored row, and absence means nothing.
@@ -135,11 +136,28 @@ class Difference:
         forget(self.frame)
 
 
-def compare(stage: DataFrame, known: DataFrame | None, table: TableSpec, comparison: Comparison) -> Difference:
-    """Compare stage with the stored rows of ``table``, which may have ``__known_hash`` and ``__is_tombstone``."""
+def compare(
+    stage: DataFrame,
+    known: DataFrame | None,
+    table: TableSpec,
+    comparison: Comparison,
+    deleted: DataFrame | None = None,
+) -> Difference:
+    """Compare stage with the stored rows of ``table``, which may have ``__known_hash`` and ``__is_tombstone``.
+
+    ``deleted`` has the entity keys that the batch deletes explicitly, none of them in stage. Those without a stored
+    row have no effect.
+    """
     if comparison.one_task:
         stage, known = stage.coalesce(1), known.coalesce(1) if known is not None else None
-    rows = _all_new(stage) if known is None else _join(stage, known, table, comparison)
+    if known is None:
+        rows = _all_new(stage)
+    else:
+        if deleted is not None:
+            gone = deleted.withColumn(_IS_DELETED, F.lit(True))
+            stage = stage.withColumn(_IS_DELETED, F.lit(False)).unionByName(gone, allowMissingColumns=True)
+            stage = stage.coalesce(1) if comparison.one_task else stage
+        rows = _join(stage, known, table, comparison)
     counted = Observation()
     rows = rows.observe(counted, *(F.count_if(F.col(CHANGE) == change).alias(change) for change in _CHANGES))
     if not comparison.whole:
@@ -178,6 +196,7 @@ def _join(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Comp
         keys = stage.select(F.col(key).alias("__wanted"))
         known = known.join(keys, F.col(key) == F.col("__wanted"), "left_semi")
     narrow = _stored_side(known, table, comparison)
+    columns = [name for name in stage.columns if name != _IS_DELETED]
     if not comparison.whole:
         stage, narrow = _hashes_as_bytes(stage, *_hashes(table)), _hashes_as_bytes(narrow, "__key", "__hash")
     if not comparison.one_task:
@@ -191,9 +210,12 @@ def _join(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Comp
         F.coalesce(F.col(f"s.{key}"), F.col("__key")).alias(name)
         if quote_identifier(name) == key
         else F.col(f"s.{quote_identifier(name)}")
-        for name in stage.columns
+        for name in columns
     ]
-    change = _change(table, comparison).alias(CHANGE)
+    has_deleted = _IS_DELETED in stage.columns
+    if has_deleted:
+        joined = joined.where(~(F.coalesce(F.col(f"s.{_IS_DELETED}"), F.lit(False)) & F.col("__key").isNull()))
+    change = _change(table, comparison, has_deleted).alias(CHANGE)
     return joined.select(*stage_columns, change, F.col("__hash").alias(KNOWN_HASH), F.col(OLD))
 
 
@@ -211,16 +233,18 @@ def _stored_side(known: DataFrame, table: TableSpec, comparison: Comparison) -> 
     )
 
 
-def _change(table: TableSpec, comparison: Comparison) -> Column:
+def _change(table: TableSpec, comparison: Comparison, has_deleted: bool) -> Column:
     key = quote_identifier(table.column("entity_key").name)
     row_hash = quote_identifier(table.column("row_hash").name)
     absent = F.lit(rules.DELETED if comparison.absent_is_deleted else UNTOUCHED)
-    change = (
-        F.when(F.col("__key").isNull(), rules.NEW)
-        .when(F.col(f"s.{key}").isNull(), F.when(F.col("__tombstone"), UNTOUCHED).otherwise(absent))
-        .when(F.col("__tombstone"), rules.REAPPEARED)
-        .when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
+    change = F.when(F.col("__key").isNull(), rules.NEW).when(
+        F.col(f"s.{key}").isNull(), F.when(F.col("__tombstone"), UNTOUCHED).otherwise(absent)
     )
+    if has_deleted:
+        of_deleted = F.when(F.col("__tombstone"), UNTOUCHED).otherwise(rules.DELETED)
+        change = change.when(F.col(f"s.{_IS_DELETED}"), of_deleted)
+    change = change.when(F.col("__tombstone"), rules.REAPPEARED)
+    change = change.when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
     if comparison.untracked:
         quoted = [quote_identifier(name) for name in comparison.untracked]
         differs = any_of(~F.col(f"s.{name}").eqNullSafe(F.col(f"{OLD}.{name}")) for name in quoted)

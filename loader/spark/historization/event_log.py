@@ -14,6 +14,7 @@ from loader.domain.manifest import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, PRUNE
 from loader.spark.expressions import any_of, digest
+from loader.spark.historization.stage import flags_delete
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, HistoryTable, packed_key
 from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
@@ -125,16 +126,20 @@ def refuse_changed(event_log: DeltaTable, name: str, *, held: int | None = None)
     )
 
 
-def refuse_missing(event_log: TableFiles, name: str, versions: int) -> None:
-    """Raise Refusal EVENT_LOG_MISSING if the event log is empty, lost or new, but the history has versions."""
-    if event_log.all or not versions:
+def refuse_missing(event_log: TableFiles, name: str, *, versions: int = 0, rows: int = 0) -> None:
+    """Raise Refusal EVENT_LOG_MISSING if the event log is empty, lost or new, but the leading table is not.
+
+    ``versions`` are those of a history, ``rows`` those of rawcore without one.
+    """
+    if event_log.all or not (versions or rows):
         return
+    leading = f"the history has {versions} versions" if versions else f"the table has {rows} rows"
     raise Refusal(
         EVENT_LOG_MISSING,
-        f"{name}: the history has {versions} versions, and its event log is empty",
+        f"{name}: {leading}, and its event log is empty",
         hint=f"Bring the event log back from a backup ({event_log.table.location}), then run again. If it is gone for "
         "good, give the data a dataset of its own and load its deliveries again.",
-        count=versions,
+        count=versions or rows,
     )
 
 
@@ -209,6 +214,10 @@ class Arrivals:
         named = self.policy.op and self.policy.input == CDC
         return F.col(quote_identifier(self.policy.op)) if named else F.lit("U")
 
+    @property
+    def _is_delete(self) -> Column:
+        return flags_delete(self.policy) if self.policy.delete_flag is not None else self._op == F.lit("D")
+
     def check_rows(self) -> None:
         """Raise Refusal for rows without a key, a time or a known operation, and count the rows."""
         null_key = any_of(F.col(quote_identifier(column.name)).isNull() for column in self.history.business_key)
@@ -261,7 +270,9 @@ class Arrivals:
                 if c.name in types and c.name != self.policy.op
             ]
         )
-        is_delete = self._op == F.lit("D")
+        is_delete = self._is_delete
+        # In a feed a D outranks other rows of its time; a flagged row is compared with them.
+        compared = F.when(~is_delete, content) if self.policy.input == CDC else F.concat(is_delete, content)
         values = [
             (F.col(quote_identifier(c.name)) if c.name in types else F.lit(None)).cast(c.type).alias(f"c{i}")
             for i, c in enumerate(fold.columns)
@@ -271,7 +282,7 @@ class Arrivals:
             packed_key(self.history.spec),
             self._own.alias("own"),
             is_delete.alias("is_delete"),
-            F.when(~is_delete, content).alias("content"),
+            compared.alias("content"),
             F.struct(*values).alias("v") if values else F.expr("named_struct()").alias("v"),
         )
         if self.policy.deletes == IGNORE:
@@ -286,11 +297,12 @@ class Arrivals:
 
     def check_per_time(self, per_time: DataFrame) -> None:
         """Raise Refusal if rows of one key and time differ; count identical rows as duplicates."""
-        conflict = (F.col("contents") > 1) & ~F.col("is_delete")
+        outranks = F.col("is_delete") & F.lit(self.policy.input == CDC)
+        conflict = (F.col("contents") > 1) & ~outranks
         totals = per_time.agg(
             F.count_if(conflict).alias("conflicts"),
             F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
-            F.coalesce(F.sum(F.col("contents") + F.col("is_delete").cast("int")), F.lit(0)).alias("distinct"),
+            F.coalesce(F.sum(F.col("contents") + outranks.cast("int")), F.lit(0)).alias("distinct"),
         ).first()
         self.counts["skipped_deletes"] = self.counts["rows"] - totals["kept"]
         self.counts["duplicates"] = totals["kept"] - totals["distinct"]

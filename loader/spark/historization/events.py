@@ -44,6 +44,7 @@ _KEY, _ROWS, _LOG = KEY, "__rows", LOG
 class EventBatch:
     """Batch of dated rows, and the history and event log that it is written to.
 
+    ``begins``: the history is new and its event log is not, so the versions of all keys are written.
     ``noted`` are the notes of the history's newest commit. They record the policy under which each event is folded:
     the present policy might not result in the versions of the table.
     """
@@ -55,6 +56,7 @@ class EventBatch:
     stamp: Stamp
     noted: Mapping[str, str] = field(default_factory=dict)
     forgotten: str | None = None
+    begins: bool = False
     open_before: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     _checkpoints: list[DataFrame] = field(default_factory=list)
@@ -156,11 +158,12 @@ class EventBatch:
             "__returns": fold.returns(_LOG, _ROWS, "__back", run_at),
             "__found": fold.candidates(_LOG, _ROWS, "__returns"),
             "__adm": fold.admitted(_LOG, "__found", "__back", forgotten),
-            "old": fold.versions(_LOG, "fo"),
+            "__was": fold.versions(_LOG, "fo"),
+            "old": "filter(__was, w -> false)" if self.begins else "__was",
         }
         events, log = "__adm.admitted", "__adm.log"
         if absent:
-            is_absent = f"(size({_ROWS}) = 0 AND {fold.is_live('old')})"
+            is_absent = f"(size({_ROWS}) = 0 AND {fold.is_live('__was')})"
             columns["__gone"] = self._absence(run_at)
             events = f"IF({is_absent}, array(__gone), {events})"
             log = f"IF({is_absent}, {fold.absent(_LOG, '__gone')}, {log})"
@@ -175,6 +178,10 @@ class EventBatch:
             *(F.col(f"__adm.{name}") for name in ("late", "ignored", "beyond", "refused")),
         )
 
+    @property
+    def _reads_all_logs(self) -> bool:
+        return self.policy.closes_absent or self.begins
+
     def _absence(self, run_at: str) -> str:
         fold = self.fold
         event = struct(
@@ -185,12 +192,12 @@ class EventBatch:
         return f"CAST({event} AS {fold.event_type})"
 
     def _with_logs(self, delivered: DataFrame) -> DataFrame:
-        """Return the keys of the batch with their logs, and if absent keys are closed, all other stored keys."""
+        """Return the keys of the batch with their logs, and all other stored keys if these are needed, too."""
         rows_type = delivered.schema[_ROWS].dataType.simpleString()
         logs = self._logs(delivered)
         if logs is None:
             return delivered.withColumn(_LOG, F.expr(self.fold.no_events()))
-        how = "full_outer" if self.policy.closes_absent else "left"
+        how = "full_outer" if self._reads_all_logs else "left"
         joined = delivered.alias("a").join(logs.alias("l"), F.col(f"a.{_KEY}") == F.col(f"l.{_KEY}"), how)
         return joined.select(
             F.coalesce(f"a.{_KEY}", f"l.{_KEY}").alias(_KEY),
@@ -200,7 +207,7 @@ class EventBatch:
         )
 
     def _logs(self, delivered: DataFrame) -> DataFrame | None:
-        """Return the logs of the batch's keys, or of all keys if absent ones are closed, as sorted arrays.
+        """Return the logs of the batch's keys as sorted arrays, or of all keys if absent ones are closed.
 
         Return None if the event log is empty.
         """
@@ -212,7 +219,7 @@ class EventBatch:
         if self._one_task:
             frame = frame.coalesce(1)
         key = quote_identifier(spec.column("entity_key").name)
-        if not self.policy.closes_absent:
+        if not self._reads_all_logs:
             wanted = delivered.select(F.col(_KEY).alias("__wanted"))
             frame = frame.join(wanted, F.col(key) == F.col("__wanted"), "left_semi")
         return logs(frame, spec, self.fold)
@@ -273,8 +280,9 @@ class EventBatch:
     @property
     def public_counts(self) -> dict[str, int]:
         """Return the counts that the load reports."""
+        versions = ("opened", "closed", "removed") if self.load.history else ()
         names = (
-            "rows", "duplicates", "new", "reappeared", "changed", "deleted", "unchanged", "opened", "closed", "removed",
+            "rows", "duplicates", "new", "reappeared", "changed", "deleted", "unchanged", *versions,
             "late", "late_ignored", "beyond_horizon", "skipped_deletes",
         )  # fmt: skip
         counts = {name: self.counts[name] for name in names}

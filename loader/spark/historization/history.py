@@ -221,9 +221,8 @@ class Target:
 
     @cached_property
     def versions(self) -> HistoryTable:
-        """Return the history table with its columns by purpose."""
-        assert self.history is not None
-        return HistoryTable(self.session, self.history, self.load)
+        """Return the leading table with its columns by purpose."""
+        return HistoryTable(self.session, self.leading, self.load)
 
     @cached_property
     def signed(self) -> RunCommit | None:
@@ -232,7 +231,8 @@ class Target:
 
     @cached_property
     def rawcore_files(self) -> TableFiles:
-        return open_files(self.session, self.rawcore, (self.load.table.column("entity_key").name,))
+        key = tuple(column.name for column in self.load.table.of_purpose("entity_key"))
+        return open_files(self.session, self.rawcore, key)
 
     def rawcore_rows(self) -> int:
         """Return the number of rawcore rows from file statistics; count them only if these are missing."""
@@ -311,7 +311,12 @@ def follow_live(target: Target, changes: DataFrame) -> None:
         rows = rows.withColumn(name, value)
     own = {table.column("run_id").name: "__opened", table.column("loaded_at").name: "__loaded"}
     put = rows.select(*(F.col(quote_identifier(own.get(c.name, c.name))).alias(c.name) for c in table.columns))
-    _commit(target, put, gone=_places_of(target, changes))
+    _commit(target, put, gone=_places_of(target, changes) if target.rawcore_files.all else None)
+
+
+def add_rows(target: Target, rows: DataFrame, stamp: Stamp) -> None:
+    """Add hashed rows of stage to rawcore, in one commit."""
+    _commit(target, _with_stamps(rows, target.load.table, stamp))
 
 
 def rebuild(target: Target) -> None:
@@ -382,8 +387,8 @@ def kept_hashes(load: RawcoreLoad, signed: RunCommit | None) -> dict[str, str]:
 
 
 def refuse_policy_changed(load: RawcoreLoad, signed: RunCommit | None) -> None:
-    """Raise Refusal if the stored versions do not have the form of the present history policy."""
-    if load.history is None or signed is None:
+    """Raise Refusal if the stored versions or events do not have the form of the present history policy."""
+    if signed is None or (load.history is None and load.event_log is None):
         return
     refuse_other_form(
         name=load.name,
@@ -391,6 +396,7 @@ def refuse_policy_changed(load: RawcoreLoad, signed: RunCommit | None) -> None:
         keys=column_keys(load),
         noted=signed.notes,
         versions=signed.counts.get("versions"),
+        historized=load.history is not None,
     )
 
 

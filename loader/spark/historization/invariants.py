@@ -285,7 +285,7 @@ class _Conditions:
         policy, of = self.policy, self.history
 
         def is_tracked(column: ColumnSpec) -> bool:
-            never = column.name in (policy.time_column, policy.op)
+            never = column.name in policy.uncompared
             now = policy.track is None or column.name in policy.track
             return not never and (now or ever_tracked(self.eras, column.key))
 

@@ -119,21 +119,35 @@ def _refuse_misfits(
             )
 
 
+IS_DELETE = "__is_delete"
+
+
+def flags_delete(policy: HistoryPolicy) -> Column:
+    """Return the condition that a row deletes its key, by the policy's delete flag."""
+    assert policy.delete_flag is not None
+    return F.coalesce(F.col(quote_identifier(policy.delete_flag)), F.lit(False))
+
+
 def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
-    """Return the frame's described columns with the entity key, foreign keys and row hash added."""
-    table = load.table
+    """Return the frame's described columns with the entity key, foreign keys and row hash added.
+
+    With a delete flag in the history policy, also with ``__is_delete``.
+    """
+    table, policy = load.table, HistoryPolicy.from_dict(load.policy)
     types = {field.name: field.dataType for field in frame.schema.fields}
 
     def hashed(components: Iterable[HashComponent]) -> Column:
         return digest([(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in components])
 
-    columns = [hashed(load.entity_key).alias(table.column("entity_key").name)]
+    columns = [hashed(load.entity_key).alias(column.name) for column in table.of_purpose("entity_key")]
     described = table.of_purpose("business_key", "attribute")
     columns += [F.col(quote_identifier(c.name)) for c in described if c.name in types]
     for key in load.foreign_keys:
         any_absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
         columns.append(F.when(~any_absent, hashed(key.components)).alias(key.column))
     columns.append(hashed(load.row_hash).alias(table.column("row_hash").name))
+    if policy.delete_flag is not None:
+        columns.append(flags_delete(policy).alias(IS_DELETE))
     return frame.select(*columns)
 
 
@@ -176,10 +190,12 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
 def _content(stage: DataFrame, load: RawcoreLoad) -> Column:
     """Return the hash of all attributes, tracked or not, by which rows of a key are identical (rule 1)."""
     attributes = _delivered_columns(stage, load, "attribute")
-    if {part.column for part in load.row_hash} == {column.name for column in attributes}:
+    is_covered = {part.column for part in load.row_hash} == {column.name for column in attributes}
+    if is_covered and IS_DELETE not in stage.columns:
         return F.col(quote_identifier(load.table.column("row_hash").name))
     types = {field.name: field.dataType for field in stage.schema.fields}
-    return digest([(column.key, F.col(quote_identifier(column.name)), types[column.name]) for column in attributes])
+    content = digest([(column.key, F.col(quote_identifier(column.name)), types[column.name]) for column in attributes])
+    return F.concat(F.col(IS_DELETE), content) if IS_DELETE in types else content
 
 
 def _delivered_columns(stage: DataFrame, load: RawcoreLoad, *purposes: str) -> list[ColumnSpec]:

@@ -43,7 +43,10 @@ def packed_key(spec: TableSpec) -> Column:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """History table in the warehouse, with the load that writes it."""
+    """Leading table of a load, with the load that writes it: its history, or rawcore for an upsert of dated rows.
+
+    Without a history, only what concerns keys, hashes and types has a meaning.
+    """
 
     session: SparkSession
     table: DeltaTable
@@ -51,8 +54,7 @@ class HistoryTable:
 
     @property
     def spec(self) -> TableSpec:
-        assert self.load.history is not None
-        return self.load.history
+        return self.load.leading
 
     @cached_property
     def policy(self) -> HistoryPolicy:
@@ -68,7 +70,9 @@ class HistoryTable:
 
     @property
     def time_type(self) -> str:
-        """Return the Spark type of a version's start and end."""
+        """Return the Spark type of a version's start and end, or of an event's time if there are no versions."""
+        if self.load.history is None and self.load.event_log is not None:
+            return spark_type(parse(self.load.event_log.column("event_at").type))
         return spark_type(parse(self.spec.column("started_at").type))
 
     @property

@@ -159,8 +159,8 @@ class Delivery:
 
     ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
     in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
-    in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not in ``frame``. ``window`` is
-    the part of a source with a watermark that was read.
+    in ``frame``, ``superseded`` those of whose key another row is there. ``unknown`` describes delivered columns
+    outside the contract; they are not in ``frame``. ``window`` is the part of a source with a watermark that was read.
     """
 
     frame: DataFrame
@@ -171,6 +171,7 @@ class Delivery:
     unknown: list[dict] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
     window: Window | None = None
+    superseded: int = 0
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
@@ -217,7 +218,7 @@ def read_delivery(
         cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
-            distinct, duplicates = check_keys(opened, frame, source, result.rows)
+            keyed = check_keys(opened, frame, source, result.rows)
             unknown = _unknown_columns(opened, frame, wanted)
         opened.check_places()
     except BaseException:
@@ -230,8 +231,8 @@ def read_delivery(
         for c in source.columns
     ]
     window = opened.window if isinstance(opened, OpenedTable) else None
-    frame, warnings = distinct.select(*columns), (*opened.warnings, *result.warnings)
-    return Delivery(frame, result.rows, duplicates, opened, cached, unknown, warnings, window)
+    frame, warnings = keyed.frame.select(*columns), (*opened.warnings, *result.warnings)
+    return Delivery(frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded)
 
 
 def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None, roots: Roots) -> Opened:
@@ -377,13 +378,13 @@ class Feed:
 def feed_notes(
     session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str, signed: RunCommit | None
 ) -> dict[str, str]:
-    """Return the note about feeds for a history's next commit (``loader.domain.feeds``).
+    """Return the note about feeds for the leading table's next commit (``loader.domain.feeds``).
 
-    ``signed`` is the history's newest commit of a run.
+    ``signed`` is that table's newest commit of a run.
     """
     note = signed.notes.get(NOTE) if signed else None
     for source in load.inputs:
-        if source.feed and load.history is not None:
+        if source.feed:
             log = _log_of(DeltaTable(session, warehouse, source.table.key))
             note = with_note(note, source.table.key, log, run_id)
     return {NOTE: note} if note else {}
@@ -392,14 +393,14 @@ def feed_notes(
 def _common_feed_number(
     session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest, log: FeedLog
 ) -> int:
-    """Return the newest feed number that every history reading this feed in the run has loaded.
+    """Return the newest feed number that every dataset reading this feed in the run has loaded.
 
-    It is the log's newest number if no history reads the feed.
+    It is the log's newest number if none reads the feed.
     """
     numbers = [log.newest]
     for reader in manifest.rawcore:
-        if reader.history and any(source.feed and source.table.key == load.table.key for source in reader.inputs):
-            commit = DeltaTable(session, warehouse, reader.history.key).newest_run_commit()
+        if any(source.feed and source.table.key == load.table.key for source in reader.inputs):
+            commit = DeltaTable(session, warehouse, reader.leading.key).newest_run_commit()
             numbers.append(log.held(commit.notes.get(NOTE) if commit else None, load.table.key))
     return min(numbers)
 

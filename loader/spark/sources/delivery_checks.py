@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.window import Window
 
 from loader.domain.manifest import DeliveredColumn, SourceSpec
 from loader.domain.marks import NULL_WATERMARK
@@ -23,6 +24,7 @@ from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened, Place
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.option_kinds import LATEST
 from metadata.domain.value_formats import ValueFormats
 
 # Places of errors in a delivery: file, record and, if it is certain, line.
@@ -98,6 +100,7 @@ def _files_with_blank_lines(opened: Opened) -> set[str]:
     return {from_uri(row[0]) for row in files.collect()}
 
 
+_PLACE_IN_ORDER = "__place_in_order"
 _REPLACEMENT = "\ufffd"  # Java's replacement for bytes that are no character
 
 
@@ -163,22 +166,64 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
     return Checked(totals["rows"], warnings)
 
 
-def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> tuple[DataFrame, int]:
-    """Return the frame without repeated identical rows, and their number. Rows compare by typed values.
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows of a delivery with one row per key, and the numbers of rows left out.
 
-    Raise Refusal CONFLICTING_ROWS if rows of one key differ. Without a key in the contract, and in a feed,
-    where a key has many rows, all rows stay. A database guarantees its primary key.
+    ``duplicates`` were identical to the row that stays, ``superseded`` come before or after it by the source's order.
+    """
+
+    frame: DataFrame
+    duplicates: int = 0
+    superseded: int = 0
+
+
+def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> KeyedRows:
+    """Return the rows without repeated keys. Rows compare by typed values.
+
+    Raise Refusal CONFLICTING_ROWS if rows of one key differ that the source does not order. Without a key in the
+    contract, and in a feed, where a key has many rows, all rows stay. A database guarantees its primary key.
     """
     if not source.one_row_per_key or opened.key_is_unique:
-        return frame, 0
+        return KeyedRows(frame)
     keys = {
         f"k{place}": converted(opened, column, source.options)
         for place, column in enumerate(column for column in source.columns if column.business_key)
     }
-    if not keys or rows < 2:
-        return frame, 0
-    if _hashes_differ(frame, list(keys.values()), rows):
-        return frame, 0
+    if not keys or rows < 2 or _hashes_differ(frame, list(keys.values()), rows):
+        return KeyedRows(frame)
+    chosen, superseded = frame, 0
+    if opened.options.deduplicate is not None:
+        chosen = _first_in_order(opened, frame, source, list(keys.values()))
+        superseded = rows - chosen.count()
+    distinct, duplicates = _one_row_per_key(opened, chosen, source, keys, rows - superseded)
+    return KeyedRows(distinct, duplicates, superseded)
+
+
+def _first_in_order(opened: Opened, frame: DataFrame, source: SourceSpec, keys: list[Column]) -> DataFrame:
+    """Return the rows of each key that come last, or first, by the source's order; several if they are equal in it.
+
+    Raise Refusal BAD_OPTION for a column that the contract lacks.
+    """
+    declared = {column.name: column for column in source.columns}
+    missing = [name for name in opened.options.order if name not in declared]
+    if missing:
+        raise Refusal(
+            "BAD_OPTION",
+            f"{source.name}: its option order_by names {missing[0]}, which is no column of the contract",
+            hint="Name columns of the source.",
+        )
+    values = [converted(opened, declared[name], source.options) for name in opened.options.order]
+    latest = opened.options.deduplicate == LATEST
+    ordered = [value.desc_nulls_last() if latest else value.asc_nulls_last() for value in values]
+    place = F.rank().over(Window.partitionBy(*keys).orderBy(*ordered))
+    return frame.withColumn(_PLACE_IN_ORDER, place).where(F.col(_PLACE_IN_ORDER) == 1).drop(_PLACE_IN_ORDER)
+
+
+def _one_row_per_key(
+    opened: Opened, frame: DataFrame, source: SourceSpec, keys: dict[str, Column], rows: int
+) -> tuple[DataFrame, int]:
+    """Return the frame without repeated identical rows, and their number. Raise Refusal CONFLICTING_ROWS."""
     grouping = [key.alias(name) for name, key in keys.items()]
     # A hash leaves NULL out, so each value is followed by its position: ("a", NULL) is not (NULL, "a").
     parts = []
@@ -353,5 +398,6 @@ def _conflicting_rows(opened: Opened, source: SourceSpec, different: DataFrame, 
         column=names[0],
         count=count,
         samples=samples,
-        hint="A delivery holds one row per business key; identical rows count as one.",
+        hint="A delivery holds one row per business key; identical rows count as one. The source's options deduplicate "
+        "and order_by say which of several rows is kept.",
     )

@@ -1,5 +1,6 @@
 """Names of a history's own columns in each profile, which no other column may have."""
 
+from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
@@ -143,6 +144,16 @@ def test_every_technical_name_is_reserved(policy: dict) -> None:
 def test_an_event_log_stands_beside_its_history() -> None:
     table = event_log_table(dataset(input="effective", time="at"))
     assert (table.name, table.column("event_at").type) == ("rc_a_hist_events", "timestamp")
+
+
+def test_an_upsert_of_dated_rows_has_the_event_log_that_its_history_would_have() -> None:
+    state = dataset(input="effective", time="at")
+    assert event_log_table(replace(state, historize=False)) == event_log_table(state)
+
+
+@pytest.mark.parametrize("policy", [{"time": "at"}, {"input": "delta"}, {"input": "append"}])
+def test_other_loads_without_a_history_have_no_event_log(policy: dict) -> None:
+    assert event_log_table(replace(dataset(**policy), historize=False)) is None
 
 
 @pytest.mark.parametrize(

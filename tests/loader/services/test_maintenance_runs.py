@@ -164,6 +164,20 @@ def test_reverts_that_cannot_be_are_refused_before_there_is_a_run(airports, runn
     perform(revert("r1").run, runner)
 
 
+@pytest.mark.parametrize(
+    ("policy", "code"), [({"input": "append"}, None), ({"input": "delta"}, "NO_HISTORY"), ({}, "NO_HISTORY")]
+)
+def test_without_a_history_only_appended_or_dated_rows_are_reverted(airports, runner, script, policy, code):
+    TargetDataset.objects.filter(name="rc_air_airport").update(historize=False, history_policy=policy)
+    loaded(runner, "r1")
+    loaded(runner, "r2")
+    if code is not None:
+        assert refused(revert, of_run="r1").code == code
+        return
+    assert perform(revert("r1").run, runner).status == "succeeded"
+    assert script.seen("revert")[0]["body"]["refused"] is None
+
+
 def test_a_revert_that_failed_is_asked_again_as_the_same_run(airports, runner, script):
     loaded(runner, "r1")
     script.add(fail={AIRPORT: {"code": "BEYOND_RETENTION", "message": "it is gone"}})

@@ -164,6 +164,45 @@ def test_each_file_is_read_once_only_where_no_reader_takes_a_delivery_for_all_th
     assert {load.feed for load in made.raw if load.name == "raw.raw_air_reading"} == {feed}
 
 
+def test_appended_rows_are_read_once_and_have_no_key(airports):
+    source = create_source_dataset(
+        system=airports["airport"].system,
+        name="sale",
+        location="sale.csv",
+        format="csv",
+        historize=False,
+        history_policy={"input": "append"},
+    )
+    create_source_column(source_dataset=source, name="amount", type="integer")
+    generate_targets(source_dataset=source)
+    made = manifest(scope=Scope(DATASET, "rawcore.rc_air_sale"))
+    (raw,), (sale,) = made.raw, made.rawcore
+    assert (raw.feed, raw.source.one_row_per_key, sale.inputs[0].feed) == (True, True, True)
+    assert (sale.entity_key, sale.history, sale.event_log, sale.delivery_checked) == ((), None, None, True)
+
+
+@pytest.mark.parametrize("historize", [True, False])
+def test_dated_rows_have_an_event_log_with_and_without_a_history(airports, historize):
+    source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp", "v": "string"}, ("id",))
+    policy = {"input": "effective", "time": "at"}
+    TargetDataset.objects.filter(name="rc_air_reading").update(historize=historize, history_policy=policy)
+    made = manifest(scope=Scope(DATASET, "rawcore.rc_air_reading"))
+    (reading,) = made.rawcore
+    assert (reading.event_log.name, reading.history is not None) == ("rc_air_reading_hist_events", historize)
+    assert (made.raw[0].feed, reading.leading) == (True, reading.history or reading.table)
+
+
+def test_rows_with_a_time_of_their_own_are_not_deduplicated_by_key(airports):
+    reading = source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp"}, ("id",))
+    update_source_dataset(
+        source_dataset=reading, expected_version=1, options={"deduplicate": "latest", "order_by": "at"}
+    )
+    TargetDataset.objects.filter(name="rc_air_reading").update(history_policy={"input": "effective", "time": "at"})
+    with pytest.raises(Refusal, match="deduplicate does not go with rows") as refused:
+        manifest(scope=Scope(DATASET, "rawcore.rc_air_reading"))
+    assert refused.value.code == "BAD_OPTION"
+
+
 def _checked(name: str) -> bool:
     made = manifest(scope=Scope(DATASET, f"rawcore.{name}"))
     return next(load for load in made.rawcore if load.name == f"rawcore.{name}").delivery_checked

@@ -312,3 +312,36 @@ def test_going_on_from_a_conflict_shows_the_form_unsaved(editor: Client, airport
     answer = editor.post(action_of(text, having="version"), form_of(text, having="version") | {"again": "yes"})
     assert form_of(html_of(answer), having="version")["profile"] == ["dbt"]
     assert again(airport).history_policy == {"deletes": "ignore"}
+
+
+# --- the load type --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choices", "label"),
+    [
+        ({}, "SCD 2"),
+        ({"historize": ""}, "Full"),
+        ({"historize": "", "input": "append"}, "Append"),
+        ({"historize": "", "input": "cdc", "time": "sequence", "op": "op"}, "Upsert"),
+    ],
+)
+def test_the_load_type_of_the_choices_is_shown(editor: Client, airport: TargetDataset, choices: dict, label: str):
+    assert f"<b>Load type {label}.</b>" in show(editor, airport, **choices)
+
+
+def test_append_is_saved_without_a_history(editor: Client, airport: TargetDataset):
+    assert post(editor, airport, historize="", input="append").status_code == 302
+    assert (again(airport).historize, again(airport).history_policy) == (False, {"input": "append"})
+    facts = section(read(editor, f"/datasets/{airport.key}/"), "policy-head")
+    assert "Append: Rows are only added" in words(facts)
+
+
+def test_append_with_a_history_is_refused_at_its_field(editor: Client, airport: TargetDataset):
+    page = show(editor, airport, input="append", historize="on")
+    assert "Append only adds rows" in page
+
+
+def test_a_choice_that_needs_versions_is_refused_at_its_field(editor: Client, airport: TargetDataset):
+    answer = post(editor, airport, historize="", input="cdc", time="sequence", op="op", deletes="tombstone")
+    assert "needs versions" in words(field(html_of(answer), "deletes").lower())

@@ -95,6 +95,11 @@ def test_without_a_business_key_there_is_no_rawcore() -> None:
     assert list(by_name(source)) == ["raw_air_airport", "stg_air_airport"]
 
 
+def test_appended_rows_need_no_business_key() -> None:
+    source = replace(AIRPORT, columns=(column("icao"),), historize=False, history_policy=HistoryPolicy(input="append"))
+    assert list(by_name(source)) == ["raw_air_airport", "stg_air_airport", "rc_air_airport"]
+
+
 def test_without_history_there_is_no_history_dataset() -> None:
     assert "rc_air_airport_hist" not in by_name(replace(AIRPORT, historize=False))
 

@@ -16,6 +16,8 @@ POLICIES = [
     {"input": "effective", "time": "changed_at", "deletes": "ignore", "late": "split"},
     {"input": "effective", "time": "changed_at", "absent_keys": "deleted"},
     {"input": "cdc", "time": "seq", "op": "op", "late_horizon": 30, "open_end": "9999-12-31"},
+    {"input": "delta", "delete_flag": "gone", "deletes": "tombstone"},
+    {"input": "append"},
     {"input": "batch_files", "time": "_fivetran_start", "null_string": "N", "unmodified_string": "U"},
     {"profile": "dbt", "state_labels": {"new": "I", "deleted": "D"}, "views": ["current", "changes"]},
 ]
@@ -39,6 +41,8 @@ def test_the_default_policy_is_written_as_nothing() -> None:
         ({"input": "cdc", "time": "s", "op": "op"}, "close"),
         ({"input": "effective", "time": "s"}, "ignore"),
         ({"input": "effective", "time": "s", "absent_keys": "deleted"}, "close"),
+        ({"input": "delta", "delete_flag": "gone"}, "close"),
+        ({"input": "append"}, "ignore"),
     ],
 )
 def test_what_deletes_do_by_default_follows_the_input(described: dict, deletes: str) -> None:
@@ -65,6 +69,9 @@ def test_what_deletes_do_by_default_follows_the_input(described: dict, deletes: 
         ({"absent_keys": "deleted"}, "history_policy.absent_keys"),
         ({"input": "delta", "deletes": "close"}, "history_policy.deletes"),
         ({"late": "refuse"}, "history_policy.late"),
+        ({"delete_flag": "gone"}, "history_policy.delete_flag"),
+        ({"input": "append", "time": "s"}, "history_policy.time"),
+        ({"input": "append", "track": ["a"]}, "history_policy.track"),
         ({"untracked": "keep"}, "history_policy.untracked"),
         ({"null_string": "x"}, "history_policy.null_string"),
         ({"open_end": "never"}, "history_policy.open_end"),
@@ -122,6 +129,8 @@ COLUMNS = {name: parse(text) for name, text in {"id": "integer", "name": "string
         ({"track": ["id"]}, "history_policy.track"),
         ({"time": "at", "track": ["at"]}, "history_policy.track"),
         ({"input": "cdc", "time": "at", "op": "id"}, "history_policy.op"),
+        ({"input": "delta", "delete_flag": "name"}, "history_policy.delete_flag"),
+        ({"input": "delta", "delete_flag": "id"}, "history_policy.delete_flag"),
     ],
 )
 def test_a_policy_that_does_not_fit_the_columns_is_refused(described: dict, field: str) -> None:

@@ -113,20 +113,41 @@ def test_nothing_is_asked_of_the_policy_of_a_dataset_without_history(rawcore: Ta
         targets.update_target_dataset(dataset=row, expected_version=2, historize=True)
 
 
-def test_history_is_not_switched_off_while_rows_carry_their_own_time(dated: TargetDataset) -> None:
-    with pytest.raises(MetadataError, match="only a history can honour") as refused:
-        targets.update_target_dataset(dataset=dated, expected_version=2, historize=False)
-    assert refused.value.field == "history_policy.input"
-    policy = {"input": "snapshot", "track": ["name"]}
-    targets.update_target_dataset(dataset=dated, expected_version=2, historize=False, history_policy=policy)
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"untracked": "keep", "track": ["name"]},
+        {"open_end": "9999-12-31"},
+        {"profile": "dbt"},
+        {"views": ["current"]},
+        {"state_labels": {"new": "first"}},
+    ],
+)
+def test_dated_rows_without_a_history_take_no_choice_that_shapes_versions(dated: TargetDataset, choice: dict) -> None:
+    policy = {"input": "effective", "time": "changed_at", **choice}
+    with pytest.raises(MetadataError, match="needs versions") as refused:
+        targets.update_target_dataset(dataset=dated, expected_version=2, historize=False, history_policy=policy)
+    assert refused.value.field == f"history_policy.{next(iter(choice))}"
 
 
-def test_a_source_without_history_takes_no_rows_with_their_own_operation() -> None:
-    source = airport_source(icao={"key_ordinal": 1}, seq={"data_type": "bigint"}, op={})
-    policy = {"input": "cdc", "time": "seq", "op": "op"}
-    with pytest.raises(MetadataError, match="only a history can honour") as refused:
-        sources.update_source_dataset(source_dataset=source, expected_version=1, historize=False, history_policy=policy)
+def test_a_policy_of_dated_rows_is_checked_without_a_history_too(dated: TargetDataset) -> None:
+    row = targets.update_target_dataset(dataset=dated, expected_version=2, historize=False)
+    with pytest.raises(MetadataError, match="names it"):
+        lifecycle.retire_column(column=row.columns.get(name="changed_at"), expected_version=1)
+
+
+def test_appended_rows_have_no_history(rawcore: TargetDataset) -> None:
+    with pytest.raises(MetadataError, match="append only adds rows") as refused:
+        targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy={"input": "append"})
     assert refused.value.field == "history_policy.input"
+
+
+def test_a_source_without_a_key_can_only_be_appended() -> None:
+    source = airport_source(icao={"key_ordinal": None}, at={"data_type": "timestamp"})
+    change = {"source_dataset": source, "expected_version": 1, "historize": False}
+    with pytest.raises(MetadataError, match="needs a business key"):
+        sources.update_source_dataset(**change, history_policy={"input": "effective", "time": "at"})
+    sources.update_source_dataset(**change, history_policy={"input": "append"})
 
 
 def test_a_policy_of_a_source_goes_with_its_columns() -> None:
@@ -176,3 +197,30 @@ def test_batch_files_describe_no_column_of_their_own() -> None:
     with pytest.raises(MetadataError, match="brings column '_fivetran_start' of itself") as refused:
         sources.update_source_dataset(source_dataset=source, expected_version=1, history_policy=policy)
     assert refused.value.field == "history_policy.input"
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "field", "message"),
+    [
+        ({"order_by": "gone"}, {}, "order_by", "no column 'gone'"),
+        ({"order_by": "at"}, {"input": "effective", "time": "at"}, "deduplicate", "have a time of their own"),
+    ],
+)
+def test_deduplication_that_does_not_go_with_the_source_is_refused(options, policy, field, message) -> None:
+    source = airport_source(icao={"key_ordinal": 1}, at={"data_type": "timestamp"})
+    with pytest.raises(MetadataError, match=message) as refused:
+        sources.update_source_dataset(
+            source_dataset=source,
+            expected_version=1,
+            options={"deduplicate": "latest", **options},
+            history_policy=policy,
+        )
+    assert refused.value.field == f"options.{field}"
+
+
+def test_deduplication_needs_an_order() -> None:
+    with pytest.raises(MetadataError, match="needs order_by") as refused:
+        sources.update_source_dataset(
+            source_dataset=airport_source(), expected_version=1, options={"deduplicate": "latest"}
+        )
+    assert refused.value.field == "options.deduplicate"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_keeps_history, check_later
+from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_later, check_load_type
 from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import HistoryPolicy
 
 
 def test_a_run_that_is_not_later_is_refused():
@@ -66,14 +67,16 @@ def test_a_table_without_the_newest_applied_run_is_refused(held, said):
     assert (refused.value.code, "accept_table" in refused.value.hint) == ("TABLE_BEHIND", True)
 
 
-@pytest.mark.parametrize("input", ["effective", "cdc"])
-def test_a_feed_without_a_history_is_refused(input):
-    with pytest.raises(Refusal, match="history is switched off") as refused:
-        check_keeps_history(name="t", input=input, historized=False)
-    assert refused.value.code == "HISTORY_OFF"
-    check_keeps_history(name="t", input=input, historized=True)
+def test_a_policy_that_needs_versions_is_refused_without_a_history():
+    policy = HistoryPolicy.from_dict({"input": "cdc", "time": "t", "op": "op", "deletes": "tombstone"})
+    with pytest.raises(Refusal, match="deletes of its history policy needs versions") as refused:
+        check_load_type(name="t", policy=policy, historized=False)
+    assert refused.value.code == "LOAD_TYPE"
+    check_load_type(name="t", policy=policy, historized=True)
 
 
-@pytest.mark.parametrize("input", ["snapshot", "delta", "batch_files"])
-def test_other_inputs_need_no_history(input):
-    check_keeps_history(name="t", input=input, historized=False)
+def test_appended_rows_have_no_history():
+    policy = HistoryPolicy(input="append")
+    with pytest.raises(Refusal, match="input of its history policy append only adds rows"):
+        check_load_type(name="t", policy=policy, historized=True)
+    check_load_type(name="t", policy=policy, historized=False)

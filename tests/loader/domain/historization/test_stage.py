@@ -252,6 +252,8 @@ POLICIES = {
     "effective, absent deleted": {"input": "effective", "time": "height", "absent_keys": "deleted"},
     "cdc": CDC,
     "batch files": {"input": "batch_files", "time": "_fivetran_start"},
+    "flagged deletes": {"input": "delta", "delete_flag": "odd"},
+    "flagged tombstones": {"input": "delta", "delete_flag": "odd", "deletes": "tombstone"},
 }
 
 
@@ -287,6 +289,24 @@ def test_rawcore_follows_the_open_versions_of_dated_rows():
     text = rawcore_of(CDC)
     assert "WHEN MATCHED AND s.`rc_child_key` IS NULL THEN DELETE" in text
     assert "h.`version_segment` = 'open'" in text
+
+
+def test_a_flagged_row_deletes_its_key_from_rawcore():
+    text = rawcore_of(POLICIES["flagged deletes"])
+    assert "WHEN MATCHED AND s.`odd` THEN DELETE" in text
+    assert "WHEN NOT MATCHED AND NOT coalesce(s.`odd`, false) THEN INSERT" in text
+
+
+def test_appended_rows_are_inserted():
+    text = rawcore_of({"input": "append"}, historize=False)
+    assert parsed(text)
+    assert "INSERT INTO `rawcore`.`rc_child` BY NAME" in text
+
+
+def test_an_upsert_of_dated_rows_says_what_holds():
+    text = rawcore_of(CDC, historize=False)
+    assert "-- a row older than the newest of its key counts at its own time" in text
+    assert parsed(text)
 
 
 def test_columns_that_are_not_tracked_are_updated_where_they_stand():

@@ -56,13 +56,20 @@ def test_a_delivery_with_one_row_per_key_needs_no_second_look():
 FEED = replace(SOURCE, one_row_per_key=False)
 
 
-@pytest.mark.parametrize("dataset", [core(), replace(core(input="effective", time="t"), historize=False)])
-def test_in_a_feed_nobody_looked_for_a_second_row_of_a_key(dataset):
-    assert not checked(dataset, FEED)
+def test_in_a_feed_nobody_looked_for_a_second_row_of_a_key():
+    assert not checked(core(), FEED)
 
 
-def test_a_history_of_dated_rows_expects_several_of_a_key():
-    assert checked(core(input="effective", time="t"), FEED)
+@pytest.mark.parametrize("historize", [True, False])
+def test_dated_rows_may_have_several_of_a_key(historize):
+    assert checked(replace(core(input="effective", time="t"), historize=historize), FEED)
+
+
+@pytest.mark.parametrize(("policy", "passes"), [({"input": "append"}, True), ({}, False)])
+def test_only_appended_rows_need_no_key(policy, passes):
+    dataset = replace(core(**policy), historize=False)
+    without_key = replace(dataset, columns=tuple(replace(c, role="attribute") for c in dataset.columns))
+    assert checked(without_key, FEED) == passes
 
 
 def test_the_row_hash_covers_a_column_called_load():

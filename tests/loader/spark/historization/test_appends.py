@@ -1,0 +1,122 @@
+"""Appends on real tables: rows are added once per run, with or without a business key."""
+
+import pytest
+
+from loader.domain.run_states import REVERT
+from loader.spark.historization import history
+from tests.fixtures.spark import held_in_memory
+from tests.loader.histories import Kept
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path"), pytest.mark.takes(seconds=8)]
+
+DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 29)]
+COLUMNS = {"place": "string", "amount": "integer"}
+APPEND = {"input": "append"}
+
+
+def fact(place: str, amount: int) -> dict:
+    return {"place": place, "amount": amount}
+
+
+@pytest.fixture
+def sale(spark, tmp_path) -> Kept:
+    return Kept(spark, tmp_path, name="sale", columns=COLUMNS, keys=(), policy=APPEND, historize=False)
+
+
+def rows(item: Kept) -> list[tuple]:
+    """Return place, amount and run of every row of rawcore."""
+    frame = item.table(item.rawcore_spec).frame().select("place", "amount", "load_run_id")
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_every_run_adds_its_rows_and_identical_facts_stay(sale):
+    sale.load([fact("a", 1), fact("a", 1), fact("b", 2)], at=DAY[0])
+    status, event = sale.load([fact("a", 1)], at=DAY[1])
+    assert (status, event["counts"]) == ("succeeded", {"rows": 1, "duplicates": 0, "new": 1})
+    assert rows(sale) == [("a", 1, "run-1"), ("a", 1, "run-1"), ("a", 1, "run-2"), ("b", 2, "run-1")]
+    assert held_in_memory(sale.spark) == []
+
+
+def test_the_table_has_no_key_without_a_business_key(sale):
+    assert [column.name for column in sale.rawcore_spec.columns] == [
+        "place", "amount", "row_hash", "load_run_id", "loaded_at",
+    ]  # fmt: skip
+
+
+def test_an_earlier_load_timestamp_is_no_reason_to_refuse(sale):
+    sale.load([fact("a", 1)], at=DAY[5])
+    status, _ = sale.load([fact("b", 2)], at=DAY[1])
+    assert (status, len(rows(sale))) == ("succeeded", 2)
+
+
+def test_a_repeated_run_adds_nothing(sale):
+    sale.load([fact("a", 1)], at=DAY[0])
+    manifest = sale.manifest(sale.deliver([fact("a", 1)]), at=DAY[0], run_id="run-1")
+    _, event = sale.again(manifest)
+    assert event["warnings"][-1] == "The table already held this run: nothing was added."
+    assert rows(sale) == [("a", 1, "run-1")]
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_run_that_died_reads_its_file_again_and_adds_it_once(sale, monkeypatch):
+    sale.load([fact("a", 1)], at=DAY[0])
+    folder = sale.folder / "facts"
+    folder.mkdir()
+    sale.deliver([fact("b", 2)]).rename(folder / "2.jsonl")
+
+    def die(*_args):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "add_rows", die)
+        sale.sequence += 1
+        dead = sale.manifest(folder, at=DAY[1], run_id="dead")
+        assert sale.attempt(dead)[0] == "failed"
+    sale.sequence += 1
+    for run_id in ("next", "next"):
+        status, _ = sale.attempt(sale.manifest(folder, at=DAY[2], run_id=run_id))
+        assert status == "succeeded"
+    assert rows(sale) == [("a", 1, "run-1"), ("b", 2, "next")]
+
+
+def test_of_a_folder_each_file_is_added_once(sale):
+    folder = sale.folder / "facts"
+    folder.mkdir()
+    for n in (1, 2, 3):
+        if n < 3:
+            sale.prepare()
+            sale.deliver([fact("a", n)]).rename(folder / f"{n}.jsonl")
+        sale.sequence += 1
+        status, events = sale.attempt(sale.manifest(folder, at=DAY[n], run_id=f"run-{n}"))
+        assert status == "succeeded", events
+    assert rows(sale) == [("a", 1, "run-1"), ("a", 2, "run-2")]
+
+
+def test_a_runs_rows_can_be_reverted_and_its_files_stay_read(sale):
+    for n in (1, 2, 3):
+        sale.load([fact("a", n)], at=DAY[n])
+    status, event = sale.govern(REVERT, sale.revert_manifest("run-2", 2))
+    assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 2})
+    assert rows(sale) == [("a", 1, "run-1"), ("a", 3, "run-3")]
+    status, event = sale.load([fact("a", 5)], at=DAY[5])
+    assert (status, rows(sale)[-1]) == ("succeeded", ("a", 5, "run-5"))
+    manifest = sale.manifest(sale.deliver([fact("a", 2)]), at=DAY[6], run_id="run-2")
+    _, event = sale.again(manifest)
+    assert event["status"] == "failed"
+
+
+@pytest.fixture
+def keyed(spark, tmp_path) -> Kept:
+    return Kept(spark, tmp_path, name="sale", columns=COLUMNS, keys=("place",), policy=APPEND, historize=False)
+
+
+def test_with_a_business_key_rows_of_one_batch_collapse_or_conflict(keyed):
+    status, event = keyed.load([fact("a", 1), fact("a", 1)], at=DAY[0])
+    assert (status, rows(keyed)) == ("succeeded", [("a", 1, "run-1")])
+    status, event = keyed.load([fact("b", 1), fact("b", 2)], at=DAY[1])
+    assert status == "failed"
+    keyed.load([fact("a", 3)], at=DAY[2])
+    assert rows(keyed) == [("a", 1, "run-1"), ("a", 3, "run-3")]
