@@ -6,6 +6,7 @@ has its own session: parallel datasets in one session would write each other's c
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import wraps
@@ -159,6 +160,9 @@ def start_session(config: RunnerConfig) -> SparkSession:
     """Start and return the runner's session; raise pyspark's errors if Java or the master is missing."""
     conf = SparkConf(loadDefaults=False).setAll(list(settings_of(config).items()))
     conf.setMaster(config.master).setAppName(f"elevata runner ({config.environment})")
+    if not spark_settings.is_cluster(config.master):
+        # Tasks need the runner's packages, which another python3 on PATH lacks.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     remember_classes()
     SparkContext._ensure_initialized(conf=conf)
     _check_settings(config)
