@@ -142,7 +142,7 @@ class SnapshotBatch:
         }
         if not self._absent_is_deleted:
             matched = self.counts["unchanged"] + self.counts["changed"]
-            self.counts["missing"] = stored - matched
+            self.counts["missing"] = stored - matched + self.parents.stale
         self.counts |= self.parents.counts
         if self.target.history:
             tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0
