@@ -200,6 +200,8 @@ class KindSystemForm(DescribedApart, NewSystemForm):
     LOCATIONS: ClassVar = {
         System.Kind.FILES: "Folder of the files, like {{ data_dir }}/landing/air.",
         System.Kind.JDBC: "Like postgresql://reader@db.example.org:5432/erp, without a password.",
+        System.Kind.KAFKA: "Like kafka://reader@broker.example.org:9092, without a password.",
+        System.Kind.REST: "Base URL, like https://api.example.org/v1.",
     }
 
     def __init__(self, *args: Any, kind: str, **options: Any) -> None:

@@ -147,7 +147,8 @@ class SnapshotBatch:
         if self._skipped_deletes:
             self.counts["skipped_deletes"] = self._skipped_deletes
         if not self._absent_is_deleted:
-            self.counts["missing"] = stored - difference[rules.UNCHANGED] - self.counts["changed"] - flagged
+            known = difference[rules.UNCHANGED] + self.counts["changed"] + flagged
+            self.counts["missing"] = stored - known + self.parents.stale
         self.counts |= self.parents.counts
         if self.target.history:
             tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0

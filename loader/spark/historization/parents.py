@@ -35,7 +35,8 @@ _GHOST, _KNOWN, _STORED = "__ghost", "__known", "__stored_"
 class UnknownParents:
     """Unknown parents of one load, as a child and as a parent.
 
-    ``added`` is the number of rows that the rules added to the delivered ones.
+    ``added`` is the number of rows that the rules added to the delivered ones, ``stale`` that of stored rows among
+    them.
     """
 
     def __init__(self, target: Target, stamp: Stamp):
@@ -44,7 +45,7 @@ class UnknownParents:
         self.closes_absent = HistoryPolicy.from_dict(self.load.policy).closes_absent
         self.counts: dict[str, int] = {}
         self.warnings: list[str] = []
-        self.added = 0
+        self.added = self.stale = 0
         self._ghosts: DataFrame | None = None
         self._checkpoints: list[DataFrame] = []
 
@@ -181,7 +182,8 @@ class UnknownParents:
         stale = now.join(before, (F.col(own) == F.col(_KNOWN)) & differs, "left_semi")
         stale = _without(stale, rows.select(F.col(own).alias(_KNOWN)), self.load.table.column("entity_key").name)
         stale = self._checkpoint(stale)
-        self.added += stale.count()
+        self.stale = stale.count()
+        self.added += self.stale
         return rows.unionByName(stale, allowMissingColumns=True)
 
     def _open_rows(self) -> DataFrame:
