@@ -204,7 +204,7 @@ def test_the_chosen_load_type_is_that_of_the_source(editor: Client, shop: System
 def test_a_source_without_a_key_has_raw_only(editor: Client, shop: System, landing: Path):
     (landing / "events.csv").write_text("kind\na\na\n")
     columns = choose_columns(editor, import_page(editor, "events.csv"))
-    assert "No business key: only raw is loaded" in words(read(editor, columns.url))
+    assert "No business key: rows can only be appended" in words(read(editor, columns.url))
     editor.post(choose_load_type(editor, columns.url).url)
     assert not SourceDataset.objects.get().historize
 
