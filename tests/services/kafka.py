@@ -67,6 +67,9 @@ class Broker:
 
     def grow(self, topic: str, partitions: int) -> None:
         wait_for(self._admin.create_partitions([NewPartitions(topic, partitions)])[topic])
+        self._producer = Producer(
+            {"bootstrap.servers": self.address, "linger.ms": 5}
+        )  # the old one knows the old number
 
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
         """Delete the messages before an offset, as retention does."""

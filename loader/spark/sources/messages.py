@@ -176,10 +176,11 @@ def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: Topi
     else:
         parsed = events.withColumn("message", F.from_json("value", row.add(RECORD, T.StringType()), STRICT))
         image, deleted = F.col("message"), F.lit(False)
-    parsed = parsed.withColumn("image", image)
+    parsed = parsed.withColumn("image", image).withColumn("document", F.try_parse_json("value"))
+    parsed = parsed.withColumn("exact", _exact_row(options))
     about = _about_messages(options)
-    values = {name: F.col("image").getField(name) for name in fields}
-    values |= {path: _inside(path) for path in layout.paths}
+    values = {name: _exact((name,), F.col("image").getField(name)) for name in fields}
+    values |= {path: _exact(tuple(path.split(".")), _inside(path)) for path in layout.paths}
     values = {name: nulls_read(value, options.reading) for name, value in values.items()}
     if options.is_debezium:
         values = {name: _moment(value, types.get(name, ""), options) for name, value in values.items()}
@@ -192,6 +193,29 @@ def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: Topi
         "offset",
         deleted.alias(DELETED),
     )
+
+
+def _exact_row(options: TopicOptions) -> Column:
+    """Return the row as a variant, which keeps up to 38 digits of a number; ``from_json`` gives texts of doubles."""
+    document = F.col("document")
+    if not options.is_debezium:
+        return document
+    before, after = (
+        F.coalesce(*(F.try_variant_get(document, f"{place}.{name}", "variant") for place in ("$.payload", "$")))
+        for name in ("before", "after")
+    )
+    return F.when(F.col("op") == "d", before).otherwise(after)
+
+
+def _exact(names: tuple[str, ...], text: Column) -> Column:
+    """Return the text of a value from the variant, or ``text`` if the variant has none or cannot be asked for it."""
+    steps = []
+    for name in names:
+        quote = next((sign for sign in "'\"" if sign not in name), "")
+        if not quote or "?" in name:
+            return text
+        steps.append(f"[{quote}{name}{quote}]")
+    return F.coalesce(F.try_variant_get(F.col("exact"), "$" + "".join(steps), "string"), text)
 
 
 def _inside(path: str) -> Column:
