@@ -5,7 +5,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -83,7 +83,8 @@ class ApiServer:
                         self.wfile.write(bytes([byte]))
                         time.sleep(0.1)
                     return
-                self.wfile.write(answer.body[: answer.cut])
+                with suppress(BrokenPipeError, ConnectionResetError):  # the client died
+                    self.wfile.write(answer.body[: answer.cut])
                 if answer.cut is not None:
                     self.close_connection = True
 
