@@ -206,6 +206,7 @@ class KindSystemForm(DescribedApart, NewSystemForm):
 
     def __init__(self, *args: Any, kind: str, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.kind = kind
         self.fields["kind"].widget = forms.HiddenInput()
         self.fields["kind"].choices = [(kind, kind)]
         self.fields["kind"].initial = kind
@@ -222,7 +223,7 @@ class KindSystemForm(DescribedApart, NewSystemForm):
         self.full_clean()
         data = self.cleaned_data
         return System(
-            kind=data.get("kind", ""),
+            kind=self.kind,
             short_name=data.get("short_name") or "the system",
             location=data.get("location", ""),
             secret=data.get("secret", ""),
