@@ -310,7 +310,7 @@ def _window(
         return None, options
     kinds = {column.name: engine.watermark_kind(column) for column in columns}
     highest = dict(zip(kinds, reader.first(engine.highest(relation, columns, options)), strict=True))
-    window = reading.window(reader.source, kinds, highest, options.timezone)
+    window = reading.window(reader.source, kinds, highest, reader.source.options.get("timezone", "UTC"))
     bounds = reading.bounds(window)
     if bounds is None:
         return window, options
