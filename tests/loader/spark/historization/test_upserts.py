@@ -132,7 +132,7 @@ def test_a_run_can_be_reverted(spark, tmp_path):
     load_all(item, BATCHES)
     load_all(never, [BATCHES[0], *BATCHES[2:]])
     status, event = item.govern(REVERT, item.revert_manifest("run-2", 2))
-    assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 3})
+    assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 4})
     assert item.current() == never.current()
     for one in (item, never):
         one.load([row(1, "next", 20), row(4, "e", 1)], at=DAY[20])
