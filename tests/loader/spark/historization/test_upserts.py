@@ -164,7 +164,7 @@ def test_a_history_switched_off_goes_on_as_an_upsert(spark, tmp_path):
 
 def test_rows_without_events_are_refused(spark, tmp_path):
     item = replace(kept(spark, tmp_path), policy={"input": "delta"})
-    item.load([{"id": 1, "v": "a", "t": DAY[0]}], at=DAY[10])
+    load_all(item, [[row(1, "a", 0)]])
     item.policy = EFFECTIVE
     status, event = item.load([row(1, "b", 3)], at=DAY[11])
     assert (status, event["error"]["code"]) == ("failed", "EVENT_LOG_MISSING")
@@ -173,7 +173,7 @@ def test_rows_without_events_are_refused(spark, tmp_path):
 
 def test_another_time_column_is_refused(spark, tmp_path):
     item = replace(kept(spark, tmp_path), columns=COLUMNS | {"s": "timestamp"}, policy=EFFECTIVE)
-    item.load([row(1, "a", 1)], at=DAY[10])
+    load_all(item, [[row(1, "a", 1) | {"s": DAY[1]}]])
     item.policy = EFFECTIVE | {"time": "s"}
     status, event = item.load([row(1, "b", 2) | {"s": DAY[3]}], at=DAY[11])
     assert (status, event["error"]["code"]) == ("failed", "HISTORY_POLICY_CHANGED")

@@ -9,7 +9,7 @@ import pytest
 from loader.domain.manifest import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.session import source_roots
-from loader.spark.sources import deliveries, delivery_reading
+from loader.spark.sources import deliveries, opened
 from loader.spark.sources.deliveries import discover, read_delivery
 from loader.spark.sources.delivery_reading import open_delivery
 from metadata.domain.locations import Roots
@@ -151,14 +151,14 @@ def test_a_folder_that_is_changed_for_a_link_after_the_check_is_refused_before_r
 
 
 def _after_listing(monkeypatch, change) -> None:
-    listed = delivery_reading.list_files
+    listed = opened.list_files
 
     def list_files(*args):
         files = listed(*args)
         change()
         return files
 
-    monkeypatch.setattr(delivery_reading, "list_files", list_files)
+    monkeypatch.setattr(opened, "list_files", list_files)
 
 
 def test_the_session_knows_the_roots_that_the_runner_was_started_with(spark):
