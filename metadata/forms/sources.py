@@ -321,7 +321,10 @@ class EndpointForm(EndpointFields, MetadataForm):
     location = forms.CharField(
         max_length=1000, widget=forms.TextInput(attrs=_MONO), help_text="A path below the system's base URL."
     )
-    format = forms.ChoiceField(choices=[(source_formats.REST, source_formats.label_of(source_formats.REST))])
+    format = forms.ChoiceField(
+        choices=[(source_formats.REST, source_formats.label_of(source_formats.REST))],
+        help_text="Its pages are JSON documents.",
+    )
 
     def options(self) -> dict[str, Any]:
         """Return the options that are not empty; none while the form has errors."""
