@@ -104,7 +104,7 @@ def test_options_are_typed_as_people_call_them_and_shown_so_again(
         ({"location": "/etc/passwd"}, "location", ""),
         ({"delimiter": ";;"}, "delimiter", "Must be one character"),
         ({"delimiter": "none"}, "delimiter", "Must be one character, not empty"),
-        ({"format": "parquet"}, "delimiter", "Is no option of parquet; known are timezone, expected_files"),
+        ({"format": "parquet"}, "delimiter", "Is no option of parquet; known are timezone,"),
         ({"timezone": "Europe/Atlantis"}, "timezone", "Must be a time zone like Europe/Berlin"),
         ({"expected_files": "0"}, "expected_files", "greater than or equal to 1"),
         ({"format": "table"}, "format", "Select a valid choice"),
