@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+import pyspark
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
@@ -29,6 +30,8 @@ from tests.services.process import Server, ServerProblem, free_port
 USER, PASSWORD = "reader", "correct-horse-battery"
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SECONDS = 20
+# Spark's resolver leaves Scala's library out, since Spark has it.
+_CLASSPATH = f"{JARS}/*:{next((Path(pyspark.__file__).parent / 'jars').glob('scala-library-2.13.*.jar'))}"
 # Topics that the user may not read begin with this.
 CLOSED = "closed"
 
@@ -157,7 +160,7 @@ class Broker:
 
     def _java(self, memory: str) -> list[str]:
         java = str(Path(java_home() or "/usr", "bin", "java"))
-        return [java, f"-Xmx{memory}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JARS}/*"]
+        return [java, f"-Xmx{memory}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", _CLASSPATH]
 
 
 @contextmanager

@@ -12,10 +12,11 @@ from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
 from tests.loader.rest.api_server import HERE, Answer, ApiServer, Request, api_server, by_cursor
-from tests.loader.views.shop import HTMX
+from tests.loader.views.shop import HTMX, import_as
 
 pytestmark = pytest.mark.django_db
 
+ADD = "/add-source/rest/"
 SECRET, TOKEN = "ELEVATA_SOURCE_SHOP", "tok-correct-horse"
 PAGED = {"path": "items", "paging": "cursor", "next_path": "meta.next", "page_parameter": "after"}
 
@@ -34,21 +35,19 @@ def shop(api: ApiServer) -> System:
 
 
 def test_a_system_is_registered_with_its_authentication(editor: Client):
-    page = read(editor, "/register-system/")
-    given = {"kind": "rest", "location": "https://api.example.org/v1", "secret": SECRET}
+    page = read(editor, ADD)
+    given = {"location": "https://api.example.org/v1", "secret": SECRET}
     options = {"authentication": "basic", "user": "reader", "requests_per_minute": "60"}
-    editor.post(
-        "/register-system/", typed(page, having="short_name", name="Shop", short_name="shop", **given, **options)
-    )
+    editor.post(ADD, typed(page, having="short_name", name="Shop", short_name="shop", **given, **options))
     system = System.objects.get()
     assert (system.kind, system.location) == ("rest", "https://api.example.org/v1")
     assert system.options == {"authentication": "basic", "user": "reader", "requests_per_minute": 60}
 
 
 def test_an_option_that_is_missing_is_named_at_its_field(editor: Client):
-    page = read(editor, "/register-system/")
-    given = {"kind": "rest", "location": "https://h", "secret": SECRET, "authentication": "oauth2", "user": "id"}
-    answer = editor.post("/register-system/", typed(page, having="short_name", name="S", short_name="s", **given))
+    page = read(editor, ADD)
+    given = {"location": "https://h", "secret": SECRET, "authentication": "oauth2", "user": "id"}
+    answer = editor.post(ADD, typed(page, having="short_name", name="S", short_name="s", **given))
     assert (answer.status_code, System.objects.count()) == (422, 0)
     assert 'id="id_token_url_error"' in html_of(answer)
 
@@ -105,9 +104,8 @@ def test_an_endpoint_is_imported_from_its_first_page(editor: Client, shop: Syste
     page = sampled(editor, format="rest", **PAGED)
     assert "3 rows of the first page of items" in words(page)
     assert len(api.requests) == 1
-    answer = editor.post("/systems/shop/import/", typed(page, having="lines"))
+    import_as(editor, page)
     source = SourceDataset.objects.get()
-    assert answer.url == f"/sources/{source.key}/generate/"
     assert (source.location, source.format, source.options) == ("items", "rest", PAGED)
     assert [(column.name, str(column.type)) for column in source.columns.all()] == [
         ("id", "integer"),
