@@ -271,7 +271,7 @@ class TestCommand:
         assert command.main(chosen) == 0
         assert steps[-5:] == ["front-end", "test tools", "page checks", "servers", "classes"]
         assert command.main(["setup", "--with-object-store"]) == 0
-        assert steps[-3:] == ["object store", "MariaDB", "database drivers"]
+        assert steps[-4:] == ["object store", "MariaDB", "database drivers", "Kafka broker"]
 
     def test_a_problem_is_one_line_and_exit_code_1(self, steps, monkeypatch, capsys):
         monkeypatch.setitem(command.STEPS, "java", TestStamps.fail)
