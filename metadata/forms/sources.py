@@ -323,7 +323,7 @@ class EndpointForm(EndpointFields, MetadataForm):
     )
     format = forms.ChoiceField(
         choices=[(source_formats.REST, source_formats.label_of(source_formats.REST))],
-        help_text="Its pages are JSON documents.",
+        help_text="Read as JSON documents.",
     )
 
     def options(self) -> dict[str, Any]:
