@@ -20,7 +20,7 @@ from elevata.core.errors import MetadataError
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
-from metadata.domain.locations import Roots, split_roots
+from metadata.domain.sources.locations import Roots, split_roots
 
 BASE_DIR = data_folder.PROJECT_DIR
 DATA_DIR = data_folder.data_dir()

@@ -21,7 +21,7 @@ from bench.report import machine
 from bench.session import product_settings, start
 from bench.worker import CORES
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
-from metadata.domain.locations import DatabasePlace, parse_database
+from metadata.domain.sources.locations import DatabasePlace, parse_database
 
 OUTPUT = ROOT / "bench" / "intake_results.json"
 WARM_UP_ROWS = 10_000

@@ -25,7 +25,7 @@ from loader.domain.manifest import (
 from loader.spark.load import SUCCEEDED, LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.locations import DatabasePlace
+from metadata.domain.sources.locations import DatabasePlace
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 

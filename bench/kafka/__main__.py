@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 from bench.report import machine
 from bench.session import product_settings, start
 from elevata.bootstrap.places import SPARK_JARS
-from loader.domain.feeds import FeedRange
-from loader.domain.kafka import spark_options
+from loader.domain.sources.feeds import FeedRange
+from loader.domain.sources.kafka import spark_options
 from loader.kafka.client import Cluster
-from metadata.domain.clusters import MESSAGE_COLUMNS, parse_cluster
+from metadata.domain.sources.clusters import MESSAGE_COLUMNS, parse_cluster
 from tests.loader.topics import Topic
 from tests.services.kafka import Broker, event, running_broker
 

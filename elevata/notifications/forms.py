@@ -6,7 +6,7 @@ from django import forms
 from django.forms.boundfield import BoundWidget
 
 from elevata.notifications.kinds import CHOICES, SECRET_PREFIX, WORDS
-from elevata.web.forms import EditForm, MetadataForm
+from elevata.web.forms import MONO, EditForm, MetadataForm
 
 _EVENTS = [(str(kind), WORDS[kind]) for kind in CHOICES]
 
@@ -60,7 +60,7 @@ class WebhookFields(MetadataForm):
         label="Variable with the former secret",
         max_length=110,
         required=False,
-        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs=MONO),
         help_text="Requests are signed with both secrets while you replace one.",
     )
     active = forms.BooleanField(

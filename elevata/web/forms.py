@@ -17,6 +17,9 @@ from elevata.core.lengths import MAX_TAG, MAX_TAGS, MAX_TEXT
 
 T = TypeVar("T")
 
+# Attributes of a widget for names and code.
+MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
+
 _CLASSES: tuple[tuple[type[forms.Widget], str], ...] = (
     (forms.CheckboxInput, "form-check-input"),
     (forms.Select, "form-select"),

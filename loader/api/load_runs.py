@@ -26,8 +26,8 @@ from loader.api.serializers import (
     RunEventSerializer,
 )
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
-from loader.domain.marks import MAX_SINCE
 from loader.domain.refusals import Refusal
+from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
 from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConverter, ScheduleFilter

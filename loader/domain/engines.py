@@ -7,7 +7,8 @@ while they are checked; each connection sees the state at its own beginning.
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from loader.domain.databases import (
+from loader.domain.refusals import Refusal
+from loader.domain.sources.databases import (
     CONNECT_SECONDS,
     GRACE_SECONDS,
     NATIVE,
@@ -18,10 +19,9 @@ from loader.domain.databases import (
     escaped,
     host_of,
 )
-from loader.domain.marks import DAY, INSTANT, LOCAL
-from loader.domain.refusals import Refusal
+from loader.domain.sources.marks import DAY, INSTANT, LOCAL
 from metadata.domain import types as data_types
-from metadata.domain.locations import DatabasePlace
+from metadata.domain.sources.locations import DatabasePlace
 
 _MILLISECONDS = 1_000
 _MYSQL_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer")

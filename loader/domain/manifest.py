@@ -11,9 +11,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
-from metadata.domain.clusters import ClusterPlace
-from metadata.domain.locations import DatabasePlace
-from metadata.domain.rest_addresses import ApiPlace
+from metadata.domain.sources.clusters import ClusterPlace
+from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.rest_addresses import ApiPlace
 from metadata.domain.unknown_parents import KEEP
 
 
@@ -64,12 +64,12 @@ class ApiSpec:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Location, format and declared columns of a delivery. ``metadata.domain.source_formats`` has the options.
+    """Location, format and declared columns of a delivery. ``metadata.domain.sources.reading_options`` has the options.
 
     ``one_row_per_key`` is False for dated rows: those of one key differ by their time. ``database`` is that of a
     source of format ``table``, whose location is the table; ``cluster`` that of one of format ``kafka``, whose location
     is the topic; ``api`` that of one of format ``rest``, whose location is the endpoint. ``intake`` selects the rows
-    that are read (``metadata.domain.intake``).
+    that are read (``metadata.domain.sources.intake``).
     """
 
     name: str
@@ -276,7 +276,8 @@ class LoadManifest:
 
     ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.load_guards.DeleteGuard``.
     Datasets of up to ``small_rows`` rows are loaded together by one Spark job (``loader.spark.small_loads``); with 0,
-    none is. ``full`` and ``since`` set from where sources with a watermark are read (``loader.domain.marks.Reading``).
+    none is. ``full`` and ``since`` set from where sources with a watermark are read
+    (``loader.domain.sources.marks.Reading``).
     """
 
     run_id: str

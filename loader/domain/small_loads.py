@@ -9,7 +9,8 @@ from dataclasses import replace
 from elevata.core.errors import MetadataError
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
 from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, TOMBSTONE, HistoryPolicy
-from metadata.domain.source_formats import CSV, PARQUET, ReadingOptions
+from metadata.domain.sources.formats import CSV, PARQUET
+from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.sql import quote_identifier
 from metadata.domain.unknown_parents import KEEP
 

@@ -31,7 +31,7 @@ from django.conf import settings
 
 from loader.domain.refusals import Refusal
 from loader.services.manifests import source_roots
-from metadata.domain.locations import OutsideRoots
+from metadata.domain.sources.locations import OutsideRoots
 
 BLOCK, KEY_BYTES = 16, 32
 _CHUNK = 1 << 20

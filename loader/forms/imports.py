@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from loader.domain.sampling import CHANGED, DECIDED, GONE, NEW, RETURNING, KnownColumn, Line, SampledColumn
+from loader.domain.sources.sampling import CHANGED, DECIDED, GONE, NEW, RETURNING, KnownColumn, Line, SampledColumn
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
 from metadata.domain.types import DataType
-from metadata.forms.sources import ColumnChoiceForm
+from metadata.forms.imports import ColumnChoiceForm
 from metadata.models import SourceDataset
 from metadata.services.sources import ContractChanges, ImportedColumn
 

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from elevata.web.forms import EditForm
+from elevata.web.forms import MONO, EditForm
 from loader.cron import time_zones
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
-from loader.domain.marks import MAX_SINCE
+from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
 from loader.models import Schedule
@@ -72,14 +72,14 @@ class StartLoadForm(LoadFields):
         max_length=MAX_SINCE,
         required=False,
         label="Read since (optional)",
-        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off"}),
+        widget=forms.TextInput(attrs=MONO),
         help_text="Reads sources with a watermark from this number, date or time on, like 2026-11-21.",
     )
     run_id = forms.CharField(
         max_length=100,
         required=False,
         label="Run id (optional)",
-        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off"}),
+        widget=forms.TextInput(attrs=MONO),
         help_text="Repeating an ID repeats that run; finished parts are not done again.",
     )
 
@@ -128,7 +128,7 @@ class WaitFields(forms.Form):
         label="Newer by",
         required=False,
         max_length=200,
-        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs=MONO),
         help_text="Date or timestamp column: only rows after the source's last load count. Empty counts all rows.",
     )
     wait_minutes = forms.IntegerField(

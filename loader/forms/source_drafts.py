@@ -14,15 +14,16 @@ from django.core.exceptions import BadRequest
 from django.http import QueryDict
 
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import Line
+from loader.domain.sources.sampling import Line
 from loader.forms.imports import Row, chosen, packed, rows_of, unpacked
 from loader.services.reads.source_samples import Place
 from loader.sources.limits import place_in
-from metadata.domain.clusters import policy_of_messages
-from metadata.domain.source_formats import FORMATS_OF_KIND
+from metadata.domain.sources.clusters import policy_of_messages
+from metadata.domain.sources.formats import FORMATS_OF_KIND
 from metadata.domain.types import DataType
+from metadata.forms.imports import sent_options
 from metadata.forms.load_type import LoadTypeForm
-from metadata.forms.sources import NewSourceForm, options_of
+from metadata.forms.sources import NewSourceForm
 from metadata.models import System
 from metadata.services.sources import ImportedColumn
 
@@ -48,7 +49,7 @@ class SourceDraft:
     def sent(cls, system: System, data: QueryDict, load_type_data: QueryDict | None = None) -> Self:
         """Return the draft of a sent form of columns. Raise BadRequest (400) if it is no form of this system."""
         try:
-            options = options_of(data.get("options", ""))
+            options = sent_options(data.get("options", ""))
             lines = unpacked(data.get("lines", ""))
             facts = json.loads(data.get("said") or "{}")
             facts = {"said": str(facts.get("said", "")), "notes": [str(note) for note in facts.get("notes", [])]}

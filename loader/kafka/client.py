@@ -32,10 +32,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
-from loader.domain.feeds import Topic
-from loader.domain.kafka import CONNECT_SECONDS, check_brokers, missing_topic
 from loader.domain.refusals import Refusal
-from metadata.domain.clusters import Broker, ClusterPlace
+from loader.domain.sources.feeds import Topic
+from loader.domain.sources.kafka import CONNECT_SECONDS, check_brokers, missing_topic
+from metadata.domain.sources.clusters import Broker, ClusterPlace
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from elevata.core import strict_json
 from loader.domain.refusals import Refusal
 from loader.records.content import whole
 from loader.records.values import Number, Place, Record, values_of
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.reading_options import ReadingOptions
 
 LIMIT = 256 << 20  # bytes of the unpacked document
 _BLANKS = " \t\r\n"

@@ -11,7 +11,8 @@ from loader.records.json_documents import read_json
 from loader.records.values import Record
 from loader.records.workbooks import read_workbook
 from loader.records.xml_documents import read_xml
-from metadata.domain.source_formats import JSON, XLSX, XML, ReadingOptions
+from metadata.domain.sources.formats import JSON, XLSX, XML
+from metadata.domain.sources.reading_options import ReadingOptions
 
 # Arguments: the stored content, the file's name (its ending gives the compression), the options, and the columns that
 # the contract wants.

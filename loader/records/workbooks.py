@@ -19,8 +19,8 @@ from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook
 from loader.domain.refusals import Refusal
 from loader.records.content import UNREADABLE, too_large, unreadable, whole
 from loader.records.values import Place, Record, Value, header_names, local_name
-from metadata.domain.option_kinds import column_number, range_of
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.option_kinds import column_number, range_of
+from metadata.domain.sources.reading_options import ReadingOptions
 
 LIMIT = 64 << 20  # bytes of the file
 LARGEST_CONTENT = 512 << 20  # bytes of all its parts, unpacked

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from loader.domain.refusals import Refusal
 from loader.records.content import chunks
 from loader.records.values import Place, Record, local_name, values_of
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.reading_options import ReadingOptions
 
 LIMIT = 1 << 30  # bytes of the unpacked document
 DEEPEST = 100  # nested elements

@@ -8,8 +8,8 @@ from requests.auth import AuthBase
 
 from loader.domain.manifest import ApiSpec
 from loader.rest.refusals import RequestContext
-from metadata.domain.rest_addresses import origin_of
-from metadata.domain.system_options import API_KEY, BASIC, NO_SIGN_IN, OAUTH2, system_options
+from metadata.domain.sources.rest_addresses import origin_of
+from metadata.domain.sources.system_options import API_KEY, BASIC, NO_SIGN_IN, OAUTH2, system_options
 
 
 class OwnHostOnly(AuthBase):

@@ -17,7 +17,7 @@ from urllib3.exceptions import NameResolutionError, NewConnectionError
 
 from elevata.core.resolver import AddressRefused, NotResolved, permitted_addresses
 from loader.domain.refusals import Refusal
-from loader.domain.source_hosts import SETTING, check_host, networks_of
+from loader.domain.sources.hosts import SETTING, check_host, networks_of
 
 CONNECT_SECONDS = 10.0
 

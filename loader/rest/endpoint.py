@@ -11,14 +11,14 @@ from requests import Request
 
 from loader.domain.manifest import ApiSpec, SourceSpec
 from loader.domain.refusals import Refusal
-from loader.domain.source_options import check_source_options
+from loader.domain.sources.options import check_source_options
 from loader.rest.authentication import authentication_of, credential_headers
 from loader.rest.paging import endpoint_options, json_path, paginator_of
 from loader.rest.refusals import RequestContext
 from loader.rest.session import Limits, SourceSession
-from metadata.domain.rest_addresses import headers_of, parameters_of
-from metadata.domain.source_formats import REST
-from metadata.domain.system_options import OAUTH2, system_options
+from metadata.domain.sources.formats import REST
+from metadata.domain.sources.rest_addresses import headers_of, parameters_of
+from metadata.domain.sources.system_options import OAUTH2, system_options
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from dlt.sources.helpers.rest_client.paginators import (
 from requests import Response
 
 from loader.domain.refusals import Refusal
-from metadata.domain.source_formats import REST, options_of
+from metadata.domain.sources.formats import REST
+from metadata.domain.sources.reading_options import options_of
 
 
 def endpoint_options(given: dict[str, Any]) -> dict[str, Any]:

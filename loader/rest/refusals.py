@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from loader.domain.refusals import Refusal
-from metadata.domain.rest_addresses import shown_url
+from metadata.domain.sources.rest_addresses import shown_url
 
 _EXCERPT = 100
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")

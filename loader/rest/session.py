@@ -17,7 +17,7 @@ from elevata.core import strict_json
 from loader.domain.refusals import Refusal
 from loader.rest.connections import CONNECT_SECONDS, Gate, GateAdapter
 from loader.rest.refusals import RequestContext
-from metadata.domain.rest_addresses import origin_of
+from metadata.domain.sources.rest_addresses import origin_of
 
 READ_SECONDS = 60.0
 REDIRECTS = 5

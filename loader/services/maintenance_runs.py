@@ -47,7 +47,7 @@ from loader.services.manifests import (
 )
 from loader.services.runner.worker import Conversation
 from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
-from metadata.domain.locations import parse_location
+from metadata.domain.sources.locations import parse_location
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
 

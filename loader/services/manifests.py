@@ -56,9 +56,10 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
-from metadata.domain.clusters import ClusterPlace, parse_cluster
 from metadata.domain.history_policy import APPEND, BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, SNAPSHOT, HistoryPolicy
-from metadata.domain.locations import (
+from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
+from metadata.domain.sources.formats import FORMATS_OF_KIND, READ_ONCE
+from metadata.domain.sources.locations import (
     DatabasePlace,
     Roots,
     check_secret_name,
@@ -67,10 +68,9 @@ from metadata.domain.locations import (
     parse_database,
     parse_location,
 )
-from metadata.domain.rest_addresses import check_endpoint, parse_api
-from metadata.domain.source_formats import FORMATS_OF_KIND, READ_ONCE
+from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
+from metadata.domain.sources.system_options import check_system_options
 from metadata.domain.state import DatasetState
-from metadata.domain.system_options import check_system_options
 from metadata.models import SourceColumn, SourceDataset, System
 
 # Inputs whose deliveries add to those before.

@@ -11,7 +11,7 @@ from elevata.audit.services.change_log import record_change
 from loader.domain.refusals import Refusal
 from loader.sources.files import HIDDEN
 from loader.sources.limits import folder_of, local, place_in
-from metadata.domain.source_formats import FORMATS, format_of
+from metadata.domain.sources.formats import FORMATS, format_of
 from metadata.models import System
 from metadata.services.subjects import KINDS
 

@@ -16,9 +16,10 @@ from loader.services.manifests import api_of, endpoint_at
 from loader.sources.file_samples import LARGEST_WHOLE, sample_files
 from loader.sources.files import Found, Listing, Reached, Sample
 from loader.sources.limits import SECONDS, password_of
-from metadata.domain.locations import ANYWHERE
-from metadata.domain.source_formats import JSON, REST, options_of
-from metadata.domain.system_options import NO_SIGN_IN, system_options
+from metadata.domain.sources.formats import JSON, REST
+from metadata.domain.sources.locations import ANYWHERE
+from metadata.domain.sources.reading_options import options_of
+from metadata.domain.sources.system_options import NO_SIGN_IN, system_options
 from metadata.models import System
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import SampledColumn, infer
+from loader.domain.sources.sampling import SampledColumn, infer
 from loader.records.readers import READERS
 from loader.records.values import Number, Value, text_of
 from loader.sources.files import Sample, files_at, sampled
@@ -23,10 +23,11 @@ from loader.sources.text_files import (
     read_json_lines,
 )
 from metadata.domain import types as data_types
-from metadata.domain.locations import Roots
-from metadata.domain.source_formats import FIXED, XML, ReadingOptions, check_options
+from metadata.domain.sources.formats import FIXED, XML
+from metadata.domain.sources.locations import Roots
+from metadata.domain.sources.reading_options import ReadingOptions, check_options
+from metadata.domain.sources.value_formats import STANDARD, ValueFormats
 from metadata.domain.types import DataType
-from metadata.domain.value_formats import STANDARD, ValueFormats
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 

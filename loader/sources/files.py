@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import SampledColumn, Value, suggest_key
-from metadata.domain import source_formats
-from metadata.domain.locations import OutsideRoots, Roots
-from metadata.domain.source_formats import format_of
+from loader.domain.sources.sampling import SampledColumn, Value, suggest_key
+from metadata.domain.sources.formats import format_of, label_of
+from metadata.domain.sources.locations import OutsideRoots, Roots
 
 # Results of a connection test, a listing and a sample of an outside system.
 
@@ -47,7 +46,7 @@ class Found:
     @property
     def label(self) -> str:
         """Return the display name of the format."""
-        return source_formats.label_of(self.format)
+        return label_of(self.format)
 
 
 SIGNATURE_LENGTH = 200
@@ -66,7 +65,7 @@ class Delivery:
     @property
     def label(self) -> str:
         """Return the display name of the format; empty if the newest file's ending indicates none."""
-        return source_formats.label_of(self.format) if self.format else ""
+        return label_of(self.format) if self.format else ""
 
     @property
     def signature(self) -> str:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pymysql
 from pymysql.cursors import Cursor
 
-from loader.domain.database_errors import DatabaseError, explain
-from loader.domain.databases import DescribedColumn, TableOptions
 from loader.domain.engines import engine_of
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import SampledColumn
+from loader.domain.sources.database_errors import DatabaseError, explain
+from loader.domain.sources.databases import DescribedColumn, TableOptions
+from loader.domain.sources.sampling import SampledColumn
 from loader.sources.files import Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import (
     CONNECT_SECONDS,
@@ -23,7 +23,7 @@ from loader.sources.limits import (
     database_of,
     password_of,
 )
-from metadata.domain.locations import DatabasePlace
+from metadata.domain.sources.locations import DatabasePlace
 from metadata.domain.types import DataType, TypeProblem, parse
 from metadata.models import System
 

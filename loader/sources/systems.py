@@ -10,9 +10,9 @@ import psycopg
 from psycopg import sql
 
 from elevata.core.errors import MetadataError, as_sentence
-from loader.domain.database_errors import sign_in_refused
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import SampledColumn
+from loader.domain.sources.database_errors import sign_in_refused
+from loader.domain.sources.sampling import SampledColumn
 from loader.services.manifests import database_place, source_roots
 from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
@@ -35,8 +35,8 @@ from loader.sources.mariadb import KINDS, list_mariadb, reach_mariadb, sample_ma
 from loader.sources.text_files import ROWS
 from loader.sources.topics import list_topics, reach_cluster, sample_topic
 from metadata.domain import types as data_types
-from metadata.domain.locations import DatabasePlace, OutsideRoots
-from metadata.domain.source_queries import checked_condition, checked_select
+from metadata.domain.sources.locations import DatabasePlace, OutsideRoots
+from metadata.domain.sources.queries import checked_condition, checked_select
 from metadata.domain.types import DataType, TypeProblem, parse
 from metadata.models import SourceDataset, System
 

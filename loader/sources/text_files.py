@@ -12,12 +12,12 @@ from typing import Any, TextIO
 from elevata.core import strict_json
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import Value
+from loader.domain.sources.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
 from loader.records.values import Number, header_names, text_of
-from metadata.domain.option_kinds import columns_of
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.option_kinds import columns_of
+from metadata.domain.sources.reading_options import ReadingOptions
 
 ROWS = 2_000
 # Characters of one file; a file whose first rows are longer is sampled by fewer rows.

@@ -8,9 +8,9 @@ from typing import Any
 from django.conf import settings
 
 from elevata.core import strict_json
-from loader.domain.kafka import OPERATIONS, event_of, row_of
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import SampledColumn
+from loader.domain.sources.kafka import OPERATIONS, event_of, row_of
+from loader.domain.sources.sampling import SampledColumn
 from loader.kafka.client import Cluster, Message
 from loader.records.values import Number, text_of
 from loader.services.manifests import cluster_place
@@ -18,9 +18,9 @@ from loader.sources.file_samples import MAX_COLUMNS, column_of_json
 from loader.sources.files import Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import password_of
 from loader.sources.text_files import nulls_of
-from metadata.domain.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
-from metadata.domain.option_kinds import DEBEZIUM, PLAIN
-from metadata.domain.source_formats import KAFKA
+from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
+from metadata.domain.sources.formats import KAFKA
+from metadata.domain.sources.option_kinds import DEBEZIUM, PLAIN
 from metadata.domain.types import parse
 from metadata.models import System
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import dataset, orc
 
-from loader.domain.sampling import Value
+from loader.domain.sources.sampling import Value
 from loader.sources.text_files import ROWS, unreadable
 from metadata.domain import types as data_types
 from metadata.domain.types import MAX_PRECISION, DataType

@@ -22,8 +22,8 @@ string(n)      at most n characters
 =============  =============================================================================
 
 Blanks, tabs and line ends around a value are ignored for all types except string and json, where they belong
-to the value. An empty text fits string only. Formats that a source declares (``metadata.domain.value_formats``) are
-rewritten to these texts first.
+to the value. An empty text fits string only. Formats that a source declares (``metadata.domain.sources.value_formats``)
+are rewritten to these texts first.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,9 +37,9 @@ from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECON
 from loader.spark.value_formats import BLANKS as _BLANKS
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON, TO_MICROSECONDS
-from metadata.domain.value_formats import ValueFormats
 
 # Encoding v1 as native Spark expressions (defined in ``loader.domain.historization.hashing``). Needs a session with
 # ``spark.sql.ansi.enabled=true`` (a decimal's text is then plain digits, never ``1E-7``) and, for timestamps without

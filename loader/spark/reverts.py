@@ -18,12 +18,12 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from loader.domain.feeds import NOTE
 from loader.domain.manifest import RevertManifest
-from loader.domain.marks import NOTE as MARKS
-from loader.domain.marks import lowered, marks_in, marks_note
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD, PRUNE, REVERT
+from loader.domain.sources.feeds import NOTE
+from loader.domain.sources.marks import NOTE as MARKS
+from loader.domain.sources.marks import lowered, marks_in, marks_note
 from loader.spark.compaction import House
 from loader.spark.expressions import digest
 from loader.spark.historization import history as rawcore

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from loader.domain import spark_settings
 from loader.domain.refusals import DEEPEST, Refusal, Thrown, cause_of, chain_of
 from loader.spark.sources.files import JAVA_ERRORS
-from metadata.domain.locations import Roots
+from metadata.domain.sources.locations import Roots
 
 # Cache of Java class lookups from Python.
 

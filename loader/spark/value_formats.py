@@ -1,10 +1,10 @@
-"""Values in formats that a source declares, rewritten to standard text (``metadata.domain.value_formats``)."""
+"""Values in formats that a source declares, rewritten to standard text (``metadata.domain.sources.value_formats``)."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from metadata.domain import types as data_types
-from metadata.domain.value_formats import NumberFormat, TimeFormat, ValueFormats
+from metadata.domain.sources.value_formats import NumberFormat, TimeFormat, ValueFormats
 
 BLANKS = " \t\r\n"
 _NUMBERS = (data_types.INTEGER, data_types.BIGINT, data_types.DECIMAL, data_types.FLOAT)

@@ -30,9 +30,9 @@ from loader.views.run_status import Standing
 from loader.views.source_steps import step_address, steps_of
 from loader.views.systems import SystemPage
 from metadata.domain.history_policy_labels import CHOICES
-from metadata.domain.source_formats import label_of
+from metadata.domain.sources.formats import label_of
 from metadata.forms.load_type import LoadTypeForm
-from metadata.forms.sources import KIND_SENTENCES, KindSystemForm
+from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
 from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
 from metadata.selectors.datasets import source_dataset_detail, systems
 from metadata.services.generation_preview import import_and_generate, preview_import
@@ -62,7 +62,7 @@ class SystemCreate(Editing, Page):
 class SourceAddSystem(Editing, CreatePage):
     """Systems of a kind, and the form of a new one with a test of its connection."""
 
-    form_class, template_name = KindSystemForm, "loader/add_source/system.html"
+    form_class, template_name = NewSystemForm, "loader/add_source/system.html"
     page, page_by = "system_discover", "short_name"
     message = "{row.name} registered. Choose what to load."
 
@@ -83,7 +83,7 @@ class SourceAddSystem(Editing, CreatePage):
             "steps": steps_of("System", kind=self.kind),
         }
 
-    def save(self, form: KindSystemForm) -> System:
+    def save(self, form: NewSystemForm) -> System:
         given = form.given()
         must_be_allowed(System(kind=given["kind"], location=given["location"]))
         return create_system(**given)
@@ -97,7 +97,7 @@ class SourceAddTest(SourceAddSystem):
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return redirect("source_add_system", self.kind)
 
-    def process(self, form: KindSystemForm) -> HttpResponse:
+    def process(self, form: NewSystemForm) -> HttpResponse:
         try:
             result: dict[str, Any] = {"reached": reach(form.typed())}
         except Refusal as refusal:

@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
-from loader.domain.sampling import SAME, Line, compare_contract
+from loader.domain.sources.sampling import SAME, Line, compare_contract
 from loader.forms.imports import Row, contract_changes, known_columns, packed, rows_of, seen_again, unpacked
 from loader.forms.source_drafts import SourceDraft
 from loader.services.reads.source_samples import Place, readable_sample
@@ -22,9 +22,10 @@ from loader.sources.files import Sample
 from loader.views.source_steps import step_address, steps_of
 from loader.views.systems import SystemPage
 from metadata.domain import naming
-from metadata.domain.source_formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
-from metadata.domain.value_formats import ValueFormats
-from metadata.forms.sources import ColumnChoiceForm, EndpointForm, NewSourceForm, ReadingForm
+from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
+from metadata.domain.sources.value_formats import ValueFormats
+from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm
+from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
 from metadata.services.generation_preview import preview_import
 from metadata.services.sources import ContractChanges, change_contract

@@ -26,8 +26,8 @@ from elevata.jobs.registry import live_workers
 from elevata.web.paging import one_page
 from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DELETES
-from loader.domain.marks import BACKWARDS
 from loader.domain.run_states import BRINGING
+from loader.domain.sources.marks import BACKWARDS
 from loader.models import DatasetRun, LoadRun
 from loader.run_picture import Part, RunPicture, parts_of
 from loader.selectors import executions_of, run_events, usual_seconds

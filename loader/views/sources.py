@@ -10,7 +10,7 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
 from loader.source_state import DELIVERIES, deliveries, drift, freshness, refusals, schema_changes
-from metadata.forms.sources import NewColumnForm
+from metadata.forms.imports import NewColumnForm
 from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail

@@ -18,7 +18,8 @@ from loader.sources.files import Found, Listing
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import delivery, discover, reach
 from loader.views.source_steps import step_address, steps_of
-from metadata.forms.sources import SourceForm, SystemForm
+from metadata.forms.sources import SourceForm
+from metadata.forms.systems import SystemForm
 from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets
 from metadata.services.sources import update_source_dataset, update_system

@@ -10,8 +10,9 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import source_formats, unknown_parents
+from metadata.domain import unknown_parents
 from metadata.domain.sensitivity import LEVELS
+from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
 
 FORMAT = "metadata/v1"
@@ -73,7 +74,7 @@ SOURCE_DATASET: Spec = {
     "short_name": Field(text),
     **_DESCRIBED,
     "location": Field(text, required=True),
-    "format": Field(strict.choice(*source_formats.NAMES), source_formats.CSV),
+    "format": Field(strict.choice(*formats.NAMES), formats.CSV),
     "options": Field(strict.fields, {}),
     "intake": Field(strict.fields, {}),
     "historize": Field(flag, True),
@@ -86,7 +87,7 @@ SYSTEM: Spec = {
     "short_name": Field(text, required=True),
     "name": Field(text, required=True),
     **_DESCRIBED,
-    "kind": Field(strict.choice(*source_formats.FORMATS_OF_KIND), "files"),
+    "kind": Field(strict.choice(*formats.FORMATS_OF_KIND), "files"),
     "location": Field(text, ""),
     "secret": Field(text, ""),
     "options": Field(strict.fields, {}),

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from metadata.domain import naming
-from metadata.domain.clusters import MESSAGE_COLUMNS
 from metadata.domain.history_policy import APPEND, HistoryPolicy
-from metadata.domain.source_formats import KAFKA, TEXT_FORMATS
+from metadata.domain.sources.clusters import MESSAGE_COLUMNS
+from metadata.domain.sources.formats import KAFKA, TEXT_FORMATS
 from metadata.domain.types import STRING, DataType
 
 RAW, STAGE, RAWCORE = "raw", "stage", "rawcore"

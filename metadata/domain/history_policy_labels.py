@@ -249,7 +249,7 @@ def history_facts(base: str, policy: HistoryPolicy, time_type: str) -> tuple[tup
 def load_facts(policy: HistoryPolicy, *, historize: bool) -> tuple[tuple[str, str], ...]:
     """Return (term, description) of the way in which loads change a dataset."""
     type_ = load_type(policy, historize=historize)
-    facts = [("Load type", f"{type_.label}: {type_.said}")]
+    facts = [("Load type", f"{type_.label}: {type_.meaning}")]
     if not historize:
         facts.append(("Deliveries are", _fed_by(policy)))
         if policy.keeps_events(historize=False):

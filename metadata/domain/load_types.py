@@ -6,6 +6,7 @@ of the documentation take names and sentences from here.
 
 from dataclasses import dataclass
 
+from elevata.core.markdown import markdown_table
 from metadata.domain.history_policy import APPEND, SNAPSHOT, HistoryPolicy
 
 FULL, UPSERT, SCD2 = "full", "upsert", "scd2"
@@ -17,7 +18,7 @@ class LoadType:
 
     name: str
     label: str
-    said: str
+    meaning: str
     chosen_by: str
     needs_key: str
     keeps: str
@@ -94,4 +95,4 @@ def load_types_table() -> str:
         (f"`{entry.name}`", entry.chosen_by, entry.needs_key, entry.keeps, entry.honours, entry.deletes, entry.revert)
         for entry in LOAD_TYPES.values()
     ]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ("---",) * len(head), *rows))
+    return markdown_table(head, rows)

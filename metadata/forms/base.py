@@ -71,3 +71,22 @@ def sensitivity_field() -> forms.ChoiceField:
         choices=[("", "not classified"), *Classified.Sensitivity.choices],
         help_text="Confidential and restricted values are masked for users without the steward role.",
     )
+
+
+class DescribedApart:
+    """Fields of a form in two groups: those that a row needs, and its description."""
+
+    _DESCRIBED = ("description", "owner", "tags")
+
+    @property
+    def needed_fields(self) -> list[BoundField]:
+        return [field for field in self.visible_fields() if field.name not in self._DESCRIBED]
+
+    @property
+    def described_fields(self) -> list[BoundField]:
+        return [self[name] for name in self._DESCRIBED]
+
+    @property
+    def has_described(self) -> bool:
+        """Return True if the description has text, or an error."""
+        return any(field.value() or field.errors for field in self.described_fields)

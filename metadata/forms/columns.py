@@ -8,7 +8,7 @@ from django import forms
 from elevata.audit.selectors import values_before
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_TYPE
-from elevata.web.forms import DescribedFields, EditForm, MetadataForm, ReasonField, TextField
+from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, ReasonField, TextField
 from metadata.domain.grid import read_cell, role_choices, role_text
 from metadata.domain.types import NAMES
 from metadata.forms.base import sensitivity_field
@@ -132,7 +132,7 @@ class NewColumnForm(ColumnFields, MetadataForm):
 
     name = forms.CharField(
         max_length=200,
-        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs=MONO),
         help_text="Column name in queries. A later rename keeps this name as a former name.",
         error_messages={"required": "Enter a name."},
     )
@@ -160,7 +160,7 @@ class RenameForm(EditForm):
     name = forms.CharField(
         max_length=200,
         label="New name",
-        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs=MONO),
         help_text="The current name is kept as a former name and is still found by search.",
         error_messages={"required": "Enter the new name."},
     )

@@ -7,14 +7,13 @@ from django import forms
 from django.db.models import QuerySet
 
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.forms import DescribedFields, EditForm, MetadataForm, ReasonField, TextField
+from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, ReasonField, TextField
 from metadata.domain import naming, unknown_parents
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 
 # The same limit as in the API.
 MOST_INPUTS = 100
-MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 
 
 class DatasetNamesField(TextField):

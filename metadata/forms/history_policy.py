@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.forms import EditForm
+from elevata.web.forms import MONO, EditForm
 from metadata.domain.history_policy import LOAD_TIME, STATES, TIME_TYPES, HistoryPolicy
 from metadata.domain.history_policy_labels import CHOICES, Chosen, described_policy, not_applying
 from metadata.domain.types import BIGINT, BOOLEAN, INTEGER, STRING, DataType
@@ -29,7 +29,6 @@ _GROUPS = (
     ("Storage in the table", ("profile", "open_end", *(_LABEL + word for word in STATES))),
     ("What is published", ("views",)),
 )
-_MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 
 
 def _choice(name: str, **options: Any) -> forms.ChoiceField:
@@ -40,7 +39,7 @@ def _choice(name: str, **options: Any) -> forms.ChoiceField:
 
 def _text(**options: Any) -> forms.CharField:
     """Return a text field that keeps blanks unchanged."""
-    return forms.CharField(required=False, strip=False, max_length=200, widget=forms.TextInput(attrs=_MONO), **options)
+    return forms.CharField(required=False, strip=False, max_length=200, widget=forms.TextInput(attrs=MONO), **options)
 
 
 def _label(word: str, when: str) -> forms.CharField:
@@ -93,7 +92,7 @@ class PolicyForm(EditForm):
         required=False,
         max_length=2000,
         label="Sources, best first",
-        widget=forms.TextInput(attrs={**_MONO, "placeholder": "crm.customer, erp.customer"}),
+        widget=forms.TextInput(attrs={**MONO, "placeholder": "crm.customer, erp.customer"}),
         help_text="Sources of this dataset, where several have the same key. Empty: rows of one key that differ refuse "
         "the load.",
     )
@@ -103,7 +102,7 @@ class PolicyForm(EditForm):
         required=False,
         max_length=40,
         label="End of an open version",
-        widget=forms.TextInput(attrs={**_MONO, "placeholder": "9999-12-31"}),
+        widget=forms.TextInput(attrs={**MONO, "placeholder": "9999-12-31"}),
         help_text="A date from the year 2200 on. Empty means NULL.",
     )
     profile = _choice("profile", label="Names of its columns", help_text="Names of the history columns.")

@@ -7,7 +7,7 @@ from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
 from elevata.core.lengths import MAX_SHORT_NAME
-from metadata.domain import source_formats
+from metadata.domain.sources import formats
 from metadata.models.base import Classified, Described, TypedColumn, typed_column_constraints
 
 
@@ -17,7 +17,7 @@ class System(Versioned, Described):
     ``short_name`` is part of the names of everything generated from it (``raw_air_airport``). ``location`` of a
     file system is a folder that the datasets' own locations are relative to; of a database or cluster it is its URL
     without a password, of an API its base URL. ``secret`` names the environment variable with the password, which is
-    never stored. ``options`` are those of the kind (``metadata.domain.system_options``).
+    never stored. ``options`` are those of the kind (``metadata.domain.sources.system_options``).
     """
 
     LOG_KEY: ClassVar[str] = "short_name"
@@ -46,8 +46,8 @@ class System(Versioned, Described):
 class SourceDataset(Versioned, Described):
     """Table, topic, endpoint or file of a system, as a contract of its deliveries.
 
-    ``key`` is the stable key; ``options`` are the format's reading options (``metadata.domain.source_formats``),
-    ``intake`` selects the rows that a load reads (``metadata.domain.intake``).
+    ``key`` is the stable key; ``options`` are the format's options (``metadata.domain.sources.reading_options``),
+    ``intake`` selects the rows that a load reads (``metadata.domain.sources.intake``).
     """
 
     LOG_KIND: ClassVar[str] = "source_dataset"
@@ -99,7 +99,7 @@ class SourceDataset(Versioned, Described):
             ),
             models.CheckConstraint(
                 name="source_dataset_format",
-                condition=models.Q(format__in=source_formats.NAMES),
+                condition=models.Q(format__in=formats.NAMES),
                 violation_error_message="There is no such format.",
             ),
         ]

@@ -11,16 +11,16 @@ from django.db.models import Q
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.clusters import check_topic, parse_cluster
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.intake import INPUTS, Intake
-from metadata.domain.locations import check_database_location, check_location, check_secret_name
-from metadata.domain.option_kinds import names_of
-from metadata.domain.rest_addresses import check_endpoint, parse_api
-from metadata.domain.source_formats import check_options
-from metadata.domain.source_queries import check_queries
+from metadata.domain.sources.clusters import check_topic, parse_cluster
+from metadata.domain.sources.intake import INPUTS, Intake
+from metadata.domain.sources.locations import check_database_location, check_location, check_secret_name
+from metadata.domain.sources.option_kinds import names_of
+from metadata.domain.sources.queries import check_queries
+from metadata.domain.sources.reading_options import check_options
+from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
+from metadata.domain.sources.system_options import check_system_options
 from metadata.domain.sql import check_expression
-from metadata.domain.system_options import check_system_options
 from metadata.models import (
     DatasetInput,
     SourceColumn,

@@ -8,7 +8,7 @@ from elevata.audit.services.change_log import claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.intake import Intake
+from metadata.domain.sources.intake import Intake
 from metadata.domain.sql import rename_in_expression
 from metadata.models import Reference, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import (

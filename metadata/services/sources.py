@@ -10,7 +10,7 @@ from elevata.core.errors import MetadataError, StaleVersion
 from metadata.domain import naming
 from metadata.domain.contracts import ColumnProposals, DeliveredColumn, compare
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.intake import Intake
+from metadata.domain.sources.intake import Intake
 from metadata.domain.types import DataType, parse
 from metadata.models import SourceColumn, SourceDataset, System
 from metadata.services.checks import (

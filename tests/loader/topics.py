@@ -5,7 +5,7 @@ from typing import Any
 
 from architecture.domain.tables import raw_table
 from loader.domain.manifest import ClusterSpec, LoadManifest
-from metadata.domain.clusters import MESSAGE_COLUMNS, parse_cluster
+from metadata.domain.sources.clusters import MESSAGE_COLUMNS, parse_cluster
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import finished, stable
 from tests.loader.histories import Kept

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from elevata.core.lengths import MAX_TAG, MAX_TAGS
 from elevata.web.forms import TagsField
 from metadata.api import serializers as api
-from metadata.forms import columns, datasets, sources
+from metadata.forms import columns, datasets, imports, sources, systems
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 
 PAIRS: list[tuple[type[forms.Form], type[models.Model], type[serializers.Serializer]]] = [
@@ -18,13 +18,13 @@ PAIRS: list[tuple[type[forms.Form], type[models.Model], type[serializers.Seriali
     (datasets.NewDatasetForm, TargetDataset, api.NewDataset),
     (datasets.SchemaForm, TargetSchema, api.SchemaChange),
     (datasets.NewSchemaForm, TargetSchema, api.SchemaChange),
-    (sources.SystemForm, System, api.SystemChange),
-    (sources.NewSystemForm, System, api.SystemChange),
+    (systems.SystemForm, System, api.SystemChange),
+    (systems.NewSystemForm, System, api.SystemChange),
     (sources.SourceForm, SourceDataset, api.SourceDatasetChange),
     (sources.NewSourceForm, SourceDataset, api.NewSourceDataset),
     (columns.ColumnForm, TargetColumn, api.ColumnChange),
     (columns.NewColumnForm, TargetColumn, api.NewColumn),
-    (sources.ColumnChoiceForm, SourceColumn, api.NewSourceColumn),
+    (imports.ColumnChoiceForm, SourceColumn, api.NewSourceColumn),
 ]
 
 

@@ -7,7 +7,7 @@ from elevata.core.errors import MetadataError
 from loader.domain.historization.history import parse_instant
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.intake import INPUTS
+from metadata.domain.sources.intake import INPUTS
 
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 

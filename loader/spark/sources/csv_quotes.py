@@ -18,7 +18,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
 from loader.spark.sources.formats.csv_files import reading_options
 from loader.spark.sources.opened import Opened
-from metadata.domain.source_formats import CSV
+from metadata.domain.sources.formats import CSV
 
 SIDE_BY_SIDE = 2  # Spark's own tasks need the other processors
 # Spark's reader takes 20480 columns.

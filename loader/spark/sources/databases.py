@@ -2,7 +2,7 @@
 
 The runner keeps a transaction open until the rows are written. In databases with snapshots it exports its own, and
 each connection of a Spark task takes it by ``sessionInitStatement``, so that all partitions, the checks and the write
-read the same rows. ``loader.domain.databases`` has the statements.
+read the same rows. ``loader.domain.sources.databases`` has the statements.
 
 Refusals beside those of every delivery (``loader.spark.sources.deliveries``):
 
@@ -38,20 +38,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError
-from loader.domain.database_errors import DatabaseError, refusal_of
-from loader.domain.databases import DescribedColumn, Engine, TableOptions, with_condition
 from loader.domain.engines import engine_of
 from loader.domain.manifest import DatabaseSpec, SourceSpec
-from loader.domain.marks import Reading, Window
 from loader.domain.refusals import DEEPEST, Refusal
-from loader.domain.source_hosts import check_host
-from loader.domain.source_options import bad_option
+from loader.domain.sources.database_errors import DatabaseError, refusal_of
+from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
+from loader.domain.sources.hosts import check_host
+from loader.domain.sources.marks import Reading, Window
+from loader.domain.sources.options import bad_option
 from loader.spark.session import source_hosts
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.opened import MALFORMED, FileFormat, Opened
-from metadata.domain.locations import Roots
-from metadata.domain.source_formats import TABLE, ReadingOptions
-from metadata.domain.source_queries import checked_condition, checked_select
+from metadata.domain.sources.formats import TABLE
+from metadata.domain.sources.locations import Roots
+from metadata.domain.sources.queries import checked_condition, checked_select
+from metadata.domain.sources.reading_options import ReadingOptions
 
 _NO_PARTITION = -1  # for a connection of the runner, which reads no partition
 _VALIDATION_SECONDS = 5

@@ -2,7 +2,7 @@
 
 A location is a file, a folder (all files below it that are not hidden) or a pattern, given as a path or a URI
 of any file system that Hadoop supports; compression is recognised by the file's ending. Formats and options are
-described in ``metadata.domain.source_formats``, conversion of values in ``loader.spark.expressions``.
+described in ``metadata.domain.sources.reading_options``, conversion of values in ``loader.spark.expressions``.
 
 Refusals, in the order of the checks:
 
@@ -47,10 +47,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain.feeds import NOTE, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
-from loader.domain.marks import Reading, Window
 from loader.domain.refusals import Refusal
+from loader.domain.sources.feeds import NOTE, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
+from loader.domain.sources.marks import Reading, Window
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
 from loader.spark.sources.databases import OpenedTable, open_table
@@ -68,10 +68,10 @@ from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
-from metadata.domain.locations import Roots
-from metadata.domain.option_kinds import REFUSE_CHANGED
+from metadata.domain.sources.locations import Roots
+from metadata.domain.sources.option_kinds import REFUSE_CHANGED
+from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.sql import quote_identifier
-from metadata.domain.value_formats import ValueFormats
 
 # Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
 # ``007`` and numbers of twenty digits stay string. JSON itself distinguishes text and numbers.
@@ -378,7 +378,7 @@ class Feed:
 def feed_notes(
     session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str, signed: RunCommit | None
 ) -> dict[str, str]:
-    """Return the note about feeds for the leading table's next commit (``loader.domain.feeds``).
+    """Return the note about feeds for the leading table's next commit (``loader.domain.sources.feeds``).
 
     ``signed`` is that table's newest commit of a run.
     """

@@ -14,8 +14,8 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from loader.domain.manifest import DeliveredColumn, SourceSpec
-from loader.domain.marks import NULL_WATERMARK
 from loader.domain.refusals import Refusal
+from loader.domain.sources.marks import NULL_WATERMARK
 from loader.spark.expressions import all_of, any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.csv_quotes import checked_quotes
@@ -24,8 +24,8 @@ from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened, Place
 from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
-from metadata.domain.option_kinds import LATEST
-from metadata.domain.value_formats import ValueFormats
+from metadata.domain.sources.option_kinds import LATEST
+from metadata.domain.sources.value_formats import ValueFormats
 
 # Places of errors in a delivery: file, record and, if it is certain, line.
 #

@@ -13,7 +13,7 @@ from loader.spark.sources.files import (
 from loader.spark.sources.formats.registry import FORMATS
 from loader.spark.sources.opened import Delivered, Opened
 from loader.spark.sources.reading_options import checked_options
-from metadata.domain.locations import Roots
+from metadata.domain.sources.locations import Roots
 
 
 def open_delivery(

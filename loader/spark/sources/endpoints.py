@@ -9,12 +9,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.manifest import RawLoad, SourceSpec
-from loader.domain.marks import DAY, INSTANT, NUMBER, Reading, ended
+from loader.domain.sources.marks import DAY, INSTANT, NUMBER, Reading, ended
 from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, read_delivery
-from metadata.domain.locations import ANYWHERE
-from metadata.domain.source_formats import JSON, options_of
+from metadata.domain.sources.formats import JSON
+from metadata.domain.sources.locations import ANYWHERE
+from metadata.domain.sources.reading_options import options_of
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import DATE, TIMESTAMP, parse
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
 from loader.records import content
-from metadata.domain.locations import Location, Roots, parse_location
+from metadata.domain.sources.locations import Location, Roots, parse_location
 
 # Exceptions of a call into the JVM: pyspark translates the ones it knows.
 JAVA_ERRORS = (Py4JError, PySparkException)

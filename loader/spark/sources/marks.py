@@ -1,6 +1,6 @@
 """Marks in the commits of tables: those that a source is read from, and those that a load writes.
 
-``loader.domain.marks`` has the rules.
+``loader.domain.sources.marks`` has the rules.
 """
 
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
-from loader.domain.marks import Mark, Reading, Window, advanced, marks_in, marks_note
 from loader.domain.refusals import Refusal
+from loader.domain.sources.marks import Mark, Reading, Window, advanced, marks_in, marks_note
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, RunCommit
-from metadata.domain.intake import Intake
+from metadata.domain.sources.intake import Intake
 from metadata.domain.types import parse
 
 

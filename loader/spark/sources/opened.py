@@ -25,8 +25,8 @@ from loader.spark.sources.files import (
     unreadable,
 )
 from loader.spark.value_formats import BLANKS
-from metadata.domain.locations import Roots
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.locations import Roots
+from metadata.domain.sources.reading_options import ReadingOptions
 
 FILE, ORDER, MALFORMED = "file", "order", "malformed"
 

@@ -1,15 +1,15 @@
 """Checked reading options of a source, as a load needs them.
 
-``metadata.domain.source_formats`` has the table of options.
+``metadata.domain.sources.reading_options`` has the table of options.
 """
 
 from pyspark.sql import SparkSession
 
 from loader.domain.refusals import Refusal
-from loader.domain.source_options import check_source_options
+from loader.domain.sources.options import check_source_options
 from loader.spark.sources.files import JAVA_ERRORS
-from metadata.domain import source_formats
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.formats import FOLDER_FORMATS
+from metadata.domain.sources.reading_options import ReadingOptions
 
 # Character sets that Spark supports without the setting that enables all of Java's.
 _SPARK_CHARSETS = {"utf-8", "us-ascii", "iso-8859-1", "utf-16", "utf-16be", "utf-16le", "utf-32"}
@@ -17,11 +17,11 @@ _SPARK_CHARSETS = {"utf-8", "us-ascii", "iso-8859-1", "utf-16", "utf-16be", "utf
 
 def checked_options(spark: SparkSession, name: str, format_name: str, given: dict) -> ReadingOptions:
     """Return a source's checked options; raise Refusal UNKNOWN_FORMAT, UNKNOWN_OPTION or BAD_OPTION."""
-    if format_name not in source_formats.FOLDER_FORMATS:
+    if format_name not in FOLDER_FORMATS:
         raise Refusal(
             "UNKNOWN_FORMAT",
             f"{name}: there is no format {format_name}",
-            hint=f"Known are {', '.join(source_formats.FOLDER_FORMATS)}.",
+            hint=f"Known are {', '.join(FOLDER_FORMATS)}.",
         )
     check_source_options(name, format_name, given)
     options = ReadingOptions.of(format_name, given)

@@ -1,7 +1,7 @@
 """Topics of Kafka as deliveries: the messages between fixed offsets, as JSON objects or change events of Debezium.
 
 The offsets are fixed before the first message is read (``new_messages``), so checks and write, and all partitions,
-read the same messages. ``loader.domain.feeds`` selects them, ``loader.kafka`` asks the cluster.
+read the same messages. ``loader.domain.sources.feeds`` selects them, ``loader.kafka`` asks the cluster.
 
 Refusals beside those of every delivery (``loader.spark.sources.deliveries``) and of ``loader.kafka.client``:
 
@@ -29,17 +29,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain.feeds import FeedChoice, FeedLog, FeedRange, Topic, choose_messages
-from loader.domain.kafka import MESSAGES_OF_TASK, TopicOptions, spark_options
 from loader.domain.manifest import ClusterSpec, RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
+from loader.domain.sources.feeds import FeedChoice, FeedLog, FeedRange, Topic, choose_messages
+from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_options
 from loader.kafka.client import Cluster
 from loader.spark.session import source_hosts, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.messages import DELETED, HINT, checked_layout, parsed_events, places_of, rows_of
 from loader.spark.sources.opened import FileFormat, Opened, Place
-from metadata.domain.locations import Roots
-from metadata.domain.source_formats import KAFKA
+from metadata.domain.sources.formats import KAFKA
+from metadata.domain.sources.locations import Roots
 
 _SAMPLED_FOR_TYPES = 10_000
 

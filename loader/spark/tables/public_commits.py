@@ -15,7 +15,7 @@ session's ``userMetadata``.
 
 A write can have one transaction id. Further ones (the files of a feed) are committed before it, each in an empty
 commit. If a run dies in between, its files are recorded under a run number without a run, and are read again
-(``loader.domain.feeds``).
+(``loader.domain.sources.feeds``).
 """
 
 from collections.abc import Iterator

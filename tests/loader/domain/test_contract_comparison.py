@@ -1,6 +1,6 @@
 """Comparison of a sample with a contract: new, different and missing columns, without any decision."""
 
-from loader.domain.sampling import KnownColumn, SampledColumn, compare_contract
+from loader.domain.sources.sampling import KnownColumn, SampledColumn, compare_contract
 from metadata.domain.types import parse
 
 

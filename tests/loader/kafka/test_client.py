@@ -6,7 +6,7 @@ import pytest
 
 from loader.domain.refusals import Refusal
 from loader.kafka.client import Cluster
-from metadata.domain.clusters import parse_cluster
+from metadata.domain.sources.clusters import parse_cluster
 from tests.services.kafka import CLOSED, PASSWORD, USER, Broker, running_broker
 from tests.services.process import free_port
 

@@ -13,7 +13,7 @@ import pytest
 from loader.domain.refusals import Refusal
 from loader.records import content, json_documents, workbooks, xml_documents
 from loader.records.readers import READERS
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.records.workbook_files import workbook
 
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from loader.domain.manifest import ApiSpec, DeliveredColumn, SourceSpec
-from metadata.domain.rest_addresses import parse_api
+from metadata.domain.sources.rest_addresses import parse_api
 
 HERE = ("127.0.0.1",)
 RECORDS = tuple({"id": number, "name": f"n{number}"} for number in range(1, 8))

@@ -72,7 +72,7 @@ import sys
 from pathlib import Path
 from loader.domain.manifest import ApiSpec, SourceSpec
 from loader.rest.landing import land
-from metadata.domain.rest_addresses import parse_api
+from metadata.domain.sources.rest_addresses import parse_api
 url, place = sys.argv[1:]
 options = {"paging": "page", "path": "items"}
 source = SourceSpec("shop.items", "items", "rest", (), options, api=ApiSpec(parse_api(url)))

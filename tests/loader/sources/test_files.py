@@ -21,7 +21,7 @@ from loader.sources.file_samples import sample_files
 from loader.sources.files import Sample, delivery_at, files_at, list_folder
 from loader.sources.limits import within
 from loader.sources.typed_files import data_type
-from metadata.domain.locations import OutsideRoots, Roots
+from metadata.domain.sources.locations import OutsideRoots, Roots
 from tests.loader.records.workbook_files import workbook
 
 

@@ -16,7 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.records.values import header_names
 from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
-from metadata.domain.source_formats import ReadingOptions
+from metadata.domain.sources.reading_options import ReadingOptions
 
 # Column of malformed records while Spark reads; no delivered column has this name.
 RECORD = "\ue000record"

@@ -8,7 +8,7 @@ from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, checked_locat
 from loader.spark.sources.formats.typed_files import TypedFormat
 from loader.spark.sources.opened import Delivered
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.locations import Roots
+from metadata.domain.sources.locations import Roots
 
 
 class DeltaFormat(TypedFormat):

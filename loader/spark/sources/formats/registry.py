@@ -7,7 +7,7 @@ from loader.spark.sources.formats.json_lines import JsonLinesFormat
 from loader.spark.sources.formats.record_files import RecordFormat
 from loader.spark.sources.formats.typed_files import AvroFormat, TypedFormat
 from loader.spark.sources.opened import FileFormat
-from metadata.domain import source_formats as names
+from metadata.domain.sources import formats as names
 
 FORMATS: dict[str, FileFormat] = {
     names.CSV: CsvFormat(),

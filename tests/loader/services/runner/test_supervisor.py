@@ -14,7 +14,7 @@ from architecture.domain.tables import TableSpec
 from loader.domain.manifest import DatabaseSpec, LoadManifest, RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.runner.folder_lock import FolderLock
-from metadata.domain.locations import DatabasePlace
+from metadata.domain.sources.locations import DatabasePlace
 
 OBSERVE = {"tables": []}
 READ = {"kind": "sample"}

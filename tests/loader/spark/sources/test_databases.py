@@ -10,7 +10,7 @@ from django.conf import settings
 from loader.domain.manifest import DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import read_delivery
-from metadata.domain.locations import DatabasePlace
+from metadata.domain.sources.locations import DatabasePlace
 from tests.loader.services.runner.test_supervisor import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]

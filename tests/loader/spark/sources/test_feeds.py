@@ -1,6 +1,6 @@
 """Feed loads: each file is loaded once, whatever the control database records.
 
-Which files a run reads is decided without Spark (tests/loader/domain/test_feeds.py): where a test is about that
+Which files a run reads is decided without Spark (tests/loader/domain/sources/test_feeds.py): where a test is about that
 alone, it runs by night.
 """
 

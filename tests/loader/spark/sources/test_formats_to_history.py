@@ -15,8 +15,8 @@ import yaml
 from pyarrow import orc, parquet
 from pyspark.sql import SparkSession
 
-from metadata.domain.locations import dated
-from metadata.domain.source_formats import FOLDER_FORMATS, TEXT_FORMATS
+from metadata.domain.sources.formats import FOLDER_FORMATS, TEXT_FORMATS
+from metadata.domain.sources.locations import dated
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset
 from tests.loader.records.workbook_files import workbook

@@ -1,6 +1,6 @@
 """Loads of a PostgreSQL table from a watermark on: mark, deaths, reverts and refusals.
 
-Which rows a run reads, and when a mark moves, is decided without Spark (tests/loader/domain/test_marks.py).
+Which rows a run reads, and when a mark moves, is decided without Spark (tests/loader/domain/sources/test_marks.py).
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ import pytest
 from django.conf import settings
 
 from loader.domain.manifest import DatabaseSpec, LoadManifest
-from loader.domain.marks import marks_in
 from loader.domain.run_states import PRUNE, REVERT
+from loader.domain.sources.marks import marks_in
 from loader.spark import load
-from metadata.domain.locations import DatabasePlace
+from metadata.domain.sources.locations import DatabasePlace
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
 

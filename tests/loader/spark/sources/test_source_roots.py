@@ -12,7 +12,7 @@ from loader.spark.session import source_roots
 from loader.spark.sources import deliveries, opened
 from loader.spark.sources.deliveries import discover, read_delivery
 from loader.spark.sources.delivery_reading import open_delivery
-from metadata.domain.locations import Roots
+from metadata.domain.sources.locations import Roots
 
 pytestmark = pytest.mark.spark
 

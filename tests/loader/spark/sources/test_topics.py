@@ -1,6 +1,6 @@
 """Loads of topics from a real broker: change events of Debezium and JSON objects, to raw and history.
 
-Which offsets a run reads is decided without a broker (tests/loader/domain/test_message_feeds.py).
+Which offsets a run reads is decided without a broker (tests/loader/domain/sources/test_message_feeds.py).
 """
 
 import random

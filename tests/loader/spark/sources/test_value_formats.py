@@ -10,7 +10,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import typed
 from loader.spark.sources.deliveries import read_delivery
 from loader.spark.value_formats import standard_text
-from metadata.domain.value_formats import ValueFormats
+from metadata.domain.sources.value_formats import ValueFormats
 
 pytestmark = pytest.mark.spark
 

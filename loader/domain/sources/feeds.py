@@ -1,0 +1,241 @@
+"""Files and messages of a feed: those in its raw table, and those that a run must read. Each is loaded once.
+
+The Delta log of the raw table records them as transaction identifiers: one for each file (path, size, time, content
+tag), one for each range of offsets in a partition of a topic, and one for each run, with the number of the run in this
+table. They are committed with the rows, and checkpoints retain them when the log is cleaned, so they do not depend on
+the control database. The commit metadata of each reader's leading table (its history, or rawcore without one) record
+the newest number that it has (``NOTE``). Files and ranges with later numbers were read by runs that failed before they
+wrote that table: they are read again, and the same commit removes their old rows from raw.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from loader.domain.refusals import Refusal
+from metadata.domain.sources.option_kinds import KEEP_LOADED, REFUSE_CHANGED
+
+NOTE = "feeds"
+_FILE, _RANGE, _RUN = "elevata.file ", "elevata.offsets ", "elevata.run "
+
+
+@dataclass(frozen=True)
+class FeedFile:
+    """Listed file. ``etag`` identifies its content, if the store has etags; ``number`` is that of its run."""
+
+    path: str
+    size: int
+    written: int
+    etag: str = ""
+    number: int = 0
+
+    def is_as(self, other: "FeedFile") -> bool:
+        """Return True if size and content tag are the same, or size and time if there is no tag."""
+        if self.size != other.size:
+            return False
+        return self.etag == other.etag if self.etag and other.etag else self.written == other.written
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Topic as its cluster describes it: the earliest offset of each partition, and its end as the run begins.
+
+    ``id`` differs from that of an earlier topic of the same name; it is empty if the cluster has no such ids.
+    """
+
+    name: str
+    id: str
+    partitions: Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class FeedRange:
+    """Messages of a partition from offset ``start`` to before ``end``; ``number`` is that of their run."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class FeedLog:
+    """Files, ranges of messages and runs in a raw table.
+
+    ``table`` is the table's own id, which a recreated table does not share.
+    """
+
+    table: str
+    files: Mapping[str, FeedFile] = field(default_factory=dict)
+    runs: Mapping[str, int] = field(default_factory=dict)
+    ranges: tuple[FeedRange, ...] = ()
+
+    @classmethod
+    def of(cls, table: str, transactions: Mapping[str, int]) -> "FeedLog":
+        """Return the log with these transaction identifiers. Of several readings of one file, use the newest."""
+        files: dict[str, FeedFile] = {}
+        for name, number in sorted(transactions.items(), key=lambda item: item[1]):
+            if name.startswith(_FILE):
+                path, size, written, etag = json.loads(name.removeprefix(_FILE))
+                files[path] = FeedFile(path, size, written, etag, number)
+        runs = {name.removeprefix(_RUN): number for name, number in transactions.items() if name.startswith(_RUN)}
+        ranges = tuple(
+            FeedRange(*json.loads(name.removeprefix(_RANGE)), number)
+            for name, number in transactions.items()
+            if name.startswith(_RANGE)
+        )
+        return cls(table, files, runs, ranges)
+
+    @property
+    def newest(self) -> int:
+        return max(self.runs.values(), default=0)
+
+    def held(self, note: str | None, raw: str) -> int:
+        """Return the newest number in a history, from its commit's note."""
+        table, number = json.loads(note or "{}").get(raw, ("", 0))
+        return number if table == self.table else 0
+
+    def transactions(self, run_id: str, choice: "FeedChoice") -> dict[str, int]:
+        """Return the transaction identifiers of a run's commit: its own, and those of the deliveries that it adds."""
+        number = self.newest + 1
+        names = [_FILE + json.dumps([file.path, file.size, file.written, file.etag]) for file in choice.files]
+        names += [
+            _RANGE + json.dumps([read.topic, read.topic_id, read.partition, read.start, read.end])
+            for read in choice.ranges
+        ]
+        return dict.fromkeys([_RUN + run_id, *names], number)
+
+
+@dataclass(frozen=True)
+class FeedChoice:
+    """Files and messages that a run reads, and runs whose rows it replaces.
+
+    ``gone`` are paths of files, ``skipped`` the number of messages that no longer exist and were not loaded.
+    """
+
+    files: tuple[FeedFile, ...] = ()
+    replaced: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    ranges: tuple[FeedRange, ...] = ()
+    skipped: int = 0
+    changed: tuple[str, ...] = ()
+
+
+def choose(
+    name: str,
+    log: FeedLog,
+    listed: Iterable[FeedFile],
+    *,
+    held: int,
+    one_file: bool,
+    changed_files: str = REFUSE_CHANGED,
+) -> FeedChoice:
+    """Return the files to read from a feed's location, if all its histories have the numbers up to ``held``.
+
+    ``one_file``: the location is one file, which every delivery replaces; it is read again if it has changed.
+    Otherwise ``changed_files`` decides on a file that changed after it was loaded: it is read again, or left out, or
+    Refusal CHANGED_SINCE_LOADED is raised.
+    """
+    by_path = {file.path: file for file in listed}
+    files, changed = [], []
+    for path, file in by_path.items():
+        loaded = log.files.get(path)
+        if loaded is not None and loaded.number <= held:
+            if file.is_as(loaded):
+                continue
+            if not one_file and changed_files == REFUSE_CHANGED:
+                raise _changed_file(name, file, loaded)
+            if not one_file and changed_files == KEEP_LOADED:
+                changed.append(path)
+                continue
+        files.append(file)
+    unread = [file for file in log.files.values() if file.number > held]
+    missing = tuple(file.path for file in unread if file.path not in by_path)
+    lost = {file.number for file in unread if file.path not in by_path}
+    replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
+    return FeedChoice(tuple(files), replaced, missing, changed=tuple(changed))
+
+
+def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lost: bool = False) -> FeedChoice:
+    """Return the messages to read from a topic, if all histories of the feed have the numbers up to ``held``.
+
+    A new partition is read from its earliest message. Raise Refusal TOPIC_REPLACED or OFFSETS_EXPIRED if messages
+    that were not loaded no longer exist; with ``skip_lost``, read from the earliest message instead.
+    """
+    known = [read for read in log.ranges if read.topic == topic.name]
+    same = [read for read in known if read.topic_id == topic.id]
+    if known and (not same or {read.partition for read in same} - set(topic.partitions)) and not skip_lost:
+        raise _topic_replaced(name, topic, "was deleted and created again")
+    ranges, skipped = [], 0
+    lost = {read.number for read in log.ranges if read.number > held and read not in same}
+    for partition, (earliest, end) in sorted(topic.partitions.items()):
+        own = [read for read in same if read.partition == partition]
+        start = _next_offset(own, held, earliest)
+        if not earliest <= start <= end:
+            if not skip_lost and start > end:
+                message = f"ends at offset {end} in partition {partition}, of which {start} offsets were read"
+                raise _topic_replaced(name, topic, message)
+            if not skip_lost:
+                raise _offsets_expired(name, topic, partition, start, earliest)
+            lost |= {
+                read.number for read in own if read.number > held and not earliest <= read.start <= read.end <= end
+            }
+            skipped += max(earliest - start, 0)
+            start = earliest
+        if start < end:
+            ranges.append(FeedRange(topic.name, topic.id, partition, start, end))
+    replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
+    return FeedChoice(replaced=replaced, ranges=tuple(ranges), skipped=skipped)
+
+
+def _next_offset(ranges: Iterable[FeedRange], held: int, earliest: int) -> int:
+    """Return the first offset of a partition that not every history has."""
+    ranges = list(ranges)
+    loaded = [read.end for read in ranges if read.number <= held]
+    return max(loaded) if loaded else min((read.start for read in ranges), default=earliest)
+
+
+_LOST = "To go on with the earliest message, set the option lost_offsets to earliest for one load."
+
+
+def _topic_replaced(name: str, topic: Topic, reason: str) -> Refusal:
+    return Refusal(
+        "TOPIC_REPLACED",
+        f"{name}: the topic {topic.name} {reason}, so its offsets do not continue those that were loaded",
+        file=topic.name,
+        hint=_LOST,
+    )
+
+
+def _offsets_expired(name: str, topic: Topic, partition: int, start: int, earliest: int) -> Refusal:
+    return Refusal(
+        "OFFSETS_EXPIRED",
+        f"{name}: partition {partition} of the topic {topic.name} was read to offset {start}, and its earliest message "
+        f"now has offset {earliest}: {earliest - start} offsets expired before they were loaded",
+        file=topic.name,
+        count=earliest - start,
+        hint=f"Load more often than the topic's retention, or prolong it. {_LOST}",
+    )
+
+
+def with_note(note: str | None, raw: str, log: FeedLog, run_id: str) -> str | None:
+    """Return a history's note after this run, with the number of the run if its rows are in raw."""
+    if run_id not in log.runs:
+        return note
+    return json.dumps(json.loads(note or "{}") | {raw: [log.table, log.runs[run_id]]}, sort_keys=True)
+
+
+def _changed_file(name: str, file: FeedFile, known: FeedFile) -> Refusal:
+    shown = file.path.removeprefix("file:")
+    return Refusal(
+        "CHANGED_SINCE_LOADED",
+        f"{shown} changed after {name} had loaded it: it had {known.size} bytes, it has {file.size}"
+        if file.size != known.size
+        else f"{shown} was written again after {name} had loaded it",
+        file=shown,
+        hint="Each file of a feed is loaded once: deliver corrections as a file of another name. "
+        "Where every delivery replaces one file, name that file as the location. The source's option changed_files "
+        "can read such files again, or keep what was loaded.",
+    )

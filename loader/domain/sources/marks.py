@@ -1,0 +1,274 @@
+"""Marks: the highest watermark values that the readers of a raw table have, and the rows that the next run reads.
+
+A raw table with a watermark (``metadata.domain.sources.intake``) has the rows of its latest delivery only. Its commit
+notes their *window*: the values from which, and up to which, the source was read. Each reader's *mark* is in the commit
+of its leading table that has the rows, so it is never ahead of them or behind. A run reads from the lowest mark of its
+readers, and everything if one has none: a reader that is new, or whose mark is of another source.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from loader.domain.manifest import SourceSpec
+from loader.domain.refusals import Refusal
+from metadata.domain.sources.intake import Intake
+
+NOTE = "marks"
+MAX_SINCE = 100
+BACKWARDS, NULL_WATERMARK = "WATERMARK_BACKWARDS", "NULL_WATERMARK"
+# Kinds of watermark columns: timestamps without a zone are local, those with one are instants.
+NUMBER, DAY, LOCAL, INSTANT = "number", "day", "local", "instant"
+
+Value = Decimal | date
+# Values by column, as texts that ``value_of`` reads.
+Values = Mapping[str, str]
+
+
+def value_of(text: str, kind: str, zone: str = "UTC") -> Value:
+    """Return the value of a column of this kind. Raise ValueError.
+
+    ``zone`` is that of local timestamps, for a text with a zone.
+    """
+    if kind == NUMBER:
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            raise ValueError(text) from None
+        if not number.is_finite():
+            raise ValueError(text)
+        return number
+    moment = datetime.fromisoformat(text.strip())
+    if kind == INSTANT:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment.tzinfo:
+        moment = moment.astimezone(_zone(zone)).replace(tzinfo=None)
+    return moment.date() if kind == DAY else moment
+
+
+def _zone(name: str) -> Any:
+    return datetime.strptime(name, "%z").tzinfo if name[0] in "+-" else ZoneInfo(name)
+
+
+def text_of(value: Value) -> str:
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+
+
+def _parsed(text: str) -> Value:
+    """Return the value of a text that ``text_of`` made."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return datetime.fromisoformat(text) if " " in text else date.fromisoformat(text)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Highest watermark values of a reader, without columns that had none. ``source`` is the source's digest."""
+
+    source: str
+    values: Values
+
+
+@dataclass(frozen=True)
+class Window:
+    """Part of a source that a run read: from ``start`` (None: everything) up to its highest values ``end``.
+
+    ``by_hand``: a user gave the start, so the marks of the run's readers become ``end`` even if they were higher.
+    """
+
+    source: str
+    start: Values | None
+    end: Values
+    by_hand: bool = False
+
+    def as_note(self) -> dict[str, str]:
+        return {NOTE: json.dumps(asdict(self), sort_keys=True)}
+
+    @classmethod
+    def of_note(cls, notes: Mapping[str, str]) -> "Window | None":
+        return cls(**json.loads(notes[NOTE])) if NOTE in notes else None
+
+
+def marks_in(notes: Mapping[str, str] | None) -> dict[str, Mark]:
+    """Return the marks in the notes of a reader's commit, by the key of the raw table."""
+    return {raw: Mark(**mark) for raw, mark in json.loads((notes or {}).get(NOTE, "{}")).items()}
+
+
+def marks_note(marks: Mapping[str, Mark]) -> dict[str, str]:
+    return {NOTE: json.dumps({raw: asdict(mark) for raw, mark in marks.items()}, sort_keys=True)} if marks else {}
+
+
+def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
+    """Return a digest of what is read; ``kinds`` are those of the watermark columns.
+
+    A mark of another table, filter or contract says nothing of the rows that the source has now.
+    """
+    read = {name: source.options.get(name) for name in ("query", "filter", "parameters", "timezone")}
+    columns = sorted([column.name, column.type] for column in source.columns)
+    if source.database is not None:
+        place = source.database.place
+        where = [place.kind, place.host, place.port, place.name, source.location]
+    else:
+        assert source.api is not None, f"{source.name} has no marks"
+        where = [source.api.place.url(source.location)]
+    described = json.dumps([where, read, columns, sorted(kinds.items())], sort_keys=True)
+    return hashlib.sha256(described.encode()).hexdigest()
+
+
+def advanced(mark: Mark | None, window: Window, *, own: bool) -> Mark | None:
+    """Return a reader's mark after it took the rows of a window. ``own``: the reader's run read the window.
+
+    The mark stays if the window begins after it, because the rows between are missing: a run that left this reader
+    out has read it.
+    """
+    if window.by_hand and (own or window.start is None):
+        return Mark(window.source, window.end)
+    values = mark.values if mark is not None and mark.source == window.source else None
+    if window.start is not None and (values is None or not _reaches(values, window.start)):
+        return mark
+    return Mark(window.source, _combined(max, (values or {}, window.end)))
+
+
+def lowered(marks: Mapping[str, Mark], others: Mapping[str, Mark]) -> dict[str, Mark]:
+    """Return the lower one of two marks of each raw table; none where one is missing or of another source."""
+    both = {raw: (mark, others[raw]) for raw, mark in marks.items() if raw in others}
+    lowest = {raw: _lowest(pair, pair[0].source) for raw, pair in both.items()}
+    return {raw: Mark(marks[raw].source, values) for raw, values in lowest.items() if values is not None}
+
+
+def _lowest(marks: Iterable[Mark | None], source: str) -> Values | None:
+    """Return the lowest values of the marks of this source; None without marks, and if one is missing or another's."""
+    known = list(marks)
+    of_source = [mark.values for mark in known if mark is not None and mark.source == source]
+    if not known or len(of_source) < len(known):
+        return None
+    everywhere = set.intersection(*(set(values) for values in of_source))
+    return {name: value for name, value in _combined(min, of_source).items() if name in everywhere}
+
+
+def _combined(choose: Any, several: Iterable[Values]) -> dict[str, str]:
+    combined: dict[str, str] = {}
+    for values in several:
+        for name, text in values.items():
+            combined[name] = choose(combined.get(name, text), text, key=_parsed)
+    return combined
+
+
+def _reaches(values: Values, start: Values) -> bool:
+    return all(name in values and _parsed(values[name]) >= _parsed(text) for name, text in start.items())
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Request to read a source from the marks of its readers, or by hand: everything, or from ``since`` on."""
+
+    intake: Intake
+    marks: tuple[Mark | None, ...] = ()
+    full: bool = False
+    since: str = ""
+
+    def window(
+        self, source: SourceSpec, kinds: Mapping[str, str], highest: Mapping[str, str | None], zone: str = "UTC"
+    ) -> Window:
+        """Return the window of the run; ``highest`` are the source's highest values, by watermark column.
+
+        Raise Refusal WATERMARK_BACKWARDS, BAD_SINCE, or VALUE_DOES_NOT_FIT for infinity.
+        """
+        window = self.begun(source, kinds, zone)
+        end = {n: text_of(_highest(source.name, n, text, kinds[n])) for n, text in highest.items() if text is not None}
+        if not window.by_hand:
+            self._refuse_backwards(source.name, window.source, end)
+        return replace(window, end=end)
+
+    def begun(self, source: SourceSpec, kinds: Mapping[str, str], zone: str = "UTC") -> Window:
+        """Return the window of a run before the source's highest values are known. Raise Refusal BAD_SINCE."""
+        digest = digest_of(source, kinds)
+        if self.full:
+            return Window(digest, None, {}, by_hand=True)
+        if self.since:
+            start = {name: text_of(self._since(name, kinds[name], zone)) for name in kinds}
+            return Window(digest, start, {}, by_hand=True)
+        return Window(digest, _lowest(self.marks, digest), {})
+
+    def bounds(self, window: Window) -> Values | None:
+        """Return the values from which rows are read: the start of the window less the look-back."""
+        if window.start is None or self.since:
+            return window.start
+        values = {name: self._earlier(_parsed(text)) for name, text in window.start.items()}
+        return {name: text_of(value) for name, value in values.items() if value is not None}
+
+    def _earlier(self, value: Value) -> Value | None:
+        """Return the value less the look-back; None before the first date."""
+        if self.intake.look_back is None:
+            return value
+        if isinstance(value, Decimal):
+            return value - int(self.intake.look_back)
+        try:
+            return value - (self.intake.seconds_back or timedelta())
+        except OverflowError:
+            return None
+
+    def _since(self, name: str, kind: str, zone: str) -> Value:
+        try:
+            return value_of(self.since, kind, zone)
+        except ValueError:
+            wanted = "a number" if kind == NUMBER else "a date or time like 2026-01-31 or 2026-01-31T08:00"
+            raise Refusal(
+                "BAD_SINCE",
+                f"{self.since!r} is no value of the watermark column {name}",
+                column=name,
+                hint=f"Give {wanted}, or read everything with --full.",
+            ) from None
+
+    def _refuse_backwards(self, shown: str, digest: str, end: Values) -> None:
+        known = [mark.values for mark in self.marks if mark is not None and mark.source == digest]
+        for name, text in _combined(max, known).items():
+            least = self._earlier(_parsed(text))
+            if name in end and least is not None and _parsed(end[name]) < least:
+                back = f", less the look-back of {self.intake.look_back}" if self.intake.look_back else ""
+                raise Refusal(
+                    BACKWARDS,
+                    f"{shown}: the highest value of {name} is below the mark of the last load{back}",
+                    column=name,
+                    samples=(f"highest: {end[name]}", f"mark: {text}"),
+                    hint="The source was restored, or its clock put back. Load with --full to read everything, or "
+                    "with --since VALUE to read from a value on.",
+                )
+
+
+def ended(window: Window, shown: str, kinds: Mapping[str, str], highest: Mapping[str, str | None]) -> Window:
+    """Return the window of a source that names no highest values: those of the rows it delivered, or of the start."""
+    read = {n: text_of(_highest(shown, n, text, kinds[n])) for n, text in highest.items() if text is not None}
+    return replace(window, end=_combined(max, (window.start or {}, read)))
+
+
+def window_text(window: Mapping[str, Any]) -> str:
+    """Return the window of a dataset's run in words: ``read from n 7, up to n 9``."""
+    if not window:
+        return ""
+    start, end = (
+        ", ".join(f"{name} {text}" for name, text in (window.get(key) or {}).items()) for key in ("from", "to")
+    )
+    read = "read whole" if window.get("from") is None else f"read from {start}" if start else "read"
+    return f"{read}, up to {end}" if end else f"{read}, no rows"
+
+
+def _highest(shown: str, name: str, text: str, kind: str) -> Value:
+    try:
+        return value_of(text, kind)
+    except ValueError:
+        raise Refusal(
+            "VALUE_DOES_NOT_FIT",
+            f"{shown}: the highest value of {name} cannot be a mark",
+            column=name,
+            samples=(text,),
+            hint="Correct the value in the source, or leave its row out with the option filter.",
+        ) from None

@@ -1,0 +1,78 @@
+"""Formats of source datasets, in one table.
+
+The models, the forms, the endings that pages recognise and the table of the documentation come from ``FORMATS``.
+"""
+
+from dataclasses import dataclass
+
+from elevata.core.markdown import code_list, markdown_table
+
+CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
+PARQUET, ORC, AVRO, DELTA = "parquet", "orc", "avro", "delta"
+TABLE, KAFKA, REST = "table", "kafka", "rest"
+PACKED = (".gz", ".bz2", ".zst")
+
+
+@dataclass(frozen=True)
+class SourceFormat:
+    """Format of a source dataset. ``is_text``: its values come as text, and raw keeps them so."""
+
+    name: str
+    label: str
+    endings: tuple[str, ...]
+    is_text: bool
+    reader: str
+    types: str
+
+
+FORMATS = (
+    SourceFormat(CSV, "CSV", (".csv", ".tsv", ".txt"), True, "Spark, by records", "inferred from every value"),
+    SourceFormat(FIXED, "Fixed width", (), True, "Spark, by lines", "inferred from every value"),
+    SourceFormat(JSONL, "JSON lines", (".jsonl", ".ndjson"), True, "Spark, by lines", "JSON's own, then the values"),
+    SourceFormat(
+        JSON, "JSON document", (".json",), True, "a task per file, 256 MB at most", "inferred from every value"
+    ),
+    SourceFormat(XML, "XML", (".xml",), True, "a task per file, 1 GB at most", "inferred from every value"),
+    SourceFormat(
+        XLSX, "Excel workbook", (".xlsx",), True, "a task per file, 64 MB at most", "inferred from every value"
+    ),
+    SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark, by columns", "the file's"),
+    SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
+    SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
+    SourceFormat(DELTA, "Delta table", (), False, "Spark, at one version", "the table's"),
+    SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
+    SourceFormat(KAFKA, "Kafka topic", (), True, "Spark, by offsets", "JSON's own, then the values"),
+    SourceFormat(REST, "REST endpoint", (), True, "requests, then as JSON documents", "inferred from every value"),
+)
+NAMES = tuple(entry.name for entry in FORMATS)
+FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE, KAFKA, REST))
+FOLDER_FORMATS = (*FILE_FORMATS, DELTA)
+# Formats of the datasets of a system, by the system's kind.
+FORMATS_OF_KIND = {"files": FOLDER_FORMATS, "jdbc": (TABLE,), "kafka": (KAFKA,), "rest": (REST,)}
+# Formats of which a feed reads each file or message once.
+READ_ONCE = (*FILE_FORMATS, KAFKA)
+TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
+_LABELS = {entry.name: entry.label for entry in FORMATS}
+_BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}
+
+
+def label_of(name: str) -> str:
+    """Return the display name of a format."""
+    return _LABELS[name]
+
+
+def format_of(name: str) -> str:
+    """Return the format that a file's ending indicates, compressed or not; empty if it indicates none."""
+    for packed in PACKED:
+        name = name.removesuffix(packed)
+    return _BY_ENDING.get(f".{name.rpartition('.')[2].lower()}", "") if "." in name else ""
+
+
+def formats_table() -> str:
+    """Return the formats of files as a Markdown table for the documentation."""
+    rows = [
+        (f"`{entry.name}`", entry.label, code_list(entry.endings), entry.reader, entry.types)
+        for entry in FORMATS
+        if entry.name in FILE_FORMATS
+    ]
+    return markdown_table(("format", "content", "endings", "read by", "types"), rows)

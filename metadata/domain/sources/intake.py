@@ -1,0 +1,174 @@
+"""Intake of a source dataset: the rows of a delivery that a load reads.
+
+Without a watermark each load reads the whole table. With one it reads the rows that are new or changed since the last
+load, as the watermark columns show. The rules for the mark are in ``loader.domain.sources.marks``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+from elevata.core.errors import MetadataError
+from elevata.core.markdown import markdown_table
+from metadata.domain.history_policy import CDC, DELTA, EFFECTIVE, HistoryPolicy
+from metadata.domain.sources.formats import REST, TABLE
+from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
+
+NUMBERS = (INTEGER, BIGINT, DECIMAL)
+WATERMARK_TYPES = (*NUMBERS, DATE, TIMESTAMP)
+INPUTS = (DELTA, EFFECTIVE, CDC)
+# Length of a unit in seconds.
+_UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+_TIME = re.compile(r"([1-9]\d{0,6}) (second|minute|hour|day)s?")
+_NUMBER = re.compile(r"[1-9]\d{0,17}")
+
+
+class IntakeProblem(MetadataError):
+    """Error for an intake that is invalid, or that does not fit a dataset's columns or history policy."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__("bad_intake", message, f"intake.{field}" if field else "intake")
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Choices for the rows that a load reads from a source.
+
+    Attributes:
+        watermark: columns whose values grow with each change of a row; empty reads everything.
+        look_back: how far before the mark a load reads again: a number, or a time like ``2 days``; None for nothing.
+    """
+
+    watermark: tuple[str, ...] = ()
+    look_back: int | str | None = None
+
+    def __post_init__(self) -> None:
+        if self.look_back is not None and not self.watermark:
+            raise IntakeProblem("look_back", "needs a watermark")
+
+    @classmethod
+    def from_dict(cls, described: Any) -> "Intake":
+        """Return the intake with these fields. Raise IntakeProblem for an unknown field or an invalid value."""
+        if not isinstance(described, Mapping):
+            raise IntakeProblem("", f"must be fields with values, not {described!r}")
+        known = [field.name for field in fields(cls)]
+        for name in described:
+            if name not in known:
+                raise IntakeProblem(str(name), f"is not known; known are {', '.join(known)}")
+        return cls(**{name: _READERS[name](value) for name, value in described.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that differ from their defaults."""
+        given = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+    @property
+    def seconds_back(self) -> timedelta | None:
+        """Return the look-back of times, None if it is a number or missing."""
+        match = _TIME.fullmatch(self.look_back) if isinstance(self.look_back, str) else None
+        return timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else None
+
+    def renamed(self, names: Mapping[str, str]) -> "Intake":
+        """Return the intake after columns were renamed (old name to new)."""
+        return replace(self, watermark=tuple(names.get(name, name) for name in self.watermark))
+
+    def check_against(
+        self, format_name: str, columns: Mapping[str, DataType], options: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Raise IntakeProblem unless a source of this format with these columns (name to type) can be read so.
+
+        ``options`` are the source's reading options.
+        """
+        if not self.watermark:
+            return
+        if format_name not in (TABLE, REST):
+            message = f"goes with the formats {TABLE} and {REST} only; each file of a feed is read once anyway"
+            raise IntakeProblem("watermark", message)
+        if format_name == REST and "incremental_parameter" not in options:
+            raise IntakeProblem("watermark", "needs the option incremental_parameter, which receives the mark")
+        if format_name == REST and len(self.watermark) > 1:
+            raise IntakeProblem("watermark", "is one column for an endpoint, whose parameter receives one mark")
+        for name in self.watermark:
+            if name not in columns:
+                raise IntakeProblem("watermark", f"there is no column {name!r}")
+            type_ = columns[name]
+            if type_.name not in WATERMARK_TYPES:
+                raise IntakeProblem("watermark", f"column {name!r} is {type_}; {', '.join(WATERMARK_TYPES)} have marks")
+            self._check_look_back(name, type_)
+
+    def _check_look_back(self, name: str, type_: DataType) -> None:
+        if self.look_back is None:
+            return
+        is_number = type_.name in NUMBERS
+        if is_number != isinstance(self.look_back, int):
+            wanted = "a number" if is_number else "a time like 2 days"
+            raise IntakeProblem("look_back", f"must be {wanted}, because column {name!r} is {type_}")
+        back = self.seconds_back
+        if type_.name == DATE and back is not None and back.seconds:
+            raise IntakeProblem("look_back", f"must be whole days, because column {name!r} is {type_}")
+
+    def check_reader(self, policy: HistoryPolicy) -> None:
+        """Raise IntakeProblem if a reader with this policy takes rows that are not read for deleted ones."""
+        if not self.watermark:
+            return
+        if policy.input not in INPUTS:
+            raise IntakeProblem(
+                "watermark",
+                f"needs history input {', '.join(INPUTS)}: a load reads changed rows only, and {policy.input} would "
+                "take all others for deleted",
+            )
+        if policy.absent_keys == "deleted":
+            raise IntakeProblem(
+                "watermark", "does not go with absent_keys deleted: a load reads changed rows only, others are absent"
+            )
+
+
+def _columns(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) and item for item in value):
+        raise IntakeProblem("watermark", f"must be a list of column names, not {value!r}")
+    if len(set(value)) != len(value):
+        raise IntakeProblem("watermark", "names a column twice")
+    return tuple(value)
+
+
+def _look_back(value: Any) -> int | str:
+    """Return a number as such, and a time with one blank and in lower case."""
+    text = " ".join(str(value).lower().split())
+    if not isinstance(value, bool) and _NUMBER.fullmatch(text):
+        return int(text)
+    if isinstance(value, str) and _TIME.fullmatch(text):
+        return text
+    raise IntakeProblem("look_back", f"must be a number from 1, or a time like 2 days or 3 hours, not {value!r}")
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {"watermark": _columns, "look_back": _look_back}
+
+
+# Fields for forms and the documentation: name, type, default, example, meaning.
+
+FIELDS = (
+    (
+        "watermark",
+        f"column names ({', '.join(WATERMARK_TYPES)})",
+        "none",
+        "`[changed_at]`",
+        "columns whose values grow with each change of a row; a load reads the rows from the last mark on",
+    ),
+    (
+        "look_back",
+        "a number, or a time like 2 days, 3 hours",
+        "none",
+        "`2 days`",
+        "how far before the mark a load reads again, for rows that are committed late",
+    ),
+)
+
+
+def intake_table() -> str:
+    """Return the fields as a Markdown table."""
+    return markdown_table(
+        ("field", "type", "default", "example", "meaning"), [(f"`{name}`", *rest) for name, *rest in FIELDS]
+    )

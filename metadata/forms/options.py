@@ -1,0 +1,95 @@
+"""Fields of options, and the options that a form's fields give."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from django import forms
+
+from elevata.web.forms import MONO
+from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, NAMES, TEXT_FORMATS
+from metadata.domain.sources.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, NUMBER, THOUSANDS
+from metadata.domain.sources.options import Option
+
+# Formats that have an option: static/js/page/format_options.js hides its field for others.
+FORMATS_OF_FIELD = "data-formats"
+# The field of an option of this length or more has several lines.
+MANY_CHARACTERS = 1_000
+_YES, _NO = "yes", "no"
+_FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
+
+# Characters that cannot be typed are written as words.
+_SPELLED = {CHARACTER: "; write none for an empty one", DELIMITER: "; write tab for a tab"}
+
+
+def option_fields(options: Iterable[Option], owner: str = "") -> type[forms.Form]:
+    """Return a form with a field for each option.
+
+    ``owner`` names the things that have the options, by default the formats.
+    """
+    return type("OptionFields", (forms.Form,), {option.name: _option_field(option, owner) for option in options})
+
+
+def _option_field(option: Option, owner: str) -> forms.Field:
+    """Return the field of an option. An empty field is not stored, so the default applies."""
+    labels = owner or ", ".join(entry.label for entry in FORMATS if entry.name in option.formats)
+    groups = {NAMES: "", FILE_FORMATS: "", TEXT_FORMATS: "Text formats"}
+    prefix = groups.get(option.formats, labels)
+    meaning = option.short_meaning + _SPELLED.get(option.kind, "")
+    help_text = f"{prefix}: {meaning}." if prefix else f"{meaning[0].upper()}{meaning[1:]}."
+    shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
+    formats = {FORMATS_OF_FIELD: " ".join(option.formats)}
+    if option.kind.choices:
+        usual = "as usual" if option.default is None else f"as usual ({option.default})"
+        choices = (("", usual), *((value, value) for value in option.kind.choices))
+        return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
+    placeholder = option.example.strip("`") if option.default is None else str(option.default)
+    attributes = MONO | formats | {"placeholder": placeholder}
+    widget: forms.Widget = forms.TextInput(attrs=attributes)
+    if option.kind is FLAG:
+        return forms.ChoiceField(choices=_FLAGS, widget=forms.Select(attrs=formats), **shared)
+    if option.kind in (COUNT, NUMBER):
+        least = 1 if option.kind is COUNT else 0
+        invalid = f"Enter a whole number, {least} or more."
+        widget = forms.NumberInput(attrs={"min": least} | formats)
+        return forms.IntegerField(min_value=least, widget=widget, error_messages={"invalid": invalid}, **shared)
+    if option.kind in _SPELLED:
+        return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
+    if option.longest >= MANY_CHARACTERS:
+        widget = forms.Textarea(attrs=attributes | {"rows": 3})
+    # A blank separates thousands in some languages.
+    return forms.CharField(max_length=option.longest, strip=option.kind is not THOUSANDS, widget=widget, **shared)
+
+
+def changed_arguments(
+    changed: Mapping[str, Any], facts: Collection[str], data: Mapping[str, Any], options: Mapping[str, Option]
+) -> dict[str, Any]:
+    """Return the changed fields as arguments of the service; a changed option brings all options.
+
+    An empty option is not stored, so its default applies.
+    """
+    arguments = {name: value for name, value in changed.items() if name in facts}
+    if len(arguments) == len(changed):
+        return arguments
+    return arguments | {"options": given_options(data, options)}
+
+
+def given_options(data: Mapping[str, Any], options: Mapping[str, Option]) -> dict[str, Any]:
+    """Return the options that are given in a form's cleaned data."""
+    texts = {name: data[name] for name in options if data.get(name) not in ("", None)}
+    return {name: option_value(options[name], text) for name, text in texts.items()}
+
+
+def option_value(option: Option, given: Any) -> Any:
+    """Return the option's value for a field: ``tab`` and ``none`` stand for a tab and for no character."""
+    if option.kind is FLAG:
+        return given == _YES
+    return {"tab": "\t", "none": ""}.get(given, given) if option.kind in (CHARACTER, DELIMITER) else given
+
+
+def option_text(value: Any) -> str:
+    """Return the text of an option in the form; empty if the option is not stored."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return _YES if value else _NO
+    return {"\t": "tab", "": "none"}.get(value, value)

@@ -1,0 +1,79 @@
+"""Selection of a feed's files for a run: each once, according to the raw table's log."""
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.domain.sources.feeds import FeedChoice, FeedFile, FeedLog, choose, with_note
+
+A, B = FeedFile("file:/in/a.csv", 10, 1), FeedFile("file:/in/b.csv", 20, 2)
+
+
+def loaded(*runs: tuple[str, tuple[FeedFile, ...]]) -> FeedLog:
+    transactions: dict[str, int] = {}
+    for run_id, files in runs:
+        transactions |= FeedLog.of("t", transactions).transactions(run_id, FeedChoice(files))
+    return FeedLog.of("t", transactions)
+
+
+def chosen(log: FeedLog, *listed: FeedFile, held: int | None = None, one_file: bool = False):
+    return choose("raw.r", log, listed, held=log.newest if held is None else held, one_file=one_file)
+
+
+def test_a_table_without_a_record_takes_every_file():
+    assert chosen(FeedLog("t"), A, B).files == (A, B)
+
+
+def test_a_file_that_was_loaded_is_not_read_again():
+    log = loaded(("r1", (A,)))
+    assert chosen(log, A, B).files == (B,)
+    assert chosen(loaded(("r1", (A,)), ("r2", (B,))), A, B).files == ()
+
+
+def test_names_keep_every_character_on_the_way_through_the_log():
+    odd = FeedFile('s3a://b/ü "x" [1]\n.csv', 1, 2, '"etag"')
+    assert chosen(loaded(("r1", (odd,))), odd).files == ()
+
+
+@pytest.mark.parametrize("changed", [FeedFile(A.path, 11, 1), FeedFile(A.path, 10, 5)], ids=["longer", "written again"])
+def test_in_a_folder_a_file_that_changed_is_refused_and_where_each_delivery_replaces_it_it_is_read(changed):
+    log = loaded(("r1", (A,)))
+    with pytest.raises(Refusal) as refused:
+        chosen(log, changed)
+    assert (refused.value.code, refused.value.file) == ("CHANGED_SINCE_LOADED", "/in/a.csv")
+    assert chosen(log, changed, one_file=True).files == (changed,)
+
+
+@pytest.mark.parametrize(("choice", "files", "changed"), [("reload", (A.path,), ()), ("keep", (), (A.path,))])
+def test_a_source_may_read_changed_files_again_or_keep_what_was_loaded(choice, files, changed):
+    log = loaded(("r1", (A,)))
+    found = choose("raw.r", log, [FeedFile(A.path, 11, 1)], held=1, one_file=False, changed_files=choice)
+    assert (tuple(file.path for file in found.files), found.changed) == (files, changed)
+
+
+def test_where_the_store_tags_content_the_tag_decides_and_not_the_time():
+    log = loaded(("r1", (FeedFile("s3a://b/a", 10, 1, "x"),)))
+    assert chosen(log, FeedFile("s3a://b/a", 10, 9, "x")).files == ()
+    with pytest.raises(Refusal):
+        chosen(log, FeedFile("s3a://b/a", 10, 1, "y"))
+
+
+def test_files_of_a_run_that_did_not_reach_the_history_are_read_again_and_its_rows_replaced():
+    log = loaded(("r1", (A,)), ("r2", (B,)))
+    choice = chosen(log, A, B, held=1)
+    assert (choice.files, choice.replaced, choice.gone) == ((B,), ("r2",), ())
+    corrected = FeedFile(B.path, 21, 9)
+    assert chosen(log, A, corrected, held=1).files == (corrected,)
+
+
+def test_rows_whose_file_is_gone_stay_and_the_file_is_named():
+    choice = chosen(loaded(("r1", (A, B))), A, held=0)
+    assert (choice.files, choice.replaced, choice.gone) == ((A,), (), (B.path,))
+
+
+def test_a_history_notes_the_run_whose_rows_it_read():
+    log = loaded(("r1", (A,)), ("r2", (B,)))
+    note = with_note(None, "raw", log, "r1")
+    assert log.held(note, "raw") == 1
+    assert with_note(note, "raw", log, "no rows") == note
+    assert log.held(with_note(note, "raw", log, "r2"), "raw") == 2
+    assert FeedLog("another table").held(note, "raw") == log.held(None, "raw") == 0

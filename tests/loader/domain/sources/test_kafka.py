@@ -1,0 +1,60 @@
+"""Settings of Spark's reader of topics, and events of Debezium."""
+
+import json
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.domain.sources.feeds import FeedRange
+from loader.domain.sources.kafka import TopicOptions, check_brokers, event_of, row_of, spark_options
+from metadata.domain.sources.clusters import Broker, parse_cluster
+
+RANGES = (FeedRange("orders", "id", 0, 5, 9), FeedRange("orders", "id", 2, 0, 3))
+
+
+def test_the_reader_gets_exactly_the_chosen_offsets_and_only_committed_messages():
+    options = spark_options(parse_cluster("kafka://one:1,two:2"), "", "orders", RANGES)
+    assert options["kafka.bootstrap.servers"] == "one:1,two:2"
+    assert json.loads(options["assign"]) == {"orders": [0, 2]}
+    assert json.loads(options["startingOffsets"]) == {"orders": {"0": 5, "2": 0}}
+    assert json.loads(options["endingOffsets"]) == {"orders": {"0": 9, "2": 3}}
+    assert (options["kafka.isolation.level"], options["failOnDataLoss"]) == ("read_committed", "true")
+    assert not any("sasl" in name for name in options)
+
+
+def test_a_password_cannot_add_a_setting():
+    place = parse_cluster("kafka://reader@one?mechanism=plain")
+    options = spark_options(place, 'x" serviceName="y\\', "orders", RANGES)
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert options["kafka.sasl.jaas.config"].endswith(r'password="x\" serviceName=\"y\\";')
+
+
+def test_every_broker_must_be_permitted():
+    check_brokers([Broker("one", 1), Broker("two", 2)], ["one", "two:2"])
+    with pytest.raises(Refusal) as refused:
+        check_brokers([Broker("one", 1), Broker("two", 2)], ["one", "two:3"])
+    assert refused.value.code == "HOST_NOT_ALLOWED"
+
+
+def test_options_have_defaults_and_are_checked():
+    options = TopicOptions.of("shop.orders", {"envelope": "debezium", "null_string": "-"})
+    assert options.is_debezium
+    assert not options.skips_lost
+    assert options.reading.null_string == "-"
+    assert not options.reading.empty_is_null
+    for wrong, code in (({"envelope": "avro"}, "BAD_OPTION"), ({"delimiter": ","}, "UNKNOWN_OPTION")):
+        with pytest.raises(Refusal) as refused:
+            TopicOptions.of("shop.orders", wrong)
+        assert refused.value.code == code
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: {"schema": {}, "payload": e}], ids=["plain", "with schema"])
+def test_an_event_has_its_row_after_the_change_or_before_a_delete(wrap):
+    changed = event_of(wrap({"op": "u", "before": {"id": 1}, "after": {"id": 1, "v": "a"}}))
+    deleted = event_of(wrap({"op": "d", "before": {"id": 1}, "after": None}))
+    assert (row_of(changed), row_of(deleted)) == ({"id": 1, "v": "a"}, {"id": 1})
+
+
+def test_another_object_is_no_event():
+    assert event_of({"id": 1, "op": "U"}) is None
+    assert event_of({"schema": {}, "payload": {"id": 1}}) is None

@@ -1,0 +1,126 @@
+"""Selection of a topic's messages for a run: each once, according to the raw table's log."""
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.domain.sources.feeds import FeedChoice, FeedFile, FeedLog, Topic, choose_messages, with_note
+
+NAME, ID = "orders", "id-1"
+
+
+def topic(*partitions: tuple[int, int], id: str = ID, name: str = NAME) -> Topic:
+    return Topic(name, id, dict(enumerate(partitions)))
+
+
+def chosen(log: FeedLog, place: Topic, held: int | None = None, **options) -> FeedChoice:
+    return choose_messages("raw.r", log, place, held=log.newest if held is None else held, **options)
+
+
+def loaded(*runs: tuple[str, Topic], held: int | None = None) -> FeedLog:
+    """Return the log after runs that read all messages that the topic then had."""
+    transactions: dict[str, int] = {}
+    for run_id, place in runs:
+        log = FeedLog.of("t", transactions)
+        transactions |= log.transactions(run_id, chosen(log, place, held))
+    return FeedLog.of("t", transactions)
+
+
+def offsets(choice: FeedChoice) -> list[tuple[int, int, int]]:
+    return [(read.partition, read.start, read.end) for read in choice.ranges]
+
+
+def refused(log: FeedLog, place: Topic, held: int | None = None) -> Refusal:
+    with pytest.raises(Refusal) as refusal:
+        chosen(log, place, held)
+    return refusal.value
+
+
+def test_a_table_without_a_record_takes_every_message_from_the_earliest_on():
+    assert offsets(chosen(FeedLog("t"), topic((0, 5), (3, 9)))) == [(0, 0, 5), (1, 3, 9)]
+
+
+def test_a_run_reads_on_where_the_run_before_ended():
+    log = loaded(("r1", topic((0, 5), (0, 2))))
+    assert offsets(chosen(log, topic((0, 8), (0, 2)))) == [(0, 5, 8)]
+    assert offsets(chosen(log, topic((0, 5), (0, 2)))) == []
+
+
+def test_a_new_partition_is_read_from_its_earliest_message():
+    log = loaded(("r1", topic((0, 5))))
+    assert offsets(chosen(log, topic((0, 5), (0, 4)))) == [(1, 0, 4)]
+
+
+def test_messages_that_expired_after_they_were_loaded_are_not_missed():
+    log = loaded(("r1", topic((0, 5))))
+    assert offsets(chosen(log, topic((5, 7)))) == [(0, 5, 7)]
+
+
+def test_messages_that_expired_before_they_were_loaded_refuse_the_run():
+    refusal = refused(loaded(("r1", topic((0, 5)))), topic((8, 9)))
+    assert (refusal.code, refusal.count) == ("OFFSETS_EXPIRED", 3)
+    assert "partition 0 of the topic orders was read to offset 5" in refusal.message
+    assert "earliest message now has offset 8" in refusal.message
+
+
+def test_expired_messages_can_be_skipped_and_are_counted():
+    choice = chosen(loaded(("r1", topic((0, 5)))), topic((8, 9)), skip_lost=True)
+    assert (offsets(choice), choice.skipped) == ([(0, 8, 9)], 3)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [topic((0, 9), id="id-2"), topic((0, 3))],
+    ids=["another id", "it ends before what was read"],
+)
+def test_a_topic_that_was_created_again_refuses_the_run_and_can_be_read_anew(now):
+    log = loaded(("r1", topic((0, 5))))
+    assert refused(log, now).code == "TOPIC_REPLACED"
+    assert offsets(chosen(log, now, skip_lost=True)) == [(0, 0, now.partitions[0][1])]
+
+
+def test_a_topic_with_fewer_partitions_was_created_again():
+    assert refused(loaded(("r1", topic((0, 5), (0, 5)))), topic((0, 5))).code == "TOPIC_REPLACED"
+
+
+def test_after_a_topic_was_read_anew_its_own_offsets_count():
+    again = topic((0, 9), id="id-2")
+    transactions = loaded(("r1", topic((0, 5))))
+    log = FeedLog.of("t", transactions.transactions("r2", chosen(transactions, again, skip_lost=True)))
+    assert offsets(chosen(log, topic((0, 10), id="id-2"))) == [(0, 9, 10)]
+
+
+def test_another_topic_at_the_location_starts_at_its_earliest_message():
+    log = loaded(("r1", topic((0, 5))))
+    assert offsets(chosen(log, topic((2, 4), name="invoices"))) == [(0, 2, 4)]
+
+
+def test_messages_of_a_run_that_did_not_reach_the_history_are_read_again_and_its_rows_replaced():
+    log = loaded(("r1", topic((0, 5))), ("r2", topic((0, 8))))
+    choice = chosen(log, topic((0, 9)), held=1)
+    assert (offsets(choice), choice.replaced) == ([(0, 5, 9)], ("r2",))
+
+
+def test_a_first_run_that_did_not_reach_the_history_is_read_again_from_its_start():
+    log = loaded(("r1", topic((3, 5))))
+    choice = chosen(log, topic((3, 6)), held=0)
+    assert (offsets(choice), choice.replaced) == ([(0, 3, 6)], ("r1",))
+    assert refused(log, topic((4, 6)), held=0).code == "OFFSETS_EXPIRED"
+
+
+def test_rows_whose_messages_are_gone_stay():
+    log = loaded(("r1", topic((3, 5))))
+    choice = chosen(log, topic((4, 6)), held=0, skip_lost=True)
+    assert (offsets(choice), choice.replaced, choice.skipped) == ([(0, 4, 6)], (), 1)
+
+
+def test_a_history_notes_the_run_whose_messages_it_has():
+    log = loaded(("r1", topic((0, 5))), ("r2", topic((0, 8))))
+    note = with_note(None, "raw", log, "r1")
+    assert log.held(note, "raw") == 1
+    assert log.held(with_note(note, "raw", log, "r2"), "raw") == 2
+
+
+def test_files_and_messages_of_one_table_are_recorded_side_by_side():
+    """The location may have been a folder before."""
+    log = FeedLog.of("t", FeedLog("t").transactions("r1", FeedChoice((FeedFile("file:/in/a", 1, 1),))))
+    assert offsets(chosen(log, topic((0, 5)))) == [(0, 0, 5)]

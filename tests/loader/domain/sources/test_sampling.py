@@ -1,0 +1,156 @@
+"""Types, keys and evidence from a sample: every proposal fits all sampled values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.domain.sources.sampling import holds, infer, misfits, suggest_key
+from metadata.domain import types as ours
+from metadata.domain.types import DataType, parse
+
+
+def proposed(*values: str | None) -> str:
+    return str(infer(values, len(values))[0])
+
+
+def evidence(*values: str | None) -> str:
+    return infer(values, len(values))[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "-20", "300"], "integer"),
+        (["1234567890"], "bigint"),
+        (["123456789012"], "bigint"),
+        (["true", "FALSE"], "boolean"),
+        (["0", "1"], "integer"),
+        (["yes", "no"], "string"),
+        (["1.5", "2"], "float"),
+        (["12.50", "3.99", "-0.01"], "decimal(18,2)"),
+        (["12.5", "3.9"], "float"),
+        (["40.6413", "-73.77"], "float"),
+        (["1e5", "1.5"], "string"),
+        (["1.5e300"], "float"),
+        (["2024-02-29", "2023-12-31"], "date"),
+        (["2023-02-29"], "string"),
+        (["2024-02-29 10:11:12", "2024-02-28"], "timestamp"),
+        (["2024-02-29T10:11:12.123456Z"], "timestamp"),
+        (["2024-02-29T25:11"], "string"),
+        (["23:59", "00:00:01.5"], "time"),
+        (["550e8400-e29b-41d4-a716-446655440000"], "uuid"),
+        (['{"a": 1}', "[]"], "json"),
+        (["{broken"], "string"),
+        (["EDDF", "EDDM"], "string"),
+        ([" 12"], "string"),
+        ([" 2024-01-01"], "string"),
+        (["٣"], "string"),
+    ],
+)
+def test_the_narrowest_type_that_loses_nothing(values: list[str], expected: str):
+    assert proposed(*values) == expected
+
+
+def test_leading_zeros_stay_text_and_the_evidence_says_so():
+    assert proposed("007", "12") == "string"
+    assert "'007' begins with a zero" in evidence("007", "12")
+
+
+def test_digits_too_long_for_a_number_stay_text():
+    assert proposed("9" * 25) == "string"
+    assert "too long for a number" in evidence("9" * 25)
+
+
+def test_the_evidence_of_whole_numbers_says_how_many_and_how_wide():
+    values = [str(number) for number in range(100_000_000_000, 100_000_002_000)]
+    assert evidence(*values) == "all 2,000 sampled values are whole numbers; widest 12 digits"
+
+
+def test_one_value_that_is_no_number_is_named():
+    assert evidence("1", "2", "3", "n/a") == "3 of 4 sampled values are numbers, 'n/a' is not"
+
+
+def test_long_values_are_cut_in_the_evidence():
+    assert len(evidence("1", "2", "x" * 500)) < 120
+
+
+def test_a_column_without_any_value_is_text():
+    assert proposed(None, None) == "string"
+    assert evidence(None, None) == "no row of the sample has a value"
+    assert infer([], 0)[1] == "the sample has no rows"
+
+
+def test_nothing_at_all_does_not_count_against_a_type():
+    assert proposed("1", None, "2") == "integer"
+
+
+numbers = st.one_of(
+    st.integers().map(str),
+    st.floats().map(str),
+    st.decimals(allow_nan=False, allow_infinity=False, places=2).map(str),
+)
+moments = st.one_of(st.dates().map(str), st.datetimes().map(str), st.times().map(str), st.uuids().map(str))
+anything = st.one_of(numbers, moments, st.booleans().map(str), st.text(max_size=30))
+
+
+@given(st.one_of(st.lists(numbers), st.lists(moments), st.lists(anything)))
+def test_the_proposed_type_holds_every_sampled_value(values: list[str]):
+    found, said = infer(values, len(values))
+    assert [value for value in values if not holds(found, value)] == []
+    assert said
+
+
+@given(st.lists(st.one_of(st.none(), anything)))
+def test_misfits_are_counted_as_a_load_would_refuse_them(values: list[str | None]):
+    data_type = parse("integer")
+    count, first = misfits(data_type, values)
+    assert count == sum(1 for value in values if value is not None and not holds(data_type, value))
+    assert count == 0 or not holds(data_type, first)
+
+
+def test_a_decimal_has_room_for_larger_amounts_than_were_seen():
+    found = infer(["1.00", "2.00"], 2)[0]
+    assert holds(found, "9999999999999999.99")
+
+
+def test_whole_numbers_that_may_grow_out_of_an_integer_are_bigints():
+    assert infer(["2147483647"], 1)[0] == DataType(ours.BIGINT)
+
+
+# --- the business key ----------------------------------------------------------------------------
+
+
+def test_a_column_that_is_unique_and_never_empty_is_the_key():
+    places, why = suggest_key(["city", "icao"], [["Rome", "Rome"], ["LIRA", "LIRF"]])
+    assert places == (1,)
+    assert why == "all 2 sampled values are present and unique"
+
+
+def test_a_name_that_sounds_like_a_key_wins_over_one_further_left():
+    names, values = ["title", "orderId"], [["a", "b"], ["1", "2"]]
+    assert suggest_key(names, values)[0] == (1,)
+
+
+def test_a_gap_in_a_column_makes_it_no_key():
+    assert suggest_key(["id"], [["1", None, "3"]]) == ((), "")
+
+
+def test_two_columns_are_a_key_where_one_is_not_enough():
+    places, why = suggest_key(["order_no", "line_no"], [["1", "1", "2"], ["1", "2", "1"]])
+    assert places == (0, 1)
+    assert "together" in why
+
+
+def test_one_row_tells_nothing_of_a_key():
+    assert suggest_key(["id"], [["1"]]) == ((), "")
+
+
+@given(
+    st.integers(2, 6).flatmap(lambda width: st.lists(st.lists(anything, min_size=width, max_size=width), max_size=8))
+)
+def test_what_is_suggested_as_key_parts_all_sampled_rows(rows: list[list[str]]):
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    places, _ = suggest_key([f"c{n}" for n in range(len(columns))], columns)
+    if places:
+        keys = [tuple(row[place] for place in places) for row in rows]
+        assert len(set(keys)) == len(keys)

@@ -1,0 +1,89 @@
+"""Tests of database locations, which never contain a password."""
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.domain.sources.locations import (
+    check_database_location,
+    check_secret_name,
+    parse_database,
+    without_password,
+)
+
+
+@pytest.mark.parametrize(
+    ("location", "host", "port", "name", "user"),
+    [
+        ("postgresql://reader@db.example.org:5433/erp", "db.example.org", 5433, "erp", "reader"),
+        ("postgres://db/erp", "db", 5432, "erp", ""),
+        ("jdbc:postgresql://db/erp?user=reader", "db", 5432, "erp", "reader"),
+        ("postgresql://re%40der@db/my%20erp", "db", 5432, "my erp", "re@der"),
+        ("postgresql://[::1]:5432/erp", "::1", 5432, "erp", ""),
+        ("mariadb://reader@db/erp", "db", 3306, "erp", "reader"),
+        ("jdbc:mysql://db/erp", "db", 3306, "erp", ""),
+        ("sqlserver://db/erp", "db", 1433, "erp", ""),
+        ("oracle://db/ERPPDB", "db", 1521, "ERPPDB", ""),
+    ],
+)
+def test_a_url_names_host_port_database_and_user(location: str, host: str, port: int, name: str, user: str):
+    place = parse_database(location)
+    assert (place.host, place.port, place.name, place.user) == (host, port, name, user)
+
+
+@pytest.mark.parametrize(
+    ("location", "code"),
+    [
+        ("", "bad_location"),
+        ("db/erp", "bad_location"),
+        ("redis://db/erp", "bad_location"),
+        ("mysql://db/erp?allowLoadLocalInfile=true", "bad_location"),
+        ("postgresql:///erp", "bad_location"),
+        ("postgresql://db", "bad_location"),
+        ("postgresql://db:none/erp", "bad_location"),
+        ("postgresql://db/erp/more", "bad_location"),
+        ("postgresql://db/erp?host=other", "bad_location"),
+        ("postgresql://db/erp?options=-cx", "bad_location"),
+        ("postgresql://reader:pw@db/erp", "password_in_location"),
+        ("jdbc:postgresql://db/erp?user=a&password=pw", "password_in_location"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(location: str, code: str):
+    with pytest.raises(MetadataError) as refused:
+        parse_database(location)
+    assert refused.value.code == code
+    assert refused.value.field == "location"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "jdbc:sqlserver://db;user=a;password=hunter2;x=1",
+        "jdbc:oracle:thin:scott/hunter2@db:1521/x",
+        "jdbc:mysql://a:hunter2@db/x",
+        "postgresql://a:hunter2@db/x",
+    ],
+)
+def test_a_password_is_found_in_other_databases_urls_and_taken_out_of_what_is_shown(location: str):
+    with pytest.raises(MetadataError) as refused:
+        check_database_location(location)
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in without_password(location)
+
+
+@pytest.mark.parametrize("location", ["", "jdbc:oracle:thin:@db:1521/x", "jdbc:sqlserver://db;databaseName=x"])
+def test_other_databases_stand_as_they_are(location: str):
+    check_database_location(location)
+    assert without_password(location) == location
+
+
+@pytest.mark.parametrize("name", ["", "ELEVATA_SOURCE_ERP", "ELEVATA_SOURCE_ERP_PASSWORD_2"])
+def test_a_variable_made_for_it_can_be_named(name: str):
+    check_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "ELEVATA_SECRET_KEY", "DATABASE_URL", "ELEVATA_SOURCE_HOSTS", "ELEVATA_SOURCE_", "hunter2"]
+)
+def test_any_other_variable_is_refused(name: str):
+    with pytest.raises(MetadataError):
+        check_secret_name(name)

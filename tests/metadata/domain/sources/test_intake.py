@@ -1,0 +1,125 @@
+"""Intake of a source dataset: its fields, and the columns and history policies that it goes with."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sources.intake import FIELDS, Intake, intake_table
+from metadata.domain.types import parse
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "sources.md"
+COLUMNS = {
+    name: parse(type_)
+    for name, type_ in {
+        "id": "bigint",
+        "at": "timestamp",
+        "day": "date",
+        "price": "decimal(9,2)",
+        "v": "string",
+    }.items()
+}
+
+
+def test_the_page_has_the_table_of_the_code():
+    assert intake_table() in PAGE.read_text(encoding="utf-8"), "print metadata.domain.sources.intake.intake_table()"
+
+
+def test_the_table_has_every_field():
+    assert {name for name, *_ in FIELDS} == set(Intake.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, {}),
+        ({"watermark": ["at"]}, {"watermark": ["at"]}),
+        ({"watermark": ["at", "day"], "look_back": " 2  Days "}, {"watermark": ["at", "day"], "look_back": "2 days"}),
+        ({"watermark": ["id"], "look_back": "1000"}, {"watermark": ["id"], "look_back": 1000}),
+    ],
+)
+def test_an_intake_is_kept_in_its_normal_form(given: dict[str, Any], kept: dict[str, Any]):
+    assert Intake.from_dict(given).to_dict() == kept
+    assert Intake.from_dict(kept).to_dict() == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ([], "intake"),
+        ({"watermarks": ["at"]}, "intake.watermarks"),
+        ({"watermark": "at"}, "intake.watermark"),
+        ({"watermark": []}, "intake.watermark"),
+        ({"watermark": ["at", "at"]}, "intake.watermark"),
+        ({"look_back": 5}, "intake.look_back"),
+        *(
+            ({"watermark": ["at"], "look_back": value}, "intake.look_back")
+            for value in (0, -1, True, 1.5, None, "2 weeks", "P2D", "0 days", "days")
+        ),
+    ],
+)
+def test_an_invalid_intake_is_refused_with_its_field(given: Any, field: str):
+    with pytest.raises(MetadataError) as refused:
+        Intake.from_dict(given)
+    assert (refused.value.code, refused.value.field) == ("bad_intake", field)
+
+
+@pytest.mark.parametrize(
+    ("given", "format_name", "field"),
+    [
+        ({"watermark": ["at"]}, "csv", "intake.watermark"),
+        ({"watermark": ["gone"]}, "table", "intake.watermark"),
+        ({"watermark": ["v"]}, "table", "intake.watermark"),
+        ({"watermark": ["at"], "look_back": 3}, "table", "intake.look_back"),
+        ({"watermark": ["price"], "look_back": "2 days"}, "table", "intake.look_back"),
+        ({"watermark": ["at", "id"], "look_back": "2 days"}, "table", "intake.look_back"),
+        ({"watermark": ["day"], "look_back": "36 hours"}, "table", "intake.look_back"),
+        ({"watermark": ["at"]}, "rest", "intake.watermark"),
+    ],
+)
+def test_an_intake_that_does_not_fit_the_columns_is_refused(given: dict, format_name: str, field: str):
+    with pytest.raises(MetadataError) as refused:
+        Intake.from_dict(given).check_against(format_name, COLUMNS)
+    assert refused.value.field == field
+
+
+def test_an_endpoint_has_one_watermark_that_its_parameter_receives():
+    options = {"incremental_parameter": "since"}
+    Intake.from_dict({"watermark": ["at"]}).check_against("rest", COLUMNS, options)
+    with pytest.raises(MetadataError, match="one column for an endpoint"):
+        Intake.from_dict({"watermark": ["at", "id"]}).check_against("rest", COLUMNS, options)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"watermark": ["at", "id"]}, {"watermark": ["id", "price"], "look_back": 9}, {"watermark": ["day"]}],
+)
+def test_numbers_dates_and_timestamps_are_watermarks(given: dict):
+    Intake.from_dict(given).check_against("table", COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fits"),
+    [
+        ({}, False),
+        ({"input": "delta"}, True),
+        ({"input": "cdc", "time": "at", "op": "v"}, True),
+        ({"input": "effective", "time": "at"}, True),
+        ({"input": "effective", "time": "at", "absent_keys": "deleted"}, False),
+        ({"input": "batch_files", "time": "at"}, False),
+    ],
+)
+def test_absent_keys_must_mean_nothing(policy: dict, fits: bool):
+    intake, made = Intake.from_dict({"watermark": ["at"]}), HistoryPolicy.from_dict(policy)
+    Intake().check_reader(made)
+    if fits:
+        intake.check_reader(made)
+    else:
+        with pytest.raises(MetadataError):
+            intake.check_reader(made)
+
+
+def test_an_intake_follows_the_rename_of_a_column():
+    assert Intake(("at", "id")).renamed({"at": "changed_at"}) == Intake(("changed_at", "id"))

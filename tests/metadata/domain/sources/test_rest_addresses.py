@@ -1,0 +1,98 @@
+"""Base URLs, endpoints and shown URLs of REST APIs."""
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.domain.sources.rest_addresses import (
+    check_endpoint,
+    headers_of,
+    origin_of,
+    parameters_of,
+    parse_api,
+    shown_url,
+)
+
+
+@pytest.mark.parametrize(
+    ("location", "url", "port"),
+    [
+        ("https://api.example.org", "https://api.example.org", 443),
+        (" https://API.example.org:443/v1/ ", "https://api.example.org/v1", 443),
+        ("http://10.0.0.1:8080/a/b", "http://10.0.0.1:8080/a/b", 8080),
+        ("https://[2001:db8::1]/x", "https://[2001:db8::1]/x", 443),
+    ],
+)
+def test_a_base_url_has_scheme_host_port_and_path(location, url, port):
+    place = parse_api(location)
+    assert (str(place), place.port) == (url, port)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("", "api.example.org", "ftp://api.example.org", "https://", "https://host:99999", "https://h/a?b=c"),
+        *("https://h/a#b", "https://h/../a", "https://h/a b", "https://h\\evil/", "https://h/?"),
+    ],
+)
+def test_another_text_is_no_base_url(location):
+    with pytest.raises(MetadataError) as refused:
+        parse_api(location)
+    assert (refused.value.code, refused.value.field) == ("bad_location", "location")
+
+
+@pytest.mark.parametrize("location", ["https://reader@h/a", "https://reader:s3cret@h/a", "https://h/?password=x"])
+def test_a_base_url_has_no_credentials(location):
+    with pytest.raises(MetadataError) as refused:
+        parse_api(location)
+    assert refused.value.code == "password_in_location"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        ("orders", "https://h/v1/orders"),
+        ("/a/b/", "https://h/v1/a/b"),
+        ("/", "https://h/v1"),
+        ("a%2Fb", "https://h/v1/a%2Fb"),
+    ],
+)
+def test_an_endpoint_is_below_the_base_url(endpoint, url):
+    check_endpoint(endpoint)
+    assert parse_api("https://h/v1").url(endpoint) == url
+
+
+def test_an_endpoint_may_contain_dates():
+    check_endpoint("days/{date:%Y/%m/%d}/orders")
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["https://other/x", "//other/x", "a/../b", "a//b", "a?b=c", "a#b", "a b", "a\\b", "{data}", "{date:%Q}"]
+)
+def test_another_text_is_no_endpoint(endpoint):
+    with pytest.raises(MetadataError):
+        check_endpoint(endpoint)
+
+
+def test_parameters_and_headers_are_read_in_order():
+    assert parameters_of("a=1&b=&a=2%203") == (("a", "1"), ("b", ""), ("a", "2 3"))
+    assert headers_of("X-A: 1\n  Accept: x; y:z ") == (("X-A", "1"), ("Accept", "x; y:z"))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://u:p@h/a?page=2&api_key=abc&Sig=x#f", "https://h/a?page=2&api_key=***&Sig=***"),
+        ("https://h/a?next_token=abc&flag", "https://h/a?next_token=***&flag"),
+        ("https://[bad", "***"),
+    ],
+)
+def test_shown_urls_have_no_secrets(url, shown):
+    assert shown_url(url) == shown
+
+
+def test_the_origin_is_scheme_host_and_port():
+    assert origin_of("https://H/a") == ("https", "h", 443)
+    assert origin_of("http://h:443/") != origin_of("https://h/")
+    for url in ("ftp://h/", "file:///etc/passwd", "//h/a", "https://"):
+        with pytest.raises(ValueError, match="no URL of HTTP"):
+            origin_of(url)

@@ -1,0 +1,87 @@
+"""Formats of values: dates, numbers and words that a source writes in its own way."""
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.domain.sources.reading_options import check_options
+from metadata.domain.sources.value_formats import NumberFormat, TimeFormat, ValueFormats
+
+
+@pytest.mark.parametrize(
+    ("format_", "text", "standard"),
+    [
+        ("%d.%m.%Y", "31.12.2024", "2024-12-31"),
+        ("%-d/%-m/%Y", "1/2/2024", "2024-02-01"),
+        ("%d-%b-%Y", "05-Mar-2024", "2024-03-05"),
+        ("%Y%m%d", "20240229", "2024-02-29"),
+        ("%d.%m.%Y %H:%M", "31.12.2024 23:59", "2024-12-31T23:59:00.000000"),
+        ("%m/%d/%Y, %I:%M %p", "12/31/2024, 12:05 AM", "2024-12-31T00:05:00.000000"),
+        ("%Y-%m-%d %H:%M:%S.%f", "2024-01-02 03:04:05.000006", "2024-01-02T03:04:05.000006"),
+        ("%Y-%m-%d %H:%M %z", "2024-01-01 00:30 +02:00", "2023-12-31T22:30:00.000000Z"),
+    ],
+)
+def test_a_time_in_its_format_is_read(format_: str, text: str, standard: str):
+    assert TimeFormat(format_).read(text) == standard
+
+
+@pytest.mark.parametrize(
+    ("format_", "text"),
+    [
+        ("%d.%m.%Y", "2024-12-31"),  # standard, but not as declared
+        ("%d.%m.%Y", "1.2.2024"),  # two digits are declared
+        ("%d.%m.%Y", "30.02.2024"),
+        ("%d.%m.%Y", "31.12.2024 "),
+        ("%d.%m.%Y %H:%M", "31.12.2024 24:00"),
+        ("%d.%m.%Y %I:%M %p", "31.12.2024 13:00 PM"),
+        ("%d.%m.%Y", "٣١.١٢.٢٠٢٤"),
+    ],
+)
+def test_a_time_in_another_format_is_not_read(format_: str, text: str):
+    assert TimeFormat(format_).read(text) is None
+
+
+@pytest.mark.parametrize(
+    ("decimal", "thousands", "text", "standard"),
+    [
+        (",", ".", "1.234.567,89", "1234567.89"),
+        (",", ".", "1234,5", "1234.5"),
+        (",", ".", "-0,5e-3", "-0.5e-3"),
+        (".", "'", "1'000", "1000"),
+        (",", "\u202f", "12\u202f345", "12345"),
+        (",", "", "NaN", "NaN"),
+    ],
+)
+def test_a_number_with_its_separators_is_read(decimal: str, thousands: str, text: str, standard: str):
+    assert NumberFormat(decimal, thousands).read(text) == standard
+
+
+@pytest.mark.parametrize("text", ["1.23", "1234.5", "1.2345,6", "1,2,3", "12.34.567"])
+def test_a_number_with_other_separators_is_not_read(text: str):
+    assert NumberFormat(",", ".").read(text) is None
+
+
+def test_words_of_truth_replace_the_usual_ones():
+    read = ValueFormats.of({"true_words": "ja, WAHR", "false_words": "nein"}).reader("boolean")
+    assert [read(text) for text in ("JA", "wahr", "Nein", "true")] == ["true", "true", "false", None]
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "reason"),
+    [
+        ({"date_format": "%d.%m.%y"}, "date_format", "a format like %d.%m.%Y"),
+        ({"date_format": "%d.%m"}, "date_format", "a format like"),
+        ({"date_format": "%d.%m.%Y %H:%M"}, "date_format", "a format like"),
+        ({"timestamp_format": "%d.%m.%Y"}, "timestamp_format", "a format like"),
+        ({"timestamp_format": "%d.%m.%Y %I:%M"}, "timestamp_format", "a format like"),
+        ({"decimal_separator": ",", "thousands_separator": ","}, "thousands_separator", "the decimal separator, too"),
+        ({"thousands_separator": "."}, "thousands_separator", "the decimal separator, too"),
+        ({"decimal_separator": ";"}, "decimal_separator", "a point or a comma"),
+        ({"true_words": "ja"}, "false_words", "needed with true_words"),
+        ({"true_words": "ja, x", "false_words": "nein, X"}, "false_words", "a word for true, too"),
+        ({"fold_keys": "title"}, "fold_keys", "lower or upper"),
+    ],
+)
+def test_formats_that_contradict_themselves_are_refused(options: dict, field: str, reason: str):
+    with pytest.raises(MetadataError, match=reason) as caught:
+        check_options("csv", options)
+    assert caught.value.field == f"options.{field}"
