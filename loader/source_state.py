@@ -42,7 +42,8 @@ class Freshness:
         """Return True if files were written after the last load began."""
         if self.delivered is None or self.loaded is None:
             return self.delivered is not None
-        return self.loaded.run.load_timestamp < self.delivered.modified
+        # Not the run's load timestamp: a load may be dated back.
+        return (self.loaded.started_at or self.loaded.run.requested_at) < self.delivered.modified
 
     @property
     def overdue(self) -> datetime | None:

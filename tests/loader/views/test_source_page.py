@@ -1,7 +1,7 @@
 """The page of a source: freshness, deliveries, refusals, schema history, and adding a reported column."""
 
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -38,8 +38,9 @@ def raw(orders: SourceDataset) -> TargetDataset:
 
 def delivered(raw: TargetDataset, **row: object) -> DatasetRun:
     """Return the row of a raw dataset in a new run, finished now."""
-    run = LoadRunFactory(status=row.get("status", "succeeded"), load_timestamp=timezone.now())
-    return DatasetRunFactory(run=run, dataset=raw, finished_at=timezone.now(), **row)
+    now = timezone.now()
+    run = LoadRunFactory(status=row.get("status", "succeeded"), load_timestamp=row.pop("load_timestamp", now))
+    return DatasetRunFactory(run=run, dataset=raw, started_at=now, finished_at=now, **row)
 
 
 def page_of(client: Client, source: SourceDataset) -> str:
@@ -79,6 +80,13 @@ def test_a_file_written_after_the_last_load_is_said(
     later = timezone.now().timestamp() + 60
     os.utime(landing / "orders.csv", (later, later))
     assert "A newer delivery is not loaded yet" in freshness_of(editor, orders)
+
+
+def test_a_load_that_is_dated_back_has_loaded_the_files_before_its_start(
+    editor: Client, orders: SourceDataset, raw: TargetDataset
+):
+    delivered(raw, load_timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+    assert "not loaded yet" not in freshness_of(editor, orders)
 
 
 def test_a_missing_file_is_said_with_its_place(editor: Client, orders: SourceDataset, landing: Path):
