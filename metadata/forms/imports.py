@@ -68,7 +68,7 @@ class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), Me
         return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 
 
-class EndpointForm(option_fields(_ENDPOINT_OPTIONS.values()), MetadataForm):
+class EndpointForm(option_fields(_ENDPOINT_OPTIONS.values(), (REST,)), MetadataForm):
     """Reading options of an endpoint of a REST API. Sent by GET like those of a file."""
 
     field_order = ("location", "format", *_ENDPOINT_OPTIONS)

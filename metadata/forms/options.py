@@ -12,8 +12,10 @@ from metadata.domain.sources.options import Option
 
 # Formats that have an option: static/js/page/format_options.js hides its field for others.
 FORMATS_OF_FIELD = "data-formats"
-# The field of an option of this length or more has several lines.
+# The field of an option that may be longer has several lines.
 MANY_CHARACTERS = 1_000
+# Groups of formats in help texts; an option of all files needs no hint.
+_GROUPS = {FILE_FORMATS: "", TEXT_FORMATS: "Text formats"}
 _YES, _NO = "yes", "no"
 _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 
@@ -21,21 +23,22 @@ _FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 _SPELLED = {CHARACTER: "; write none for an empty one", DELIMITER: "; write tab for a tab"}
 
 
-def option_fields(options: Iterable[Option], owner: str = "") -> type[forms.Form]:
-    """Return a form with a field for each option.
-
-    ``owner`` names the things that have the options, by default the formats.
-    """
-    return type("OptionFields", (forms.Form,), {option.name: _option_field(option, owner) for option in options})
+def option_fields(options: Iterable[Option], formats: Collection[str] = NAMES) -> type[forms.Form]:
+    """Return a form with a field for each option of these formats."""
+    return type("OptionFields", (forms.Form,), {option.name: _option_field(option, formats) for option in options})
 
 
-def _option_field(option: Option, owner: str) -> forms.Field:
+def option_help(option: Option, formats: Collection[str]) -> str:
+    """Return the help text of an option. It begins with the formats that have the option, unless all of these have."""
+    meaning = option.short_meaning.replace("`", "") + _SPELLED.get(option.kind, "")
+    labels = ", ".join(entry.label for entry in FORMATS if entry.name in option.formats)
+    applies_to = "" if {*formats} <= {*option.formats} else _GROUPS.get(option.formats, labels)
+    return f"{applies_to}: {meaning}." if applies_to else f"{meaning[0].upper()}{meaning[1:]}."
+
+
+def _option_field(option: Option, formats_of_form: Collection[str]) -> forms.Field:
     """Return the field of an option. An empty field is not stored, so the default applies."""
-    labels = owner or ", ".join(entry.label for entry in FORMATS if entry.name in option.formats)
-    groups = {NAMES: "", FILE_FORMATS: "", TEXT_FORMATS: "Text formats"}
-    prefix = groups.get(option.formats, labels)
-    meaning = option.short_meaning + _SPELLED.get(option.kind, "")
-    help_text = f"{prefix}: {meaning}." if prefix else f"{meaning[0].upper()}{meaning[1:]}."
+    help_text = option_help(option, formats_of_form)
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     formats = {FORMATS_OF_FIELD: " ".join(option.formats)}
     if option.kind.choices:
@@ -54,7 +57,7 @@ def _option_field(option: Option, owner: str) -> forms.Field:
         return forms.IntegerField(min_value=least, widget=widget, error_messages={"invalid": invalid}, **shared)
     if option.kind in _SPELLED:
         return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
-    if option.longest >= MANY_CHARACTERS:
+    if option.longest > MANY_CHARACTERS:
         widget = forms.Textarea(attrs=attributes | {"rows": 3})
     # A blank separates thousands in some languages.
     return forms.CharField(max_length=option.longest, strip=option.kind is not THOUSANDS, widget=widget, **shared)

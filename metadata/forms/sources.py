@@ -9,7 +9,7 @@ from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, Tag
 from metadata.domain.sources.formats import FORMATS_OF_KIND, REST, TABLE
 from metadata.domain.sources.reading_options import OPTIONS
 from metadata.forms.base import DescribedApart
-from metadata.forms.options import FORMATS_OF_FIELD, changed_arguments, option_fields, option_text
+from metadata.forms.options import FORMATS_OF_FIELD, changed_arguments, option_fields, option_help, option_text
 from metadata.models import SourceDataset, System
 
 _OPTIONS = {option.name: option for option in OPTIONS}
@@ -98,6 +98,8 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
         super().__init__(*args, **options)
         formats = FORMATS_OF_KIND[system.kind]
         self.shown_options = [name for name, option in _OPTIONS.items() if {*option.formats} & {*formats}]
+        for name in self.shown_options:
+            self.fields[name].help_text = option_help(_OPTIONS[name], formats)
         self.shown_intake = self.INTAKE if {TABLE, REST} & {*formats} else ()
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 

@@ -25,7 +25,7 @@ KIND_SENTENCES = {
 }
 
 
-class SystemFields(option_fields(SYSTEM_OPTIONS, "REST API"), DescribedFields):
+class SystemFields(option_fields(SYSTEM_OPTIONS, (System.Kind.REST,)), DescribedFields):
     """Fields of a system."""
 
     elsewhere = {"options": "kind", **{f"options.{name}": name for name in _OPTIONS}}

@@ -247,7 +247,7 @@ OPTIONS = (
         "query parameters of each request; dates are written as in a location",
         longest=1000,
     ),
-    Option("headers", (REST,), HEADERS, None, "`X-Version: 2`", "headers of each request, one a line", longest=1000),
+    Option("headers", (REST,), HEADERS, None, "`X-Version: 2`", "headers of each request, one a line", longest=2_000),
     Option(
         "incremental_parameter",
         (REST,),
@@ -368,9 +368,10 @@ OPTIONS = (
         one_of(LATEST, FIRST),
         None,
         "`latest`",
-        "row that is kept of rows of one business key that differ: the last or first by `order_by`. The others are "
-        "counted as superseded. Without it such rows refuse the delivery with `CONFLICTING_ROWS`, as rows do that are "
-        "equal in `order_by`. It does not go with rows that have a time of their own",
+        "row that is kept of rows of one business key that differ: the last or the first. `order_by` orders "
+        "them; the others are counted as superseded. Without it such rows refuse the delivery with "
+        "`CONFLICTING_ROWS`, as rows do that are equal in `order_by`. It does not go with rows that have a time of "
+        "their own",
         label="Repeated keys",
     ),
     Option(
@@ -379,8 +380,8 @@ OPTIONS = (
         COLUMNS,
         None,
         "`changed_at, number`",
-        "columns that order rows of one business key for `deduplicate`; NULL comes before every value for `latest`, "
-        "and after it for `first`",
+        "columns that order the rows of one business key; NULL comes before every value for latest, "
+        "and after it for first",
         label="Order of repeated keys",
         longest=1_000,
     ),
