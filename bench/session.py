@@ -14,10 +14,10 @@ DRIVER_MEMORY = "4g"
 DELETION_VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
 
 
-def product_settings(warehouse: Path, jars: Path, source_hosts: tuple[str, ...] = ()) -> dict[str, str]:
+def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
     """Return the settings of the product's runner, for two cores and the benchmark's driver memory.
 
-    ``source_hosts`` are the databases that may be read.
+    Databases and brokers of this machine may be read.
     """
     from loader.spark.session import RunnerConfig, settings_of
 
@@ -30,7 +30,7 @@ def product_settings(warehouse: Path, jars: Path, source_hosts: tuple[str, ...] 
         driver_memory=DRIVER_MEMORY,
         environment="bench",
         source_roots=("/",),
-        source_hosts=source_hosts,
+        source_hosts=("127.0.0.1",),
     )
     # The runner sizes shuffles by the machine's cores; here every engine has the master's two.
     cores = MASTER.removeprefix("local[").removesuffix("]")

@@ -1,12 +1,10 @@
 """Intake benchmark (``python -m bench.intake``): a table of PostgreSQL into raw, and its changes into history."""
 
 import argparse
-import contextlib
 import json
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -15,7 +13,9 @@ from typing import Any
 import psycopg
 
 from bench.environment import PLACE
+from bench.intake.loads import Item, change, fill, load_plainly
 from bench.meter import measure
+from bench.postgres import private_postgres
 from bench.problem import BenchProblem
 from bench.report import machine
 from bench.session import product_settings, start
@@ -37,13 +37,12 @@ def main(arguments: list[str]) -> int:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     folder = PLACE / "intake"
     try:
-        with _database(folder) as place:
+        with private_postgres(folder) as url:
+            place = parse_database(url.replace("postgres://", "postgresql://"))
             document = _measure(options, folder, place)
     except (BenchProblem, OSError, RuntimeError) as problem:
         print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
         return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     options.output.write_text(json.dumps(document, indent=2) + "\n")
     for name, seconds in document["seconds"].items():
         print(f"{name:<18} {median(seconds):8.1f} s   of {', '.join(f'{value:.1f}' for value in seconds)}")
@@ -62,30 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@contextlib.contextmanager
-def _database(folder: Path) -> Iterator[DatabasePlace]:
-    from tests.services.postgres import start_postgres
-    from tests.services.process import ServerProblem
-
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        server, url = start_postgres(folder / "postgres")
-    except ServerProblem as problem:
-        raise BenchProblem(str(problem)) from problem
-    try:
-        yield parse_database(url.replace("postgres://", "postgresql://"))
-    finally:
-        server.stop()
-
-
 def _measure(options: argparse.Namespace, folder: Path, place: DatabasePlace) -> dict[str, Any]:
-    # The settings of Spark are made first.
-    from bench.intake.loads import Item, change, fill, load_plainly
-
     rows, changed = options.rows, options.changed
-    hosts = (place.host,)
-    spark = start(product_settings(folder / "warehouse", SPARK_JARS, source_hosts=hosts), "intake")
+    spark = start(product_settings(folder / "warehouse", SPARK_JARS), "intake")
     named = {"host": place.host, "port": place.port, "user": place.user, "dbname": place.name}
     seconds: dict[str, list[float]] = {}
     warehouse, plain = str(folder / "warehouse"), str(folder / "plain")
@@ -129,7 +107,7 @@ def _measure(options: argparse.Namespace, folder: Path, place: DatabasePlace) ->
     }
 
 
-def _warm_up(item: Any) -> None:
+def _warm_up(item: Item) -> None:
     """Run a full and an incremental load of few rows, so that the JVM has compiled what both need."""
     item.load()
     item.load()

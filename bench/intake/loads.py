@@ -1,33 +1,16 @@
 """Loads of one PostgreSQL table: by the product, and by plain Spark."""
 
-import threading
 from typing import Any
-from uuid import NAMESPACE_DNS, uuid5
 
 import psycopg
 from pyspark.sql import SparkSession
 
-from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table, tables_of
+from bench.dataset import Dataset, create_tables, run_load
 from bench.plan import load_time
 from loader.domain.engines import engine_of
-from loader.domain.manifest import (
-    DatabaseSpec,
-    DeliveredColumn,
-    HashComponent,
-    LoadManifest,
-    RawcoreLoad,
-    RawLoad,
-    SourceSpec,
-    StageColumn,
-    StageInput,
-)
-from loader.spark.load import SUCCEEDED, LoadAttempt
-from loader.spark.tables import steps
+from loader.domain.manifest import DatabaseSpec, LoadManifest, RawcoreLoad
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sources.locations import DatabasePlace
-from metadata.domain.sql import quote_identifier
-from metadata.domain.state import ColumnState, DatasetState
 
 KEY, WATERMARK, PARTITIONS = "id", "changed_at", 2
 # Column -> type in PostgreSQL, type in the contract, value by the row's number n.
@@ -65,96 +48,40 @@ def change(server: psycopg.Connection, rows: int, changed: int) -> None:
     )
 
 
-def _stable(*parts: str) -> str:
-    return str(uuid5(NAMESPACE_DNS, "/".join(("bench intake", *parts))))
-
-
 class Item:
     """The table as a source dataset with raw, rawcore and history; ``condition`` selects some of its rows."""
 
     def __init__(
         self, spark: SparkSession, warehouse: str, place: DatabasePlace, name: str, condition: str = ""
     ) -> None:
-        self.spark, self.warehouse, self.place, self.name = spark, warehouse, place, name
-        columns = tuple(
-            ColumnState(_stable(column), column, type_, role="business_key" if column == KEY else "attribute")
-            for column, (_, type_, _) in COLUMNS.items()
-        )
-        self._raw = DatasetState(_stable("raw", name), "raw", "raw", f"raw_bench_{name}", columns)
-        self._rawcore = DatasetState(
-            _stable("rawcore", name),
-            "rawcore",
-            "rawcore",
-            f"rc_bench_{name}",
-            columns,
-            historize=True,
-            history_key=_stable("history", name),
-            history_policy={"input": "delta"},
-        )
+        self._spark, self._warehouse, self._place = spark, warehouse, place
+        self._dataset = Dataset(name, {column: type_ for column, (_, type_, _) in COLUMNS.items()}, KEY)
         self._options = {"partition_column": KEY, "partitions": PARTITIONS}
         self._options |= {"filter": condition} if condition else {}
         self._loads = 0
-        wanted = (*tables_of(self._raw), *tables_of(self._rawcore))
-        if not steps.execute(spark, warehouse, plan_steps(wanted, {}), lambda event, **fields: None):
-            raise RuntimeError("the tables could not be created")
+        create_tables(spark, warehouse, (self._dataset,))
 
     def load_raw(self) -> dict[str, int]:
         """Read the table whole into raw; return the counts."""
-        return self._attempt(self._manifest(intake={}, rawcore=()))
+        return self._run(intake={})
 
     def load(self) -> dict[str, int]:
         """Load the table from its mark on, into history and rawcore; return the counts of raw."""
-        return self._attempt(self._manifest(intake={"watermark": [WATERMARK]}, rawcore=(self._rawcore_load(),)))
+        sequence = self._loads + 1
+        rawcore = self._dataset.rawcore_load(sequence, {"input": "delta"}, incremental=True)
+        return self._run(rawcore, intake={"watermark": [WATERMARK]})
 
     def versions(self) -> int:
-        return DeltaTable(self.spark, self.warehouse, history_table(self._rawcore).key).rows()
+        return DeltaTable(self._spark, self._warehouse, self._dataset.history.key).rows()
 
-    def _manifest(self, *, intake: dict, rawcore: tuple[RawcoreLoad, ...]) -> LoadManifest:
+    def _run(self, *rawcore: RawcoreLoad, intake: dict[str, Any]) -> dict[str, int]:
         self._loads += 1
-        raw = raw_table(self._raw)
-        delivered = tuple(
-            DeliveredColumn(_stable("delivered", name), name, type_, business_key=name == KEY)
-            for name, (_, type_, _) in COLUMNS.items()
-        )
-        source = SourceSpec(
-            "bench.item", "item", "table", delivered, self._options, database=DatabaseSpec(self.place), intake=intake
-        )
-        columns = tuple((name, name) for name in COLUMNS)
-        load = RawLoad(raw.key, raw.qualified_name, raw, source, columns)
-        return LoadManifest(f"{self.name}-{self._loads}", load_time(self._loads), 1, (load,), rawcore)
-
-    def _rawcore_load(self) -> RawcoreLoad:
-        raw, state = raw_table(self._raw), self._rawcore
-        columns = tuple(StageColumn(name, type_, quote_identifier(name)) for name, (_, type_, _) in COLUMNS.items())
-        return RawcoreLoad(
-            dataset=state.key,
-            name=state.qualified_name,
-            table=rawcore_table(state),
-            history=history_table(state),
-            inputs=(StageInput(raw, columns, incremental=True),),
-            entity_key=tuple(HashComponent(c.key, c.name) for c in state.business_key),
-            row_hash=tuple(HashComponent(c.key, c.name) for c in state.attributes),
-            event_log=event_log_table(state),
-            policy=state.history_policy,
-            sequence=self._loads + 1,
-            delivery_checked=True,
-            depends_on=(raw.key,),
-        )
-
-    def _attempt(self, manifest: LoadManifest) -> dict[str, int]:
-        events: list[dict[str, Any]] = []
-        attempt = LoadAttempt(
-            self.spark,
-            self.warehouse,
-            manifest,
-            lambda event, **fields: events.append(fields | {"event": event}),
-            threading.Event(),
-            manifest.run_id,
-        )
-        if attempt.run() != SUCCEEDED:
-            errors = [fields["error"] for fields in events if fields.get("error")]
-            raise RuntimeError(errors[0]["message"] if errors else "the load run failed")
-        ended = (e for e in events if e["event"] == "dataset_finished" and e["dataset"] == manifest.raw[0].dataset)
+        source = {"options": self._options, "database": DatabaseSpec(self._place), "intake": intake}
+        raw = self._dataset.raw_load("item", "table", **source)
+        run_id = f"{self._dataset.name}-{self._loads}"
+        manifest = LoadManifest(run_id, load_time(self._loads), 1, (raw,), rawcore)
+        events = run_load(self._spark, self._warehouse, manifest)
+        ended = (e for e in events if e["event"] == "dataset_finished" and e["dataset"] == raw.dataset)
         return next(ended)["counts"]
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bench.problem import BenchProblem
 from bench.report import machine
 from bench.session import product_settings, start
 from elevata.bootstrap.places import SPARK_JARS
@@ -29,6 +30,7 @@ from loader.kafka.client import Cluster
 from metadata.domain.sources.clusters import MESSAGE_COLUMNS, parse_cluster
 from tests.loader.topics import Topic
 from tests.services.kafka import Broker, event, running_broker
+from tests.services.process import ServerProblem
 
 PARTITIONS, WINDOW, TWICE, WANTED = 2, 500, 0.02, 5.0
 ATTRIBUTES = {f"a{number}": "string" for number in range(8)} | {"amount": "decimal(12,2)", "day": "date"}
@@ -50,6 +52,9 @@ def main(arguments: list[str]) -> int:
                 result = _measure(spark, folder, broker, topic, options)
             finally:
                 spark.stop()
+    except (BenchProblem, ServerProblem, RuntimeError) as problem:
+        print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
+        return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps({"machine": machine()} | result, indent=2))
@@ -132,7 +137,8 @@ def _timed(spark: SparkSession, work: Callable[[], None]) -> float:
 
 def _load(dataset: Topic, total: int) -> None:
     status, raw, history = dataset.run("r1", 0)
-    assert (status, raw["counts"]["rows"]) == ("succeeded", total), (raw, history)
+    if (status, raw["counts"]["rows"]) != ("succeeded", total):
+        raise BenchProblem(f"the load is wrong: {raw} {history}")
 
 
 def _plain(spark: SparkSession, folder: Path, place, topic: str, ranges: list[FeedRange]) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.postgres import private_postgres
 from bench.problem import BenchProblem
 from elevata.bootstrap.places import ROOT
 
@@ -27,21 +27,9 @@ _DATABASE = "postgres: elevata elevata"
 @contextlib.contextmanager
 def database(folder: Path) -> Iterator[None]:
     """Start and migrate a separate PostgreSQL and set up Django for it; works once per process."""
-    from tests.services.postgres import start_postgres
-    from tests.services.process import ServerProblem
-
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        server, url = start_postgres(folder / "postgres")
-    except ServerProblem as problem:
-        raise BenchProblem(str(problem)) from problem
-    try:
+    with private_postgres(folder) as url:
         _set_up(url, folder)
         yield
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _set_up(url: str, folder: Path) -> None:
