@@ -34,10 +34,13 @@ def perform(job_pk: int) -> None:
 
 @shared_task(name="loader.tasks.sweep")
 def sweep() -> None:
-    """Start due schedules, check the data of waiting ones, send lost wake-ups again, mark work of dead workers lost."""
+    """Start due schedules, send lost wake-ups again, mark work of dead workers lost, check the data of waiting ones.
+
+    The checks come last, since each may take seconds.
+    """
     schedules.start_due()
-    schedules.check_waiting()
     schedules.sweep()
+    schedules.check_waiting()
 
 
 @signals.worker_init.connect

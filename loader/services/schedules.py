@@ -117,7 +117,10 @@ def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
             raise Refusal("STILL_GOING", f"load run {active} of this schedule is still {active.status}")
         (requested, *_), _refused = _start(row, user=user, reason=reason)
         if row.waiting:
-            Schedule.objects.filter(pk=row.pk).update(waiting=None, outcome=Schedule.Outcome.STARTED)
+            delivery = row.waiting["signature"] or row.last_delivery
+            Schedule.objects.filter(pk=row.pk).update(
+                waiting=None, outcome=Schedule.Outcome.STARTED, last_delivery=delivery
+            )
         return requested
 
 
@@ -263,11 +266,18 @@ def check_waiting(*, now: datetime | None = None) -> list[LoadRun]:
             checked = row.waiting["checked_at"]
             if checked and now < datetime.fromisoformat(checked) + CHECKED_EVERY[wait.kind]:
                 continue
-            answer = check_data(row, wait, last_check=row.waiting["signature"])
-            started += retried(partial(_after_check, row, wait, answer, now))
+            started += retried(partial(_after_check, row, wait, _checked(row, wait), now))
         except Exception:
-            log.exception("the data of schedule %s was not checked; the next call tries again", row.pk)
+            log.exception("the wait of schedule %s was not advanced; the next call tries again", row.pk)
     return started
+
+
+def _checked(row: Schedule, wait: Wait) -> Answer:
+    try:
+        return check_data(row, wait, last_check=row.waiting["signature"])
+    except Exception:  # the deadline holds, whatever the source raises
+        log.exception("the data of schedule %s was not checked; the next call tries again", row.pk)
+        return Answer("The check failed; the log of the worker has the reason.")
 
 
 @transaction.atomic
@@ -285,14 +295,17 @@ def _after_check(seen: Schedule, wait: Wait, answer: Answer, now: datetime) -> l
         state = row.waiting | {"checked_at": now.isoformat(), "answer": answer.text, "signature": answer.signature}
         Schedule.objects.filter(pk=row.pk).update(waiting=state)
         return []
-    Schedule.objects.filter(pk=row.pk).update(waiting=None, last_delivery=answer.signature or row.last_delivery)
+    Schedule.objects.filter(pk=row.pk).update(waiting=None)
     if is_late:
         _tell_late(row, wait, answer)
         if wait.then == SKIP:
             message = f"the data did not arrive within {wait.minutes:,} minutes. Last check: {answer.text}"
             _note(row, Schedule.Outcome.SKIPPED, {"code": "DATA_LATE", "message": message})
             return []
-    return _start_at(row, due)
+    runs = _start_at(row, due)
+    if runs and answer.signature:  # files of a skipped run are still new
+        Schedule.objects.filter(pk=row.pk).update(last_delivery=answer.signature)
+    return runs
 
 
 def _tell_late(row: Schedule, wait: Wait, answer: Answer) -> None:

@@ -1,6 +1,7 @@
 """Deliveries in a folder of files: connection test, listing and sample."""
 
 import glob
+import hashlib
 import math
 import os
 from collections.abc import Iterator
@@ -49,9 +50,6 @@ class Found:
         return label_of(self.format)
 
 
-SIGNATURE_LENGTH = 200
-
-
 @dataclass(frozen=True)
 class Delivery:
     """Files that a location stands for now: number, bytes, and the file that was written last."""
@@ -69,8 +67,9 @@ class Delivery:
 
     @property
     def signature(self) -> str:
-        """Return a text that differs once files are added, removed or written."""
-        return f"{self.files}/{self.size}/{self.modified.isoformat()}/{self.newest}"[-SIGNATURE_LENGTH:]
+        """Return a digest that differs once files are added, removed or written."""
+        text = f"{self.files}/{self.size}/{self.modified.isoformat()}/{self.newest}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)

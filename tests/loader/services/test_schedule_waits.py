@@ -222,7 +222,7 @@ def test_a_check_that_breaks_does_not_stop_the_others(orders: SourceDataset, mon
     monkeypatch.setattr(schedules, "check_data", lambda *_, **__: 1 / 0)
     assert check_waiting() == []
     assert "was not checked" in caplog.text
-    assert fresh(schedule).waiting == schedule.waiting
+    assert fresh(schedule).waiting["answer"] == "The check failed; the log of the worker has the reason."
 
 
 def test_rows_are_counted_at_most_once_a_minute(table: SourceDataset, monkeypatch):
@@ -264,6 +264,21 @@ def test_at_the_deadline_the_run_is_started_anyway_if_declared(orders: SourceDat
     assert "the run was started anyway" in Notice.objects.get(user=olga).event.title
 
 
+def test_at_the_deadline_a_check_that_breaks_counts_as_no_data(orders: SourceDataset, monkeypatch):
+    schedule = waiting_schedule(orders)
+    monkeypatch.setattr(schedules, "check_data", lambda *_, **__: 1 / 0)
+    assert at_deadline(schedule) == []
+    assert (fresh(schedule).outcome, fresh(schedule).waiting) == ("skipped", None)
+
+
+def test_files_of_a_run_that_was_skipped_are_still_new(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    deliver(orders)
+    assert at_deadline(schedule) == []
+    become_due(schedule)
+    assert len(check_twice()) == 1
+
+
 def test_data_that_is_there_at_the_deadline_counts(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     deliver(orders)
@@ -279,6 +294,16 @@ def test_a_run_by_hand_ends_the_wait(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     run_now(schedule=schedule, user=person("olga", Role.OPERATOR))
     assert fresh(schedule).waiting is None
+
+
+def test_files_that_a_run_by_hand_has_read_start_no_second_run(orders: SourceDataset):
+    schedule = waiting_schedule(orders)
+    deliver(orders)
+    check_waiting()
+    requested = run_now(schedule=schedule, user=person("olga", Role.OPERATOR))
+    LoadRun.objects.filter(pk=requested.run.pk).update(status="succeeded")
+    become_due(schedule)
+    assert check_twice() == []
 
 
 @pytest.mark.parametrize("changes", [{"active": False}, {"wait": {}}])

@@ -352,6 +352,14 @@ def test_a_delivery_is_described_by_its_newest_file(exports: Path):
     assert (found.files, found.size, found.newest, found.format) == (2, 10, "orders_1.csv", "csv")
 
 
+def test_the_signature_of_a_file_with_a_long_name_differs_once_it_is_written(exports: Path):
+    path = exports / f"{'a' * 240}.csv"
+    path.write_text("order_no\n1\n")
+    before = delivery_at(path, roots(exports)).signature
+    path.write_text("order_no\n1\n2\n")
+    assert delivery_at(path, roots(exports)).signature != before
+
+
 def test_its_signature_differs_once_a_file_is_written_or_added(exports: Path):
     def signature() -> str:
         return delivery_at(exports / "orders_*.csv", roots(exports)).signature
