@@ -56,9 +56,9 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
-from metadata.domain.history_policy import APPEND, BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, SNAPSHOT, HistoryPolicy
+from metadata.domain.history_policy import APPEND, BATCH_FILES, HistoryPolicy
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
-from metadata.domain.sources.formats import FORMATS_OF_KIND, READ_ONCE
+from metadata.domain.sources.formats import FORMATS_OF_KIND
 from metadata.domain.sources.locations import (
     DatabasePlace,
     Roots,
@@ -72,9 +72,6 @@ from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
 from metadata.domain.sources.system_options import check_system_options
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
-
-# Inputs whose deliveries add to those before.
-_FED = (EFFECTIVE, CDC, APPEND)
 
 
 @dataclass(frozen=True)
@@ -157,20 +154,20 @@ def plan_revertible(name: str) -> LoadPlan:
 
     They are those with a history, with an event log, or to which rows are only appended.
     """
-    plan = plan_named(name)
-    state = plan.steps[0].dataset
-    policy = HistoryPolicy.from_dict(state.history_policy)
-    if is_loaded(state) and (policy.input == APPEND or policy.keeps_events(historize=state.historize)):
-        return plan
-    return plan_one(name)
+    return _plan_with_rows_of_runs(name, appended=True)
 
 
 def plan_prunable(name: str) -> LoadPlan:
     """Return the plan of one dataset by itself, with versions or events to prune. Raise Refusal NO_HISTORY."""
+    return _plan_with_rows_of_runs(name, appended=False)
+
+
+def _plan_with_rows_of_runs(name: str, *, appended: bool) -> LoadPlan:
     plan = plan_named(name)
     state = plan.steps[0].dataset
-    keeps_events = HistoryPolicy.from_dict(state.history_policy).keeps_events(historize=state.historize)
-    return plan if is_loaded(state) and keeps_events else plan_one(name)
+    policy = HistoryPolicy.from_dict(state.history_policy)
+    has_rows = policy.keeps_events(historize=state.historize) or (appended and policy.input == APPEND)
+    return plan if is_loaded(state) and has_rows else plan_one(name)
 
 
 def plan_named(name: str) -> LoadPlan:
@@ -192,7 +189,7 @@ def load_manifest(
     specs = {key: source_spec(source, at=run.load_timestamp) for key, source in sources.items()}
     leading = {step.dataset.key: leading_table(step.dataset) for step in rawcore}
     newest = newest_applied(environment=run.environment, leading=leading, but=run)
-    feeds = _feeds(plan.states, specs)
+    feeds = Feeds.of(plan.states, specs)
     sensitive = sensitive_columns([plan.states[key] for key in plan.read])
     return LoadManifest(
         run_id=run.run_id,
@@ -222,7 +219,7 @@ def maintenance_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, Dataset
     specs = {key: source_spec(source, at=run.load_timestamp) for key, source in sources.items()}
     dataset = plan.steps[0].dataset
     newest = newest_applied(environment=run.environment, leading={dataset.key: leading_table(dataset)}, but=run)
-    load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states, specs))
+    load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, Feeds.of(plan.states, specs))
     return _with_sensitive(load, sensitive_columns([plan.steps[0].dataset]))
 
 
@@ -241,34 +238,9 @@ def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
     return replace(load, sensitive=tuple(sorted(names)))
 
 
-def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) -> Feeds:
-    """Return the raw tables that datasets with dated or appended rows read.
-
-    They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
-    location is read then, and raw has the latest delivery. So it is for tables, which have neither files nor offsets,
-    and for an endpoint, which is asked anew by each run.
-    """
-    feeding: set[str] = set()
-    dated: set[str] = set()
-    whole: set[str] = set()
-    for state in states.values():
-        if not is_loaded(state):
-            continue
-        policy = HistoryPolicy.from_dict(state.history_policy)
-        is_dated = policy.time != LOAD_TIME and (state.historize or policy.input != SNAPSHOT)
-        is_fed = (is_dated or policy.input == APPEND) and policy.input in _FED and not policy.closes_absent
-        for table in tables_read(state, states):
-            if table.layer != "raw":
-                continue
-            if is_dated:
-                dated.add(table.key)
-            is_read_once = all(specs[key].format in READ_ONCE for key in table.inputs if key in specs)
-            (feeding if is_fed and is_read_once else whole).add(table.key)
-    return Feeds(frozenset(feeding - whole), frozenset(dated))
-
-
 def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> RawLoad:
     dataset = step.dataset
+    feeds.refuse_shared_append(dataset)
     source = as_checked(source_of(dataset, specs), dataset.key, feeds)
     names = {column.key: column.name for column in source.columns}
     by_name = {column.name.lower(): column.name for column in source.columns}

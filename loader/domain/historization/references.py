@@ -1,7 +1,7 @@
-"""Foreign keys of a load, and the rows of children that get ghost rows in their parent."""
+"""Feeds and sources that datasets read, foreign keys of a load, and rows of children that get ghost rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from architecture.domain.tables import rawcore_table
 from loader.domain.dependencies import is_loaded, referring, tables_read
@@ -9,9 +9,13 @@ from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
 from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows, SourceSpec, StageInput
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.sources.formats import READ_ONCE
 from metadata.domain.state import DatasetState
 from metadata.domain.unknown_parents import KEEP
+
+# Inputs whose deliveries add to those before.
+_FED = (EFFECTIVE, CDC, APPEND)
 
 
 def foreign_keys(dataset: DatasetState, states: Mapping[str, DatasetState]) -> tuple[ForeignKey, ...]:
@@ -39,11 +43,59 @@ class Feeds:
     """Stable keys of the raw tables that are read in another way than as the latest delivery with one row per key.
 
     Of those ``read_once`` each file is read once and every run's rows stay; of those ``many_per_key`` a delivery has
-    several rows of one key, which differ by their time.
+    several rows of one key, which differ by their time. ``shared_appends`` are the names of the readers, by raw table,
+    if a feed has several and one of them appends its rows.
     """
 
     read_once: frozenset[str] = frozenset()
     many_per_key: frozenset[str] = frozenset()
+    shared_appends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) -> "Feeds":
+        """Return the raw tables that datasets with dated or appended rows read.
+
+        They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
+        location is read then, and raw has the latest delivery. So it is for tables, which have neither files nor
+        offsets, and for an endpoint, which is asked anew by each run.
+        """
+        dated: set[str] = set()
+        whole: set[str] = set()
+        appended: set[str] = set()
+        readers: dict[str, list[str]] = {}
+        for state in states.values():
+            if not is_loaded(state):
+                continue
+            policy = HistoryPolicy.from_dict(state.history_policy)
+            is_dated = policy.keeps_events(historize=state.historize)
+            is_fed = (is_dated or policy.input == APPEND) and policy.input in _FED and not policy.closes_absent
+            for table in tables_read(state, states):
+                if table.layer != "raw":
+                    continue
+                readers.setdefault(table.key, []).append(state.qualified_name)
+                if is_dated:
+                    dated.add(table.key)
+                if policy.input == APPEND:
+                    appended.add(table.key)
+                is_read_once = all(specs[key].format in READ_ONCE for key in table.inputs if key in specs)
+                if not (is_fed and is_read_once):
+                    whole.add(table.key)
+        shared = {key: tuple(sorted(readers[key])) for key in appended - whole if len(readers[key]) > 1}
+        return cls(frozenset(readers.keys() - whole), frozenset(dated), shared)
+
+    def refuse_shared_append(self, raw: DatasetState) -> None:
+        """Raise Refusal SHARED_APPEND for a feed with an append among several readers.
+
+        A file that one reader has not taken is read again for all of them; an append would add its rows twice.
+        """
+        if raw.key not in self.shared_appends:
+            return
+        raise Refusal(
+            "SHARED_APPEND",
+            f"{raw.qualified_name} is a feed of {', '.join(self.shared_appends[raw.key])}, and one of them appends its "
+            "rows: files that another one did not take would be added twice",
+            hint="Give the dataset with appended rows a source dataset of its own, with the same location.",
+        )
 
 
 def as_checked(source: SourceSpec, raw: str, feeds: Feeds) -> SourceSpec:

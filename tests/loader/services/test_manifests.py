@@ -181,6 +181,25 @@ def test_appended_rows_are_read_once_and_have_no_key(airports):
     assert (sale.entity_key, sale.history, sale.event_log, sale.delivery_checked) == ((), None, None, True)
 
 
+@pytest.mark.parametrize("second", [{"input": "append"}, {"input": "effective", "time": "at"}])
+def test_a_feed_of_appended_rows_has_no_second_reader_for_which_files_would_be_appended_again(airports, second):
+    source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp"}, ("id",))
+    TargetDataset.objects.filter(name="rc_air_reading").update(historize=False, history_policy={"input": "append"})
+    create_target_dataset(
+        schema=target("rawcore.rc_air_reading").schema,
+        name="rc_air_reading_log",
+        inputs=[target("stage.stg_air_reading")],
+        take_columns=True,
+        historize=False,
+        history_policy=second,
+    )
+    with pytest.raises(Refusal) as refused:
+        manifest(scope=Scope(DATASET, "rawcore.rc_air_reading"))
+    assert refused.value.code == "SHARED_APPEND"
+    assert "rawcore.rc_air_reading, rawcore.rc_air_reading_log" in refused.value.message
+    manifest(scope=Scope(DATASET, "rawcore.rc_air_airport"))
+
+
 @pytest.mark.parametrize("historize", [True, False])
 def test_dated_rows_have_an_event_log_with_and_without_a_history(airports, historize):
     source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp", "v": "string"}, ("id",))
