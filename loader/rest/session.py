@@ -84,7 +84,9 @@ class SourceSession(Session):
         super().__init__()
         self.trust_env = False  # no proxies, no .netrc
         self._context, self._limits, self._credentials = context, limits, credentials
-        self._origin, self._per_minute, self._token_url, self._pause = origin, per_minute, token_url, pause
+        self._origin, self._per_minute, self._pause = origin, per_minute, pause
+        # As a prepared request has it: with the host in lower case.
+        self._token_url = Request("POST", token_url).prepare().url if token_url else None
         self._gate = Gate(hosts)
         self._ends = time.monotonic() + limits.seconds
         self._seen: set[str] = set()

@@ -142,6 +142,13 @@ def test_a_refused_oauth2_client_cannot_sign_in(api: ApiServer, answer):
     assert "client-secret" not in str(refused.as_json())
 
 
+def test_a_token_url_is_the_same_in_another_case_of_its_host(api: ApiServer):
+    api.serve("/token", Answer(status=302, headers={"Location": "/elsewhere"}))
+    source = api.source(api=oauth2(api, token_url=f"http://LOCALHOST:{api.port}/token"))
+    refused = refusal(source, hosts=("localhost", "127.0.0.0/8", "::1"))
+    assert (refused.code, api.paths()) == ("SIGN_IN_REFUSED", ["/token"])
+
+
 def test_a_secret_that_is_not_set_is_refused_before_any_request(api: ApiServer):
     refused = refusal(api.source(api={"secret": "ELEVATA_SOURCE_SHOP"}))
     assert (refused.code, api.requests) == ("SECRET_NOT_SET", [])
