@@ -95,13 +95,16 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
             f"WHEN MATCHED THEN UPDATE SET\n  {lines(updates)}\n"
             f"WHEN NOT MATCHED AND s.{key} IS NOT NULL THEN {insert}{absent}"
         )
-    flag = quoted(policy.delete_flag) if policy.delete_flag else ""
-    flagged = f"WHEN MATCHED AND s.{flag} THEN DELETE\n" if flag else ""
-    unless = f" AND NOT coalesce(s.{flag}, false)" if flag else ""
+    stage, flagged, unless = hashed_stage_sql(dataset, by_key), "", ""
+    if policy.delete_flag and policy.deletes == IGNORE:
+        stage = _without_flagged(stage, policy.delete_flag)
+    elif policy.delete_flag:
+        flag = f"s.{quoted(policy.delete_flag)}"
+        flagged, unless = f"WHEN MATCHED AND {flag} THEN DELETE\n", f" AND NOT coalesce({flag}, false)"
     differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked_columns(dataset, policy)]
     changed = " OR ".join([f"r.{row_hash} <> s.{row_hash}", *differ])
     return (
-        f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indent(hashed_stage_sql(dataset, by_key))}\n) AS s\n"
+        f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indent(stage)}\n) AS s\n"
         f"ON r.{key} = s.{key}\n{flagged}WHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {lines(updates)}\n"
         f"WHEN NOT MATCHED{unless} THEN {insert}{absent}"
     )
@@ -205,16 +208,16 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
     table = history_table(dataset)
     name = {column.purpose: quoted(column.name) for column in table.columns}
     key, row_hash, segment = (name[purpose] for purpose in ("entity_key", "row_hash", "segment"))
-    stage = _indent(hashed_stage_sql(dataset, by_key))
+    delivered = hashed_stage_sql(dataset, by_key)
+    live = _without_flagged(delivered, policy.delete_flag) if policy.delete_flag else delivered
+    stage = live if policy.deletes == IGNORE else delivered
     tombstones = policy.deletes == TOMBSTONE
     stored = f"h.{segment} IN ('open', 'deleted')" if tombstones else f"h.{segment} = 'open'"
     clauses = []
     if tombstones:
         clauses.append(f"h.{segment} = 'deleted' THEN UPDATE SET\n  {_end_sql(name, policy, DELETED, 'closed')}")
     ends = _end_sql(name, policy, LIVE, "closed") if tombstones else _end_sql(name, policy, DELETED, "deleted")
-    live = stage
     if policy.delete_flag and policy.deletes != IGNORE:
-        live = f"  SELECT *\n  FROM (\n{_indent(stage)}\n  )\n  WHERE NOT coalesce({quoted(policy.delete_flag)}, false)"
         clauses.insert(0, f"s.{quoted(policy.delete_flag)} AND h.{segment} = 'open' THEN UPDATE SET\n  {ends}")
     state = LIVE if tombstones else CHANGED
     clauses.append(f"h.{row_hash} <> s.{row_hash} THEN UPDATE SET\n  {_end_sql(name, policy, state, 'closed')}")
@@ -223,7 +226,7 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
         updates = ", ".join(f"{column} = s.{column}" for column in untracked)
         clauses.append(f"({differ}) THEN UPDATE SET\n  {updates}")
     merge = (
-        f"MERGE INTO {_name(table)} AS h\nUSING (\n{stage}\n) AS s\nON h.{key} = s.{key} AND {stored}\n"
+        f"MERGE INTO {_name(table)} AS h\nUSING (\n{_indent(stage)}\n) AS s\nON h.{key} = s.{key} AND {stored}\n"
         + "\n".join(f"WHEN MATCHED AND {clause}" for clause in clauses)
     )
     if policy.closes_absent:
@@ -233,17 +236,22 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
     sentences = [
         merge,
         f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {lines(_version(table, policy, 's', opened, 'open'))}\n"
-        f"FROM (\n{live}\n) AS s\nLEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
+        f"FROM (\n{_indent(live)}\n) AS s\n"
+        f"LEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
         f"WHERE h.{key} IS NULL OR h.{row_hash} <> s.{row_hash}",
     ]
     if tombstones and (policy.closes_absent or policy.delete_flag):
         tombstone = lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
         sentences.append(
             f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {tombstone}\nFROM {_name(table)} AS h\n"
-            f"LEFT ANTI JOIN (\n{live}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
+            f"LEFT ANTI JOIN (\n{_indent(live)}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
         )
     message = "-- one atomic commit; of the history only open versions are read\n"
     return message + ";\n\n".join(sentences)
+
+
+def _without_flagged(stage: str, flag: str) -> str:
+    return f"SELECT *\nFROM (\n{_indent(stage)}\n)\nWHERE NOT coalesce({quoted(flag)}, false)"
 
 
 def _end_sql(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment: str) -> str:
@@ -298,7 +306,9 @@ def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) 
         keys = []
         for parts, name, known in hashes:
             value = _hash(parts, stage_input.columns)
-            keys.append(f"{f'CASE WHEN {value} IN ({known}) THEN {value} END' if known else value} AS {quoted(name)}")
+            if known:
+                value = f"CASE WHEN {value} IN ({known}) THEN {value} END"
+            keys.append(f"{value} AS {quoted(name)}")
         selects.append(select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
     return _rule_comments(dataset, by_key) + "\nUNION ALL\n".join(selects)
 

@@ -254,6 +254,7 @@ POLICIES = {
     "batch files": {"input": "batch_files", "time": "_fivetran_start"},
     "flagged deletes": {"input": "delta", "delete_flag": "odd"},
     "flagged tombstones": {"input": "delta", "delete_flag": "odd", "deletes": "tombstone"},
+    "flagged deletes ignored": {"input": "delta", "delete_flag": "odd", "deletes": "ignore"},
 }
 
 
@@ -295,6 +296,13 @@ def test_a_flagged_row_deletes_its_key_from_rawcore():
     text = rawcore_of(POLICIES["flagged deletes"])
     assert "WHEN MATCHED AND s.`odd` THEN DELETE" in text
     assert "WHEN NOT MATCHED AND NOT coalesce(s.`odd`, false) THEN INSERT" in text
+
+
+def test_flagged_rows_are_left_out_where_deletes_are_ignored():
+    rawcore, history = (text_of(POLICIES["flagged deletes ignored"]) for text_of in (rawcore_of, history_of))
+    assert "THEN DELETE" not in rawcore
+    assert "s.`odd` AND" not in history
+    assert [text.count("WHERE NOT coalesce(`odd`, false)") for text in (rawcore, history)] == [1, 2]
 
 
 def test_appended_rows_are_inserted():
