@@ -69,7 +69,8 @@ class SourceSpec:
     ``one_row_per_key`` is False for dated rows: those of one key differ by their time. ``database`` is that of a
     source of format ``table``, whose location is the table; ``cluster`` that of one of format ``kafka``, whose location
     is the topic; ``api`` that of one of format ``rest``, whose location is the endpoint. ``intake`` selects the rows
-    that are read (``metadata.domain.sources.intake``).
+    that are read (``metadata.domain.sources.intake``). ``undated`` are location and parameters of an endpoint with
+    placeholders instead of the run's dates.
     """
 
     name: str
@@ -82,6 +83,7 @@ class SourceSpec:
     cluster: ClusterSpec | None = None
     api: ApiSpec | None = None
     intake: dict = field(default_factory=dict)
+    undated: tuple[str, ...] = ()
 
     @property
     def secret(self) -> str:

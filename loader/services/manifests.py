@@ -379,8 +379,9 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
         case System.Kind.KAFKA:
             place = {"cluster": ClusterSpec(cluster_place(system), system.secret)}
         case System.Kind.REST:
+            undated = (location, str(options.get("parameters", "")))
             location, options = endpoint_at(source.location, options, source=str(source), at=at or timezone.now())
-            place = {"api": api_of(system)}
+            place = {"api": api_of(system), "undated": undated}
         case _:
             location = source_location(source, at=at)
     return SourceSpec(

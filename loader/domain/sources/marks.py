@@ -109,16 +109,17 @@ def marks_note(marks: Mapping[str, Mark]) -> dict[str, str]:
 def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
     """Return a digest of what is read; ``kinds`` are those of the watermark columns.
 
-    A mark of another table, filter or contract says nothing of the rows that the source has now.
+    A mark of another table, filter or contract says nothing of the rows that the source has now. The dates in an
+    endpoint's location and parameters do not count, because they differ from run to run.
     """
-    read = {name: source.options.get(name) for name in ("query", "filter", "parameters", "timezone")}
+    read = {name: source.options.get(name) for name in ("query", "filter", "path", "timezone")}
     columns = sorted([column.name, column.type] for column in source.columns)
     if source.database is not None:
         place = source.database.place
         where = [place.kind, place.host, place.port, place.name, source.location]
     else:
         assert source.api is not None, f"{source.name} has no marks"
-        where = [source.api.place.url(source.location)]
+        where = [str(source.api.place), *(source.undated or (source.location, source.options.get("parameters", "")))]
     described = json.dumps([where, read, columns, sorted(kinds.items())], sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()
 

@@ -352,6 +352,7 @@ def test_dates_in_an_endpoint_and_its_parameters_are_those_of_the_run(airports):
     spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
     day = made.load_timestamp[:10]
     assert (spec.location, spec.options["parameters"]) == (f"days/{day[:4]}/airports", f"day={day}&sort=id")
+    assert spec.undated == ("days/{date:%Y}/airports", options["parameters"])
 
 
 def test_a_reference_over_a_retired_column_is_refused(airports):

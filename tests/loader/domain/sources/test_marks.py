@@ -1,13 +1,13 @@
 """Marks of readers, windows of runs, and the rows that come of any sequence of runs, deaths and reverts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.domain.manifest import DatabaseSpec, DeliveredColumn, SourceSpec
+from loader.domain.manifest import ApiSpec, DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import (
     DAY,
@@ -28,6 +28,7 @@ from loader.domain.sources.marks import (
 )
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.rest_addresses import parse_api
 
 SOURCE = SourceSpec(
     "erp.orders",
@@ -170,6 +171,31 @@ def test_several_columns_have_their_own_marks():
     made = Reading(Intake(("a", "b")), (first, second)).window(SOURCE, kinds, {"a": "11", "b": "2024-01-02"})
     assert (made.start, made.end) == ({"a": "9"}, {"a": "11", "b": "2024-01-02"})
     assert advanced(second, made, own=True) == Mark(digest, made.end)
+
+
+ENDPOINT = SourceSpec(
+    "shop.orders",
+    "days/2024-01-01",
+    "rest",
+    SOURCE.columns,
+    {"parameters": "day=2024-01-01", "path": "items"},
+    api=ApiSpec(parse_api("https://api.example.org/v1")),
+    undated=("days/{run_date}", "day={run_date}"),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({"location": "days/2024-01-02", "options": {"parameters": "day=2024-01-02", "path": "items"}}, True),
+        ({"undated": ("days/{run_date}", "until={run_date}")}, False),
+        ({"undated": ("orders/{run_date}", "day={run_date}")}, False),
+        ({"options": ENDPOINT.options | {"path": "deleted"}}, False),
+        ({"api": ApiSpec(parse_api("https://api.example.org/v2"))}, False),
+    ],
+)
+def test_a_mark_of_an_endpoint_holds_from_day_to_day_and_not_for_another_request(changes: dict, is_same: bool):
+    assert (digest_of(replace(ENDPOINT, **changes), N) == digest_of(ENDPOINT, N)) == is_same
 
 
 def test_notes_keep_marks_and_windows():
