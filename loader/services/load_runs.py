@@ -88,8 +88,9 @@ def request_load_run(
     Without a scope everything is loaded. A run that succeeded or is active is returned unchanged; one that failed,
     was blocked, cancelled or lost is queued again, and the reason is added to its log. Sources with a watermark are
     read from their marks, with ``full`` whole, with ``since`` from this value on. Raise Refusal for an empty scope, for
-    the run id of a run with another scope or time, and for ``full`` or ``since`` without such a source. Without
-    ``wake_worker`` no worker is woken: the caller claims the run in the same transaction.
+    the run id of a run with another scope or time, and for ``full`` or ``since`` without such a source, or with none
+    that the run has not read yet. Without ``wake_worker`` no worker is woken: the caller claims the run in the same
+    transaction.
     """
     since = since.strip()
     if full and since:
@@ -109,14 +110,39 @@ def request_load_run(
 
 def _check_plan(plan: LoadPlan, *, by_hand: bool) -> None:
     """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a watermark."""
-    if not by_hand:
-        return
-    sources = source_datasets(step.dataset for step in plan.steps)
-    if not any(source.intake.get("watermark") for source in sources.values()):
+    if by_hand and not _incremental(plan):
         raise Refusal(
             "NO_WATERMARK",
             "no source of this load has a watermark: all of them are read whole anyway",
             hint="Leave out --full and --since, or set a watermark in the intake of a source dataset.",
+        )
+
+
+def _incremental(plan: LoadPlan) -> dict[str, str]:
+    """Return the names of the raw datasets whose source has a watermark, by key."""
+    sources = source_datasets(step.dataset for step in plan.steps)
+    wanted = {key for key, source in sources.items() if source.intake.get("watermark")}
+    raw = (step.dataset for step in plan.steps if step.dataset.layer == "raw")
+    return {state.key: state.qualified_name for state in raw if wanted.intersection(state.inputs)}
+
+
+def _check_repetition(run: LoadRun, wanted: Asked) -> None:
+    """Raise Refusal READ_ALREADY if a user sets from where sources are read after the run has read all of them.
+
+    A repetition does not read them again. Raise NO_WATERMARK as for a new run.
+    """
+    by_hand = bool(wanted.full or wanted.since)
+    if not by_hand or (wanted.full, wanted.since) == (run.full, run.since):
+        return
+    plan = plan_load(Scope.from_json(run.scope))
+    _check_plan(plan, by_hand=by_hand)
+    names = _incremental(plan)
+    rows = DatasetRun.objects.filter(run=run, dataset_key__among=names, status=DatasetRun.Status.SUCCEEDED)
+    if rows.count() == len(names):
+        raise Refusal(
+            "READ_ALREADY",
+            f"run {run.run_id} has already read {', '.join(sorted(names.values()))}, and does not read it again",
+            hint="Start another run with --full or --since, or repeat this one without them.",
         )
 
 
@@ -225,6 +251,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
         again["details"] = {"asked": run.details.get("asked", {}), "repeated_by": by}
     queued = jobs.queue_again(job_pk=run.pk, started_at=None)
     if queued:
+        _check_repetition(run, wanted)
         LoadRun.objects.filter(pk=run.pk).update(
             allow_empty=run.allow_empty or wanted.allow_empty,
             allow_deletes=run.allow_deletes or wanted.allow_deletes,

@@ -18,7 +18,8 @@ from loader.domain.refusals import Refusal
 from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.services import load_runs
 from loader.services.attempts import LoadAttempt
-from loader.services.load_runs import claim, new_run_id, request_cancel, request_load_run
+from loader.services.load_runs import attempt_of, claim, new_run_id, request_cancel, request_load_run
+from loader.services.manifests import plan_load
 from loader.services.reads.read_requests import request_read
 from loader.services.schedules import sweep
 from metadata.models import SourceDataset
@@ -275,3 +276,22 @@ def test_a_start_by_hand_is_recorded_and_the_newest_one_counts(airports, sent):
     assert again.events.last().message.startswith("sources with a watermark are read whole")
     LoadRun.objects.update(status="failed")
     assert request_load_run(run_id="r").run.full
+
+
+@pytest.mark.parametrize("given", [{"full": True}, {"since": "6"}])
+def test_a_repetition_does_not_read_from_elsewhere_what_the_run_has_read(airports, sent, given):
+    SourceDataset.objects.filter(name__in=["airport", "route"]).update(intake={"watermark": ["icao"]})
+    run = request_load_run(run_id="r", since="5", wake_worker=False).run
+    held = claim(run_pk=run.pk, worker="w")
+    attempt_of(held).prepare(steps=plan_load(Scope.from_json(held.scope)).steps)
+    raw = run.datasets.filter(kind="raw")
+    raw.filter(qualified_name="raw.raw_air_airport").update(status="succeeded")
+    LoadRun.objects.update(status="failed")
+    assert request_load_run(run_id="r", **given).requested
+    raw.update(status="succeeded")
+    LoadRun.objects.update(status="failed")
+    assert request_load_run(run_id="r", **given).requested
+    LoadRun.objects.update(status="failed")
+    with pytest.raises(Refusal) as refused:
+        request_load_run(run_id="r", since="7")
+    assert (refused.value.code, LoadRun.objects.get().status) == ("READ_ALREADY", "failed")
