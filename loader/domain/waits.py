@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from elevata.core.errors import MetadataError
+from elevata.core.words import counted
 
 FILES, ROWS = "files", "rows"
 SKIP, START = "skip", "start"
@@ -67,18 +68,19 @@ class Wait:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that matter for the kind."""
-        counted = {"rows": self.rows} | ({"newer": self.newer} if self.newer else {}) if self.kind == ROWS else {}
-        return {"for": self.kind, "source": self.source, **counted, "minutes": self.minutes, "then": self.then}
+        of_rows = {"rows": self.rows} | ({"newer": self.newer} if self.newer else {}) if self.kind == ROWS else {}
+        return {"for": self.kind, "source": self.source, **of_rows, "minutes": self.minutes, "then": self.then}
 
     def words(self, source: str) -> str:
         """Return the condition in words; ``source`` is the name of the source."""
         if self.kind == FILES:
             what = f"new files of {source}"
         else:
-            rows = f"{self.rows:,} row{'s' if self.rows != 1 else ''}"
-            what = f"{rows} of {source}" + (f" with {self.newer} after its last load" if self.newer else "")
+            what = f"{counted(self.rows, 'row')} of {source}" + (
+                f" with {self.newer} after its last load" if self.newer else ""
+            )
         end = "starts anyway" if self.then == START else "is skipped"
-        return f"waits for {what}, at most {self.minutes:,} minutes; then the run {end}"
+        return f"waits for {what}, at most {counted(self.minutes, 'minute')}; then the run {end}"
 
     def deadline(self, due: datetime) -> datetime:
         return due + timedelta(minutes=self.minutes)
@@ -100,7 +102,7 @@ def answer_of_files(
 
     ``expected`` is the number of files that the source declares, 0 if any number will do.
     """
-    count = f"{files:,} file{'s' if files != 1 else ''}, the newest {newest}"
+    count = f"{counted(files, 'file')}, the newest {newest}"
     if signature == last_run:
         return Answer(f"{count}: the same as at the last run", signature=signature)
     if files < expected:

@@ -8,8 +8,9 @@ from typing import Any
 from django.conf import settings
 
 from elevata.core import strict_json
+from elevata.core.words import counted
 from loader.domain.refusals import Refusal
-from loader.domain.sources.kafka import OPERATIONS, event_of, row_of
+from loader.domain.sources.kafka import OPERATIONS, event_of, row_of, sequence_of
 from loader.domain.sources.sampling import SampledColumn
 from loader.kafka.client import Cluster, Message
 from loader.records.values import Number, text_of
@@ -20,7 +21,7 @@ from loader.sources.limits import password_of
 from loader.sources.text_files import nulls_of
 from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
 from metadata.domain.sources.formats import KAFKA
-from metadata.domain.sources.option_kinds import DEBEZIUM, PLAIN
+from metadata.domain.sources.option_kinds import DEBEZIUM, LSN, PLAIN
 from metadata.domain.types import parse
 from metadata.models import System
 
@@ -48,10 +49,7 @@ def list_topics(system: System, *, search: str = "", start: int = 0, count: int 
     """Return one page of the topics, sorted by name."""
     topics = _cluster(system).facts().topics
     names = sorted(name for name in topics if search.strip().lower() in name.lower())
-    items = (
-        Found(name, name, KAFKA, note=f"{topics[name]} partition{'s' if topics[name] != 1 else ''}")
-        for name in names[start : start + count]
-    )
+    items = (Found(name, name, KAFKA, note=counted(topics[name], "partition")) for name in names[start : start + count])
     return Listing(tuple(items), len(names))
 
 
@@ -59,12 +57,14 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
     """Return the columns of a topic's first messages. Without ``options``, the envelope is recognised."""
     cluster = _cluster(system)
     topic = cluster.describe(location.strip())
-    messages = [message for message in cluster.first_messages(topic, ROWS) if message.value is not None]
+    first = cluster.first_messages(topic, ROWS)
+    messages = [message for message in first if message.value is not None]
     objects = [_object(location, message) for message in messages]
     if options is None:
         is_debezium = bool(objects) and all(event_of(entry) is not None for entry in objects)
         options = {"envelope": DEBEZIUM} if is_debezium else {}
     envelope, nulls = options.get("envelope", PLAIN), nulls_of(options, empty_is_null=False)
+    sequence = options.get("sequence", LSN)
     rows: list[Mapping[str, Any]] = []
     about: list[dict[str, Any]] = []
     for message, entry in zip(messages, objects, strict=True):
@@ -72,7 +72,7 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
         if envelope == DEBEZIUM and (event is None or event.get("op") not in OPERATIONS):
             continue
         rows.append(row_of(event) if event is not None else entry)
-        about.append(_about(message, event))
+        about.append(_about(message, event, sequence))
     names = list(dict.fromkeys(name for row in rows for name in row if name not in MESSAGE_COLUMNS))
     if len(names) > MAX_COLUMNS:
         raise Refusal("TOO_MANY_COLUMNS", f"{location} has {len(names):,} columns")
@@ -83,7 +83,7 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
         columns.append(column_of_json(name, raw, texts))
         values.append(texts)
     key = {"key": _message_key(messages, names), "key_evidence": "the key of the messages"}
-    result = sampled(columns, values, whole=len(rows) < ROWS, typed=False, where=location, options=options, **key)
+    result = sampled(columns, values, whole=len(first) < ROWS, typed=False, where=location, options=options, **key)
     known = (*((OP, SEQUENCE) if envelope == DEBEZIUM else ()), KEY, PARTITION, OFFSET, TIMESTAMP)
     named = tuple(SampledColumn(name, parse(MESSAGE_COLUMNS[name]), "the message itself has it") for name in known)
     more = tuple(tuple(text_of(entry[name]) for entry in about) for name in known)
@@ -127,13 +127,14 @@ def _object(topic: str, message: Message) -> Mapping[str, Any]:
     )
 
 
-def _about(message: Message, event: Mapping[str, Any] | None) -> dict[str, Any]:
-    source = (event or {}).get("source")
+def _about(message: Message, event: Mapping[str, Any] | None, sequence: str) -> dict[str, Any]:
+    event = event or {}
+    number = sequence_of(event, message.offset, sequence)
     return {
         KEY: message.key.decode(errors="replace") if message.key is not None else None,
         PARTITION: Number(message.partition),
         OFFSET: Number(message.offset),
         TIMESTAMP: datetime.fromtimestamp(message.timestamp / 1000, UTC).isoformat(),
-        OP: OPERATIONS.get((event or {}).get("op", "")),
-        SEQUENCE: source.get("lsn") if isinstance(source, Mapping) else None,
+        OP: OPERATIONS.get(event.get("op", "")),
+        SEQUENCE: Number(number) if isinstance(number, int) else number,
     }

@@ -112,7 +112,9 @@ class FeedLog:
 class FeedChoice:
     """Files and messages that a run reads, and runs whose rows it replaces.
 
-    ``gone`` are paths of files, ``skipped`` the number of messages that no longer exist and were not loaded.
+    ``gone`` are paths of files that no longer exist and were not loaded, ``skipped`` is the number of such messages.
+    ``changed`` are paths of files that changed after they were loaded and are left out. ``restarted``: the topic was
+    deleted and created again, and is read from its earliest message.
     """
 
     files: tuple[FeedFile, ...] = ()
@@ -121,6 +123,7 @@ class FeedChoice:
     ranges: tuple[FeedRange, ...] = ()
     skipped: int = 0
     changed: tuple[str, ...] = ()
+    restarted: bool = False
 
 
 def choose(
@@ -168,7 +171,7 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
     same = [read for read in known if read.topic_id == topic.id]
     if known and (not same or {read.partition for read in same} - set(topic.partitions)) and not skip_lost:
         raise _topic_replaced(name, topic, "was deleted and created again")
-    ranges, skipped = [], 0
+    ranges, skipped, restarted = [], 0, bool(known) and not same
     lost = {read.number for read in log.ranges if read.number > held and read not in same}
     for partition, (earliest, end) in sorted(topic.partitions.items()):
         own = [read for read in same if read.partition == partition]
@@ -183,11 +186,12 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
                 read.number for read in own if read.number > held and not earliest <= read.start <= read.end <= end
             }
             skipped += max(earliest - start, 0)
+            restarted = restarted or start > end
             start = earliest
         if start < end:
             ranges.append(FeedRange(topic.name, topic.id, partition, start, end))
     replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
-    return FeedChoice(replaced=replaced, ranges=tuple(ranges), skipped=skipped)
+    return FeedChoice(replaced=replaced, ranges=tuple(ranges), skipped=skipped, restarted=restarted)
 
 
 def _next_offset(ranges: Iterable[FeedRange], held: int, earliest: int) -> int:

@@ -14,7 +14,7 @@ from loader.domain.sources.hosts import check_host
 from loader.domain.sources.options import check_source_options
 from metadata.domain.sources.clusters import Broker, ClusterPlace
 from metadata.domain.sources.formats import KAFKA
-from metadata.domain.sources.option_kinds import DEBEZIUM, EARLIEST, LSN, PLAIN, REFUSE, SKIP
+from metadata.domain.sources.option_kinds import DEBEZIUM, EARLIEST, LSN, PLAIN, REFUSE, SKIP, TIME
 from metadata.domain.sources.reading_options import ReadingOptions
 
 # Operations of Debezium's events, and those of a change feed: insert, update, delete.
@@ -108,6 +108,20 @@ def row_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the columns of an event: the row after the change, or before a delete."""
     row = event.get("before" if event.get("op") == "d" else "after")
     return row if isinstance(row, Mapping) else {}
+
+
+def sequence_of(event: Mapping[str, Any], offset: int, sequence: str) -> Any:
+    """Return the number by which an event is ordered, by the option ``sequence``; None if the event lacks it."""
+    source = event.get("source")
+    source = source if isinstance(source, Mapping) else {}
+    if sequence == LSN:
+        return source.get("lsn")
+    if sequence != TIME:
+        return offset
+    try:
+        return int(source.get("ts_ms")) * OFFSETS_PER_MILLISECOND + offset % OFFSETS_PER_MILLISECOND
+    except (TypeError, ValueError):
+        return None
 
 
 def missing_topic(place: ClusterPlace, topic: str) -> Refusal:

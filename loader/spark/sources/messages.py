@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from elevata.core.words import counted
 from loader.domain.manifest import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, UNAVAILABLE, TopicOptions
@@ -76,13 +77,14 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
     summary = parsed.agg(
         F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
         *(F.count_if(F.coalesce(wrong, F.lit(False))).alias(code) for code, (wrong, _, _) in checks.items()),
-        *(F.count_if(counted).alias(name) for name, counted in counts.items()),
+        *(F.count_if(condition).alias(name) for name, condition in counts.items()),
     ).first()
     for code, (wrong, message, hint) in checks.items():
         if summary[code]:
             raise _bad_message(code, source, parsed.where(wrong), summary[code], message, hint)
     rows = summary["rows"]
-    notes = [f"{summary[name]} messages {name} were skipped." for name in counts if name != "rows" and summary[name]]
+    skipped = {name: summary[name] for name in counts if name != "rows" and summary[name]}
+    notes = [f"Skipped {counted(count, 'message')} {name}." for name, count in skipped.items()]
     delivered = {key for keys in summary["key_sets"] for key in keys} - set(MESSAGE_COLUMNS)
     wanted = tuple(column.name for column in source.columns)
     paths = paths_within(delivered, wanted)
@@ -146,7 +148,7 @@ def _bad_message(code: str, source: SourceSpec, wrong: DataFrame, count: int, me
     places = places_of(wrong, source.location, text, SAMPLES)
     return Refusal(
         code,
-        f"{places[0].where}: {message}; {count} messages in all",
+        f"{places[0].where}: {message}; {counted(count, 'message')} in all",
         file=source.location,
         row=places[0].number,
         count=count,

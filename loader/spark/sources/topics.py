@@ -29,6 +29,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from elevata.core.words import counted
 from loader.domain.manifest import ClusterSpec, RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import FeedChoice, FeedLog, FeedRange, Topic, choose_messages
@@ -111,8 +112,10 @@ def new_messages(spark: SparkSession, load: RawLoad, log: FeedLog, held: int) ->
     topic = _cluster(spark, source).describe(source.location)
     choice = choose_messages(load.name, log, topic, held=held, skip_lost=options.skips_lost)
     warnings = []
+    if choice.restarted:
+        warnings.append(f"{topic.name} was deleted and created again: it is read from its earliest message on.")
     if choice.skipped:
-        warnings.append(f"{choice.skipped} messages of {topic.name} expired before they were loaded.")
+        warnings.append(f"{counted(choice.skipped, 'message')} of {topic.name} expired before being loaded.")
     if not choice.ranges:
         warnings.append(f"No new messages: all of {topic.name} was loaded before.")
     return choice, tuple(warnings)

@@ -8,6 +8,7 @@ from django.test import Client
 
 from elevata.accounts.roles import Role
 from loader.domain.refusals import Refusal
+from loader.sources import topics
 from loader.sources.files import Sample
 from loader.sources.systems import discover, reach, sample
 from metadata.models import SourceDataset, System, TargetDataset
@@ -75,6 +76,25 @@ def test_the_envelope_of_debezium_is_recognised(system: System, broker: Broker):
     assert [column.name for column in result.columns if column.key_ordinal] == ["id"]
     operations = result.values[[column.name for column in result.columns].index("_op")]
     assert sorted(operations) == ["D", "I", "I", "I", "I"]
+
+
+def test_the_sample_has_the_sequence_of_the_option(system: System, broker: Broker):
+    result = sample(system, events(broker), "kafka", {"envelope": "debezium", "sequence": "offset"})
+    sequences, offsets = (
+        result.values[[column.name for column in result.columns].index(name)] for name in ("_sequence", "_offset")
+    )
+    assert sequences == offsets
+
+
+def test_a_sample_that_ends_before_the_topic_is_not_whole_though_it_has_tombstones(
+    system: System, broker: Broker, monkeypatch: pytest.MonkeyPatch
+):
+    topic = broker.create("orders")
+    broker.send(topic, [({"id": 1}, None), *((None, {"id": n}) for n in range(3))])
+    assert sample(system, topic, "kafka", None).whole
+    monkeypatch.setattr(topics, "ROWS", 3)
+    result = sample(system, topic, "kafka", None)
+    assert (result.rows, result.whole) == (2, False)
 
 
 def test_other_objects_are_rows_as_they_are(system: System, broker: Broker):

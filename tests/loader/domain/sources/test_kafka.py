@@ -6,7 +6,15 @@ import pytest
 
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import FeedRange
-from loader.domain.sources.kafka import TopicOptions, check_brokers, event_of, row_of, spark_options
+from loader.domain.sources.kafka import (
+    OFFSETS_PER_MILLISECOND,
+    TopicOptions,
+    check_brokers,
+    event_of,
+    row_of,
+    sequence_of,
+    spark_options,
+)
 from metadata.domain.sources.clusters import Broker, parse_cluster
 
 RANGES = (FeedRange("orders", "id", 0, 5, 9), FeedRange("orders", "id", 2, 0, 3))
@@ -58,3 +66,18 @@ def test_an_event_has_its_row_after_the_change_or_before_a_delete(wrap):
 def test_another_object_is_no_event():
     assert event_of({"id": 1, "op": "U"}) is None
     assert event_of({"schema": {}, "payload": {"id": 1}}) is None
+
+
+@pytest.mark.parametrize(
+    ("sequence", "source", "number"),
+    [
+        ("lsn", {"lsn": "7", "ts_ms": "3"}, "7"),
+        ("lsn", {"ts_ms": "3"}, None),
+        ("time", {"lsn": "7", "ts_ms": "3"}, 3 * OFFSETS_PER_MILLISECOND + 5),
+        ("time", {"ts_ms": "soon"}, None),
+        ("time", None, None),
+        ("offset", {"lsn": "7"}, OFFSETS_PER_MILLISECOND + 5),
+    ],
+)
+def test_events_are_ordered_by_the_number_that_the_option_names(sequence, source, number):
+    assert sequence_of({"op": "c", "source": source}, OFFSETS_PER_MILLISECOND + 5, sequence) == number

@@ -64,7 +64,7 @@ def test_messages_that_expired_before_they_were_loaded_refuse_the_run():
 
 def test_expired_messages_can_be_skipped_and_are_counted():
     choice = chosen(loaded(("r1", topic((0, 5)))), topic((8, 9)), skip_lost=True)
-    assert (offsets(choice), choice.skipped) == ([(0, 8, 9)], 3)
+    assert (offsets(choice), choice.skipped, choice.restarted) == ([(0, 8, 9)], 3, False)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,8 @@ def test_expired_messages_can_be_skipped_and_are_counted():
 def test_a_topic_that_was_created_again_refuses_the_run_and_can_be_read_anew(now):
     log = loaded(("r1", topic((0, 5))))
     assert refused(log, now).code == "TOPIC_REPLACED"
-    assert offsets(chosen(log, now, skip_lost=True)) == [(0, 0, now.partitions[0][1])]
+    choice = chosen(log, now, skip_lost=True)
+    assert (offsets(choice), choice.restarted) == ([(0, 0, now.partitions[0][1])], True)
 
 
 def test_a_topic_with_fewer_partitions_was_created_again():

@@ -157,7 +157,7 @@ def test_truncates_are_skipped_with_a_warning_if_declared(items, broker):
     truncate = {"op": "t", "before": None, "after": None, "source": {"lsn": 2}}
     broker.send(items.topic, [sent("c", 1, "a", 1), (None, truncate)])
     status, raw, _ = items.run("r1", 0)
-    assert (status, raw["warnings"]) == ("succeeded", ["1 messages of a truncated table were skipped."])
+    assert (status, raw["warnings"]) == ("succeeded", ["Skipped 1 message of a truncated table."])
 
 
 def test_a_column_outside_the_contract_is_drift(items, broker):
@@ -173,7 +173,7 @@ def test_expired_messages_refuse_the_run_unless_they_may_be_skipped(items, broke
     assert items.refused("r2", 1)["code"] == "OFFSETS_EXPIRED"
     items.options |= {"lost_offsets": "earliest"}
     status, raw, _ = items.run("r3", 2)
-    assert (status, raw["warnings"]) == ("succeeded", [f"2 messages of {items.topic} expired before they were loaded."])
+    assert (status, raw["warnings"]) == ("succeeded", [f"2 messages of {items.topic} expired before being loaded."])
     assert items.raw() == [(0, 0, "r1"), (0, 3, "r3"), (0, 4, "r3")]
 
 
@@ -188,6 +188,9 @@ def test_a_new_partition_is_read_from_its_start_and_a_new_topic_is_refused(items
     broker.create_again(items.topic, 3)
     broker.send(items.topic, [sent("c", 3, "c", 3)])
     assert items.refused("r3", 2)["code"] == "TOPIC_REPLACED"
+    items.options |= {"lost_offsets": "earliest"}
+    message = f"{items.topic} was deleted and created again: it is read from its earliest message on."
+    assert items.run("r4", 3)[1]["warnings"] == [message]
 
 
 def test_only_committed_messages_are_read(items, broker):
@@ -216,7 +219,7 @@ def test_objects_keep_their_values_and_may_leave_columns_out(spark, tmp_path, br
     broker.send(prices.topic, [(None, exact), (None, None), (None, {"id": 2, "op": "I", "price": None})])
     status, raw, _ = prices.run("r1", 0)
     assert (status, raw["counts"]["rows"]) == ("succeeded", 2), raw
-    assert raw["warnings"] == ["1 messages without a value were skipped.", "No new message has note."]
+    assert raw["warnings"] == ["Skipped 1 message without a value.", "No new message has note."]
     rows = prices.table(prices.history_spec).frame().select("id", "price", "`at.place`", "_offset").orderBy("id")
     assert [(row[0], str(row[1]), row[2], row[3]) for row in rows.collect()] == [
         (1, "12345678901234567890.0123456789", "\u00dc", 0),
