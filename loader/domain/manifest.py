@@ -193,9 +193,8 @@ class CurrentRows:
 class ReferringRows:
     """Rows of a child whose unknown parents get ghost rows: those of its stage, and of its rawcore ``table``.
 
-    ``inputs`` have the child's business key and the columns of the reference only. ``columns`` are pairs of the
-    parent's business-key column and the child's column. ``keeps_absent``: rows that the child's delivery lacks stay
-    in its table.
+    ``inputs`` have the child's business key, its delete flag and the columns of the reference only. ``columns`` are
+    pairs of the parent's business-key column and the child's column. ``policy`` is the child's history policy.
     """
 
     name: str
@@ -204,7 +203,7 @@ class ReferringRows:
     entity_key: tuple[HashComponent, ...]
     foreign_key: tuple[HashComponent, ...]
     columns: tuple[tuple[str, str], ...]
-    keeps_absent: bool = False
+    policy: dict = field(default_factory=dict)
     delivery_checked: bool = False
 
 

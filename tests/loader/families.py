@@ -5,7 +5,6 @@ from pathlib import Path
 
 from loader.domain.historization.references import foreign_keys
 from loader.domain.manifest import LoadManifest, RawcoreLoad, ReferringRows
-from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.unknown_parents import GHOST
 from tests.loader.harness import Dataset, stable
@@ -16,7 +15,10 @@ Rows = list[dict] | None
 
 @dataclass
 class Child(Dataset):
-    """Dataset whose column ``plant`` refers to the key of another one, by the rule ``rule``."""
+    """Dataset whose column ``plant`` refers to the key of another one, by the rule ``rule``.
+
+    A delete flag is delivered only.
+    """
 
     parent: DatasetState | None = None
     rule: str = "keep"
@@ -25,7 +27,9 @@ class Child(Dataset):
     def state(self) -> DatasetState:
         pairs = ((stable(self.name, "plant"), self.parent.business_key[0].key),)
         reference = ReferenceState(stable(self.name, "ref"), "plant_key", self.parent.key, pairs, self.rule)
-        return replace(super().state, references=(reference,))
+        state = super().state
+        columns = tuple(column for column in state.columns if column.name != self.policy.get("delete_flag"))
+        return replace(state, references=(reference,), columns=columns)
 
 
 @dataclass
@@ -41,8 +45,8 @@ class Family:
     def __post_init__(self) -> None:
         self.plants = Dataset(self.spark, self.folder, "plant", format="parquet", **self.parents)
         columns, parent = {"id": "integer", "plant": "bigint"}, self.plants.state
-        said = {"format": "parquet", "parent": parent, "rule": self.rule, **self.children}
-        self.orders = Child(self.spark, self.folder, "order", columns, **said)
+        fields = {"columns": columns, "format": "parquet", "parent": parent, "rule": self.rule, **self.children}
+        self.orders = Child(self.spark, self.folder, "order", **fields)
 
     def manifest(self, plants: Rows, orders: Rows, *, at: str, run_id: str = "", **options) -> LoadManifest:
         """Deliver rows and return the manifest of a run that loads them."""
@@ -75,7 +79,7 @@ class Family:
             entity_key=child.entity_key,
             foreign_key=key.components,
             columns=((plants.business_key[0].name, "plant"),),
-            keeps_absent=not HistoryPolicy.from_dict(child.policy).closes_absent,
+            policy=child.policy,
         )
         waits = tuple({*load.depends_on, *child.depends_on} & loaded)
         return replace(load, children=(rows,), depends_on=waits)

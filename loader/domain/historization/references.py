@@ -172,16 +172,18 @@ def _referring_rows(
     (key,) = foreign_keys(child, states)
     names = {column.key: column.name for column in parent.active_columns}
     columns = tuple((names[part.key], part.column) for part in key.components)
-    needed = {column.name for column in child.business_key} | {name for _, name in columns}
+    flag = HistoryPolicy.from_dict(child.history_policy).delete_flag
+    needed = {column.name for column in child.business_key} | {name for _, name in columns} | {flag}
     return ReferringRows(
         name=child.qualified_name,
         table=rawcore_table(child),
         inputs=tuple(
-            replace(one, columns=tuple(column for column in one.columns if column.name in needed)) for one in inputs
+            replace(stage_input, columns=tuple(column for column in stage_input.columns if column.name in needed))
+            for stage_input in inputs
         ),
         entity_key=entity_key_components(child),
         foreign_key=key.components,
         columns=columns,
-        keeps_absent=not HistoryPolicy.from_dict(child.history_policy).closes_absent,
+        policy=dict(child.history_policy),
         delivery_checked=delivery_checked(child, inputs, states, sources),
     )

@@ -19,10 +19,10 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest, sample_rows, typed
 from loader.spark.historization.difference import Difference
 from loader.spark.historization.history import Stamp, Target, open_versions
-from loader.spark.historization.stage import typed_stage, with_hashes
+from loader.spark.historization.stage import IS_DELETE, flags_delete, typed_stage, with_hashes
 from loader.spark.session import forget
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history_policy import IGNORE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.unknown_parents import KEEP, NULL, REFUSE
 
@@ -42,7 +42,8 @@ class UnknownParents:
     def __init__(self, target: Target, stamp: Stamp):
         self.target, self.stamp = target, stamp
         self.load = target.load
-        self.closes_absent = HistoryPolicy.from_dict(self.load.policy).closes_absent
+        self._policy = HistoryPolicy.from_dict(self.load.policy)
+        self.closes_absent = self._policy.closes_absent
         self.counts: dict[str, int] = {}
         self.warnings: list[str] = []
         self.added = self.stale = 0
@@ -95,17 +96,23 @@ class UnknownParents:
         return stage.unionByName(ghosts.drop(_GHOST), allowMissingColumns=True)
 
     def _referred(self, rows: ReferringRows) -> DataFrame:
-        """Return the business keys that a child refers to after this run, each with its hash."""
+        """Return the business keys that a child refers to after this run, each with its hash.
+
+        Rows that are outranked, or flagged as deleted, do not count.
+        """
         stage = typed_stage(
             self.target.session, self.target.warehouse, rows, run_id=self.stamp.run_id, load_timestamp=self.stamp.at
         )
         types = {column.name: column.type for column in self.load.table.of_purpose("business_key")}
-        keys = _referred_keys(stage, rows, types)
-        if not rows.keeps_absent:
+        policy = HistoryPolicy.from_dict(rows.policy)
+        live = stage if policy.delete_flag is None else stage.where(~flags_delete(policy))
+        keys = _referred_keys(live, rows, types)
+        if policy.closes_absent:
             return keys
         entity_key = quote_identifier(rows.table.column("entity_key").name)
         stored = DeltaTable(self.target.session, self.target.warehouse, rows.table.key).frame()
-        delivered = stage.select(_hash(stage, rows.entity_key).alias(_KNOWN))
+        replacing = live if policy.deletes == IGNORE else stage
+        delivered = replacing.select(_hash(stage, rows.entity_key).alias(_KNOWN))
         kept = stored.join(delivered, F.col(entity_key) == F.col(_KNOWN), "left_anti")
         return keys.unionByName(_referred_keys(kept, rows, types))
 
@@ -130,16 +137,17 @@ class UnknownParents:
     def _resolved(self, rows: DataFrame, key: ForeignKey) -> DataFrame:
         assert key.parent is not None
         column = F.col(quote_identifier(key.column))
-        unknown = _without(rows.where(column.isNotNull()), self._known(key), key.column)
+        refers = column.isNotNull() & ~F.col(IS_DELETE) if IS_DELETE in rows.columns else column.isNotNull()
+        unknown = _without(rows.where(refers), self._known(key), key.column)
         count = unknown.count()
         if not count:
             return rows
         parent = key.parent.qualified_name
-        said = f"{self.load.name}: {counted(count, 'row')} with a {key.column} that {parent} does not have"
+        message = f"{self.load.name}: {counted(count, 'row')} with a {key.column} that {parent} does not have"
         if key.rule == REFUSE:
             raise Refusal(
                 "UNKNOWN_PARENT",
-                said,
+                message,
                 column=key.column,
                 count=count,
                 samples=sample_rows(unknown, [part.column for part in key.components]),
@@ -147,7 +155,7 @@ class UnknownParents:
             )
         self.counts["unknown_parents"] = self.counts.get("unknown_parents", 0) + count
         result = "stored as NULL" if key.rule == NULL else "they have no ghost row yet"
-        self.warnings.append(f"{said}: {result}.")
+        self.warnings.append(f"{message}: {result}.")
         return self._nulled(rows, key) if key.rule == NULL else rows
 
     def _known(self, key: ForeignKey) -> DataFrame:
@@ -167,7 +175,10 @@ class UnknownParents:
         entity_key = quote_identifier(self.load.leading.column("entity_key").name)
         stored = self._open_rows()
         described = [c.name for c in self.load.table.of_purpose("business_key", "attribute") if c.name in rows.columns]
-        now = with_hashes(stored.select(*map(quote_identifier, described)), self.load)
+        now = stored.select(*map(quote_identifier, described))
+        if self._policy.delete_flag is not None and self._policy.delete_flag not in described:
+            now = now.withColumn(self._policy.delete_flag, F.lit(False))
+        now = with_hashes(now, self.load)
         for key in self.load.foreign_keys:
             if key.rule == NULL:
                 now = self._nulled(now, key)

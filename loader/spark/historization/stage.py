@@ -42,7 +42,7 @@ def typed_stage(
     """
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
     frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
-    policy = HistoryPolicy.from_dict(load.policy) if isinstance(load, RawcoreLoad) else HistoryPolicy()
+    policy = HistoryPolicy.from_dict(load.policy)
     if policy.rank is None:
         return united(frames, DataFrame.unionByName)
     return best_rows(

@@ -104,7 +104,7 @@ def test_a_parent_knows_the_rows_for_which_it_gets_ghost_rows(airports):
     made = manifest()
     airport, route = made.rawcore
     (rows,) = airport.children
-    assert (rows.name, rows.columns, rows.keeps_absent) == ("rawcore.rc_net_route", (("icao", "origin"),), False)
+    assert (rows.name, rows.columns, rows.policy) == ("rawcore.rc_net_route", (("icao", "origin"),), route.policy)
     assert [column.name for column in rows.inputs[0].columns] == ["route", "origin"]
     assert rows.foreign_key == route.foreign_keys[0].components
     assert airport.depends_on == tuple(load.dataset for load in made.raw)

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.loader.families import Family
+from tests.loader.harness import Dataset
 
 pytestmark = pytest.mark.spark
 
@@ -14,6 +15,12 @@ MONDAY, TUESDAY, WEDNESDAY = (f"2024-05-0{day}T00:00:00+00:00" for day in (6, 7,
 P1, P2, P3 = ({"id": n, "v": f"plant {n}"} for n in (1, 2, 3))
 ORDERS = [{"id": 10, "plant": 1}, {"id": 20, "plant": 2}, {"id": 30, "plant": None}]
 SMALL = {"small_rows": 50_000}
+
+
+FLAGGED = {
+    "columns": {"id": "integer", "plant": "bigint", "gone": "boolean"},
+    "policy": {"input": "delta", "delete_flag": "gone"},
+}
 
 
 @pytest.fixture
@@ -55,6 +62,14 @@ def test_a_delta_fills_the_keys_of_rows_that_are_not_delivered_again(family):
     counts = orders["counts"]
     assert (counts["rows"], counts["new"], counts["changed"], counts["missing"]) == (1, 1, 1, 3)
     assert len(versions(shop.orders, 20)) == 1
+
+
+def test_a_delta_fills_keys_though_stored_rows_have_no_delete_flag(family):
+    shop = family("null", children=FLAGGED)
+    shop.load([P1], ORDERS, at=MONDAY)
+    _, orders = shop.load([P1, P2], [{"id": 10, "plant": 9, "gone": True}], at=TUESDAY)
+    assert (orders["status"], orders["warnings"]) == ("succeeded", [])
+    assert shop.keys() == {20: True, 30: False}
 
 
 def test_keys_come_back_when_the_rule_is_given_up(family):
@@ -125,6 +140,30 @@ def test_a_delta_keeps_its_rows_and_its_ghost_rows(family):
     plants, _ = shop.load([P3], [{"id": 40, "plant": 4}], at=TUESDAY)
     assert plants["counts"]["ghosts"] == 1
     assert shop.plants.current() == [P1, {"id": 2, "v": None}, P3, {"id": 4, "v": None}]
+
+
+@pytest.mark.parametrize(("deletes", "ghosts"), [("close", None), ("ignore", 1)])
+def test_a_deleted_row_refers_to_nothing(family, deletes: str, ghosts: int | None):
+    children = FLAGGED | {"policy": FLAGGED["policy"] | {"deletes": deletes}}
+    shop = family("ghost", children=children)
+    shop.load([P1], [{"id": 10, "plant": 2}], at=MONDAY)
+    plants, _ = shop.load([P1], [{"id": 10, "plant": 3, "gone": True}], at=TUESDAY)
+    assert plants["counts"].get("ghosts") == ghosts
+    assert [row["id"] for row in shop.plants.current()] == [1, 2][: 1 + (ghosts or 0)]
+
+
+def test_an_outranked_row_refers_to_nothing(family, spark: SparkSession, tmp_path: Path):
+    shop = family("ghost")
+    old = Dataset(spark, tmp_path, "old", {"id": "integer", "plant": "bigint"}, format="parquet")
+    old.load([{"id": 10, "plant": 2}, {"id": 20, "plant": 3}], at=MONDAY)
+    manifest = shop.manifest([P1], [{"id": 10, "plant": 1}], at=MONDAY)
+    plants, orders = manifest.rawcore
+    (rows,) = plants.children
+    (best,) = rows.inputs
+    worse = replace(old.manifest(tmp_path, at=MONDAY, run_id="").rawcore[0].inputs[0], rank=1)
+    rows = replace(rows, inputs=(best, worse), policy={"rank": ["t.order", "t.old"]})
+    shop.run(replace(manifest, rawcore=(replace(plants, children=(rows,)), orders)))
+    assert [row["id"] for row in shop.plants.current()] == [1, 3]
 
 
 def test_a_key_that_does_not_fit_the_parents_type_gets_no_ghost_row(family):
