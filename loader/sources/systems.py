@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +11,10 @@ import psycopg
 from psycopg import sql
 
 from elevata.core.errors import MetadataError, as_sentence
+from loader.domain.engines import engine_of
 from loader.domain.refusals import Refusal
 from loader.domain.sources.database_errors import sign_in_refused
+from loader.domain.sources.databases import TableOptions
 from loader.domain.sources.sampling import SampledColumn
 from loader.services.manifests import database_place, source_roots
 from loader.sources import files
@@ -149,17 +152,16 @@ def count_rows(source: SourceDataset, *, at_most: int, newer: str = "", since: d
     With ``newer`` and ``since`` only rows count whose value in that column is later; times without a zone are UTC.
     Raise Refusal MISSING_TABLE, or one of ``connected``.
     """
-    schema, dot, table = source.location.strip().partition(".")
-    relation: sql.Composable = sql.Identifier(*((schema, table) if dot else ("public", schema)))
-    if query := source.options.get("query"):
-        relation = sql.SQL("(\n{}\n) AS q").format(sql.SQL(checked_select(query, "postgresql")))
+    place, options = database_of(source.system), TableOptions.of(str(source), source.options)
+    query = checked_select(options.query, place.kind) if options.query else ""
+    relation = engine_of(place).relation(source.location, place, replace(options, query=query))
     conditions: list[sql.Composable] = [sql.SQL("true")]
-    if condition := source.options.get("filter"):
-        conditions.append(sql.SQL("(\n{}\n)").format(sql.SQL(checked_condition(condition, "postgresql"))))
+    if options.filter:
+        conditions.append(sql.SQL("(\n{}\n)").format(sql.SQL(checked_condition(options.filter, place.kind))))
     if newer and since is not None:
-        conditions.append(sql.SQL("{} > {}").format(sql.Identifier(newer), sql.Literal(since)))
-    count = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {} LIMIT {}) AS counted").format(
-        relation, sql.SQL(" AND ").join(conditions), sql.Literal(at_most)
+        conditions.append(sql.SQL("t.{} > {}").format(sql.Identifier(newer), sql.Literal(since)))
+    count = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} t WHERE {} LIMIT {}) AS counted").format(
+        sql.SQL(relation), sql.SQL(" AND ").join(conditions), sql.Literal(at_most)
     )
     with connected(source.system) as connection:
         connection.execute("SET TIME ZONE 'UTC'")

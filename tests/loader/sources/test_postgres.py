@@ -51,6 +51,7 @@ def test_the_comment_of_a_table_is_listed(database: System):
         ({}, {"at_most": 100}, 30),
         ({}, {"at_most": 7}, 7),
         ({"filter": "order_no <= 4"}, {"at_most": 100}, 4),
+        ({"filter": "t.order_no <= 4"}, {"at_most": 100}, 4),
         ({"query": "SELECT * FROM shop.expensive"}, {"at_most": 100}, 24),
         ({}, {"at_most": 100, "newer": "ordered_at", "since": datetime(2000, 1, 1, tzinfo=UTC)}, 30),
         ({}, {"at_most": 100, "newer": "ordered_at", "since": datetime(2100, 1, 1, tzinfo=UTC)}, 0),
