@@ -6,8 +6,9 @@ Names of types are those of the protocol. The protocol's messages do not occur h
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
+from loader.domain.historization.history import parse_instant
 from loader.domain.refusals import Refusal
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
@@ -54,7 +55,6 @@ REPORTED = {
     data_types.JSON: "JSON",
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_BEYOND_MICROSECONDS = re.compile(r"(\.[0-9]{6})[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,6 @@ def _differs(old: KnownColumn, new: Column) -> bool:
 def parsed_time(text: str) -> datetime:
     """Return the time of an operation, in UTC and cut to microseconds. Raise Refusal BAD_TIME."""
     try:
-        time = datetime.fromisoformat(_BEYOND_MICROSECONDS.sub(r"\1", text.strip()))
+        return parse_instant(text.strip())
     except ValueError:
         raise Refusal("BAD_TIME", f"{text[:50]!r} is no time like 2007-12-03T10:15:30.123Z") from None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

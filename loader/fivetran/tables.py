@@ -16,6 +16,7 @@ from architecture.services.states import current_environment, last_seen
 from elevata.accounts.permissions import current_actor
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import writing
+from elevata.core.errors import MetadataError
 from elevata.core.words import counted
 from loader.domain.dependencies import DATASET
 from loader.domain.fivetran import (
@@ -100,7 +101,19 @@ def described_table(source: SourceDataset) -> Table:
 
 
 def create_table(table: Table) -> SourceDataset:
-    """Create a table, or bring back one that was dropped. Raise Refusal TABLE_EXISTS."""
+    """Create a table, or bring back one that was dropped. Raise Refusal TABLE_EXISTS.
+
+    The first tables of a schema may be created in parallel; then one request finds the system of the other.
+    """
+    try:
+        return _create_table(table)
+    except MetadataError as problem:
+        if problem.code != "constraint":
+            raise
+    return _create_table(table)
+
+
+def _create_table(table: Table) -> SourceDataset:
     with writing(f"created by Fivetran as {table.schema}.{table.name}"):
         row = _row(table.schema, table.name)
         if row is not None and row.active:
@@ -114,7 +127,7 @@ def create_table(table: Table) -> SourceDataset:
             system=_system(table.schema),
             name=table.name,
             location=table.name,
-            short_name=_short_name(table.name),
+            short_name=naming.safe_table_part(table.name),
             history_policy=POLICY,
             historize=True,
             tags=_tags(table),
@@ -159,7 +172,7 @@ def rename_table(schema: str, old: str, new: str) -> SourceDataset:
     if renamed is not None and known_table(schema, old) is None:
         return renamed
     with _changing(schema, old, "renamed") as row:
-        short_name, former = _short_name(new), row.short_name
+        short_name, former = naming.safe_table_part(new), row.short_name
         update_source_dataset(
             source_dataset=row, expected_version=row.version, name=new, location=new, short_name=short_name
         )
@@ -274,10 +287,6 @@ def _system(schema: str) -> System:
         tags=[TAG],
         description=f"Schema {schema}, which Fivetran writes.",
     )
-
-
-def _short_name(name: str) -> str:
-    return naming.safe_table_part(name)
 
 
 def _targets(source: SourceDataset):

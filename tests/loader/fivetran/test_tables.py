@@ -1,5 +1,7 @@
 """Tables of Fivetran in metadata: created, altered, renamed, dropped; reported as they were sent."""
 
+import threading
+
 import pytest
 
 from architecture.models import ChangeReport
@@ -71,6 +73,28 @@ def test_changes_are_in_the_change_log_under_the_senders_name():
     tables.create_table(sent(ID, NAME))
     entries = ChangeLogEntry.objects.filter(actor="fay")
     assert set(entries.values_list("actor_kind", "reason")) == {("token", "created by Fivetran as shop.item")}
+
+
+@pytest.mark.services
+@pytest.mark.django_db(transaction=True)
+def test_the_first_tables_of_a_schema_may_be_created_in_parallel(fay, in_threads, monkeypatch):
+    create_system, both_miss_it = tables.create_system, threading.Barrier(2)
+
+    def create(**fields):
+        both_miss_it.wait(10)
+        return create_system(**fields)
+
+    monkeypatch.setattr(tables, "create_system", create)
+
+    def creating(name: str):
+        def create_table():
+            with acting_as(fay, by_token=True):
+                return tables.create_table(sent(ID, name=name)).name
+
+        return create_table
+
+    assert in_threads(creating("item"), creating("member")) == ["item", "member"]
+    assert System.objects.count() == 1
 
 
 def test_tables_of_a_schema_share_a_system():
