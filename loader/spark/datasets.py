@@ -16,7 +16,7 @@ from loader.domain.historization.load_guards import (
     check_holds_applied,
     check_later,
     check_load_type,
-    check_takes_changes,
+    check_reads_changes,
 )
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
@@ -197,7 +197,8 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
     another history policy.
     """
     policy = HistoryPolicy.from_dict(load.policy)
-    check_takes_changes(load.name, policy, incremental=any(source.incremental for source in load.inputs))
+    if any(source.incremental for source in load.inputs):
+        check_reads_changes(load.name, policy)
     check_load_type(name=load.name, policy=policy, historized=load.history is not None)
     is_dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)

@@ -7,7 +7,7 @@ from elevata.core.errors import MetadataError
 from loader.domain.historization.history import parse_instant
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.sources.intake import INPUTS
+from metadata.domain.sources.intake import check_takes_changes
 
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 
@@ -36,16 +36,16 @@ def check_load_type(*, name: str, policy: HistoryPolicy, historized: bool) -> No
         ) from None
 
 
-def check_takes_changes(name: str, policy: HistoryPolicy, *, incremental: bool) -> None:
+def check_reads_changes(name: str, policy: HistoryPolicy) -> None:
     """Raise Refusal BAD_INTAKE for a reader of changed rows only that would take all other rows for deleted."""
-    if not incremental or (policy.input in INPUTS and policy.absent_keys == "nothing"):
-        return
-    raise Refusal(
-        "BAD_INTAKE",
-        f"{name}: a load reads only changed rows of its source, which has a watermark, and its history policy takes "
-        "absent keys for deleted",
-        hint=f"Choose history input {', '.join(INPUTS)} without absent_keys deleted, or remove the source's watermark.",
-    )
+    try:
+        check_takes_changes(policy)
+    except MetadataError as problem:
+        raise Refusal(
+            "BAD_INTAKE",
+            f"{name}: the {problem.field} of its source {problem.message}",
+            hint="Change the history policy, or remove the watermark from the intake of the source.",
+        ) from None
 
 
 def check_holds_applied(*, name: str, applied: int | None, held: int | None, run: int) -> None:

@@ -112,18 +112,22 @@ class Intake:
 
     def check_reader(self, policy: HistoryPolicy) -> None:
         """Raise IntakeProblem if a reader with this policy takes rows that are not read for deleted ones."""
-        if not self.watermark:
-            return
-        if policy.input not in INPUTS:
-            raise IntakeProblem(
-                "watermark",
-                f"needs history input {', '.join(INPUTS)}: a load reads changed rows only, and {policy.input} would "
-                "take all others for deleted",
-            )
-        if policy.absent_keys == "deleted":
-            raise IntakeProblem(
-                "watermark", "does not go with absent_keys deleted: a load reads changed rows only, others are absent"
-            )
+        if self.watermark:
+            check_takes_changes(policy)
+
+
+def check_takes_changes(policy: HistoryPolicy) -> None:
+    """Raise IntakeProblem for a policy that takes all rows for deleted but those that changed."""
+    if policy.input not in INPUTS:
+        raise IntakeProblem(
+            "watermark",
+            f"needs history input {', '.join(INPUTS)}: a load reads changed rows only, and {policy.input} would "
+            "take all others for deleted",
+        )
+    if policy.absent_keys == "deleted":
+        raise IntakeProblem(
+            "watermark", "does not go with absent_keys deleted: a load reads changed rows only, others are absent"
+        )
 
 
 def _columns(value: Any) -> tuple[str, ...]:
