@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
+from loader.domain.refusals import Refusal
 from metadata.domain.sources.clusters import ClusterPlace
 from metadata.domain.sources.locations import DatabasePlace
 from metadata.domain.sources.rest_addresses import ApiPlace
@@ -86,10 +87,23 @@ class SourceSpec:
     undated: tuple[str, ...] = ()
 
     @property
+    def system(self) -> DatabaseSpec | ClusterSpec | ApiSpec | None:
+        """Return the database, cluster or API of the source; None for files."""
+        return self.database or self.cluster or self.api
+
+    @property
     def secret(self) -> str:
         """Return the name of the secret that reading the source needs; empty if it needs none."""
-        system = self.database or self.cluster or self.api
-        return system.secret if system else ""
+        return self.system.secret if self.system else ""
+
+    def check_password(self) -> None:
+        """Raise Refusal SECRET_NOT_SET if the source needs a secret and has no password."""
+        if self.system is not None and self.secret and not self.system.password:
+            raise Refusal(
+                "SECRET_NOT_SET",
+                f"{self.name}: neither {self.secret} nor {self.secret}_FILE is set where the worker runs",
+                hint="Set it for the worker and start that again, or correct the variable's name in the system.",
+            )
 
     def with_password(self, values: Mapping[str, str]) -> "SourceSpec":
         """Return the source with the password of its system, from the values of secrets."""
@@ -242,8 +256,7 @@ class RawcoreLoad:
     database, and its sequence if the table was not recreated since. ``delivery_checked``: the checks of stage can be
     skipped, because the only input's delivery was checked for the same types and the same unique key. ``files``
     replaces stage if history comes as batch files. ``children`` refer to rows of this dataset and add ghost rows.
-    ``sensitive`` are names of columns in lower case: refusals contain
-    none of their values.
+    ``sensitive`` are names of columns in lower case: refusals contain none of their values.
     """
 
     dataset: str

@@ -29,7 +29,7 @@ class Page:
     content: bytes
 
 
-def api_of(source: SourceSpec) -> ApiSpec:
+def endpoint_api(source: SourceSpec) -> ApiSpec:
     assert source.api is not None, f"{source.name} is no endpoint"
     return source.api
 
@@ -43,13 +43,8 @@ def session_of(
     pause: Callable[[float], None] = time.sleep,
 ) -> SourceSession:
     """Return the session of a source. Raise Refusal SECRET_NOT_SET."""
-    api = api_of(source)
-    if api.secret and not api.password:
-        raise Refusal(
-            "SECRET_NOT_SET",
-            f"{source.name}: neither {api.secret} nor {api.secret}_FILE is set where the request is made",
-            hint="Set it for that process and start it again, or correct the variable's name in the system.",
-        )
+    source.check_password()
+    api = endpoint_api(source)
     options = system_options(api.options)
     return SourceSession(
         context,
@@ -64,7 +59,7 @@ def session_of(
 
 
 def context_of(source: SourceSpec) -> RequestContext:
-    api = api_of(source)
+    api = endpoint_api(source)
     url = api.place.url(source.location)
     return RequestContext(source.name, source.location, url, secrets=(api.password,) if api.password else ())
 
@@ -73,7 +68,7 @@ def status_of(source: SourceSpec, *, hosts: Collection[str], limits: Limits) -> 
     """Return the status of the answer to a request of the source's address. Raise Refusal if it cannot be used."""
     context = context_of(source)
     with session_of(source, context, hosts=hosts, limits=limits) as session:
-        authentication = authentication_of(api_of(source), session, context)
+        authentication = authentication_of(endpoint_api(source), session, context)
         return session.status_of(Request("GET", context.url, auth=authentication))
 
 
@@ -96,8 +91,8 @@ def pages_of(
     limits = limits or Limits(seconds=options["timeout"])
     with session_of(source, context, hosts=hosts, limits=limits, pause=pause) as session:
         client = RESTClient(
-            str(api_of(source).place),
-            auth=authentication_of(api_of(source), session, context),
+            str(endpoint_api(source).place),
+            auth=authentication_of(endpoint_api(source), session, context),
             paginator=paginator_of(source.options),
             data_selector=json_path(options["path"]),
             session=session,
@@ -107,7 +102,7 @@ def pages_of(
         progress(1)
         before = b""
         pages = client.paginate(
-            api_of(source).place.url(source.location),
+            endpoint_api(source).place.url(source.location),
             params=_parameters(options, since),
             headers=dict(headers_of(options["headers"]) or ()),
             hooks={"response": []},  # the session refuses by status

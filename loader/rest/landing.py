@@ -38,7 +38,7 @@ from typing import Any
 
 from elevata.core.canonical_json import canonical_json
 from loader.domain.manifest import SourceSpec
-from loader.rest.endpoint import Page, api_of, pages_of
+from loader.rest.endpoint import Page, endpoint_api, pages_of
 
 MARKER = "_complete.json"
 _UNFINISHED = "."
@@ -83,11 +83,11 @@ def land(
         shutil.rmtree(left, ignore_errors=True)
     unfinished.mkdir(parents=True, mode=0o700)
     with closing(pages_of(source, hosts=hosts, since=since, **request)) as pages:
-        count, size = _write_pages(unfinished, pages)
+        count = _write_pages(unfinished, pages)
     is_empty = not count
     if is_empty:
         _write(unfinished / _name_of(1), _NO_ROWS)
-    marker = {"request": digest, "pages": count, "bytes": size, "since": since}
+    marker = {"request": digest, "pages": count}
     _write(unfinished / MARKER, json.dumps(marker).encode())
     unfinished.rename(folder)
     _sync(folder.parent)
@@ -95,13 +95,13 @@ def land(
     return Landing(folder, count, is_empty, is_repeated=False)
 
 
-def _write_pages(folder: Path, pages: Iterable[Page]) -> tuple[int, int]:
-    """Write each page into a file of its own; return the number of pages and bytes."""
-    count = size = 0
+def _write_pages(folder: Path, pages: Iterable[Page]) -> int:
+    """Write each page into a file of its own; return the number of pages."""
+    count = 0
     for page in pages:
         _write(folder / _name_of(page.number), page.content)
-        count, size = count + 1, size + len(page.content)
-    return count, size
+        count += 1
+    return count
 
 
 def _name_of(number: int) -> str:
@@ -141,7 +141,7 @@ def _digest(source: SourceSpec, since: str | None) -> str:
     """Return a digest of all that decides on the delivered pages, so of no reading option."""
     ways = ("empty_is_null", "null_string", "timezone", "timeout", "max_pages")
     options = {name: value for name, value in source.options.items() if name not in ways}
-    described = {"url": api_of(source).place.url(source.location), "options": options, "since": since}
+    described = {"url": endpoint_api(source).place.url(source.location), "options": options, "since": since}
     return sha256(canonical_json(described)).hexdigest()
 
 

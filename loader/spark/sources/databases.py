@@ -40,7 +40,7 @@ from pyspark.sql import functions as F
 from elevata.core.errors import MetadataError
 from loader.domain.engines import engine_of
 from loader.domain.manifest import DatabaseSpec, SourceSpec
-from loader.domain.refusals import DEEPEST, Refusal
+from loader.domain.refusals import DEEPEST
 from loader.domain.sources.database_errors import DatabaseError, refusal_of
 from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
 from loader.domain.sources.hosts import check_host
@@ -193,12 +193,7 @@ def open_table(spark: SparkSession, source: SourceSpec, reading: Reading | None 
     engine, options = engine_of(database.place), TableOptions.of(source.name, source.options)
     options = _check_queries(options, source)
     check_host(database.place.host, database.place.port, source_hosts(spark))
-    if database.secret and not database.password:
-        raise Refusal(
-            "SECRET_NOT_SET",
-            f"{source.name}: neither {database.secret} nor {database.secret}_FILE is set where the worker runs",
-            hint="Set it for the worker and start that again, or correct the variable's name in the system.",
-        )
+    source.check_password()
     location = "the query" if options.query else source.location
     try:
         reader = _connect(spark, source, database, engine, options)

@@ -154,13 +154,8 @@ def open_topic(spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange,
 
 
 def _cluster(spark: SparkSession, source: SourceSpec) -> Cluster:
+    source.check_password()
     system = _spec(source)
-    if system.secret and not system.password:
-        raise Refusal(
-            "SECRET_NOT_SET",
-            f"{source.name}: neither {system.secret} nor {system.secret}_FILE is set where the worker runs",
-            hint="Set it for the worker and start that again, or correct the variable's name in the system.",
-        )
     return Cluster(system.place, source_hosts(spark), system.secret, system.password)
 
 
