@@ -23,7 +23,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD, PRUNE, REVERT
 from loader.domain.sources.feeds import NOTE
 from loader.domain.sources.marks import NOTE as MARKS
-from loader.domain.sources.marks import lowered, marks_in, marks_note
+from loader.domain.sources.marks import lower_marks, marks_in, marks_note
 from loader.spark.compaction import House
 from loader.spark.expressions import digest
 from loader.spark.historization import history as rawcore
@@ -176,7 +176,7 @@ class _Revert:
         notes.pop(MARKS, None)
         own = [commit.version for commit in commits if commit.run_id == self.manifest.reverted_run]
         before = next((commit for commit in commits if commit.version < min(own)), None) if own else None
-        return notes | marks_note(lowered(marks, marks_in(before.notes if before else None)))
+        return notes | marks_note(lower_marks(marks, marks_in(before.notes if before else None)))
 
     def _committed(self, target: Target) -> int:
         """Return the newest run sequence in the leading table. Raise Refusal unless this run has a greater one."""

@@ -124,7 +124,7 @@ def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
     return hashlib.sha256(described.encode()).hexdigest()
 
 
-def advanced(mark: Mark | None, window: Window, *, own: bool) -> Mark | None:
+def advance_mark(mark: Mark | None, window: Window, *, own: bool) -> Mark | None:
     """Return a reader's mark after it took the rows of a window. ``own``: the reader's run read the window.
 
     The mark stays if the window begins after it, because the rows between are missing: a run that left this reader
@@ -138,7 +138,7 @@ def advanced(mark: Mark | None, window: Window, *, own: bool) -> Mark | None:
     return Mark(window.source, _combined(max, (values or {}, window.end)))
 
 
-def lowered(marks: Mapping[str, Mark], others: Mapping[str, Mark]) -> dict[str, Mark]:
+def lower_marks(marks: Mapping[str, Mark], others: Mapping[str, Mark]) -> dict[str, Mark]:
     """Return the lower one of two marks of each raw table; none where one is missing or of another source."""
     both = {raw: (mark, others[raw]) for raw, mark in marks.items() if raw in others}
     lowest = {raw: _lowest(pair, pair[0].source) for raw, pair in both.items()}
@@ -183,13 +183,13 @@ class Reading:
 
         Raise Refusal WATERMARK_BACKWARDS, BAD_SINCE, or VALUE_DOES_NOT_FIT for infinity.
         """
-        window = self.begun(source, kinds, zone)
+        window = self.begin_window(source, kinds, zone)
         end = {n: text_of(_highest(source.name, n, text, kinds[n])) for n, text in highest.items() if text is not None}
         if not window.by_hand:
             self._refuse_backwards(source.name, window.source, end)
         return replace(window, end=end)
 
-    def begun(self, source: SourceSpec, kinds: Mapping[str, str], zone: str = "UTC") -> Window:
+    def begin_window(self, source: SourceSpec, kinds: Mapping[str, str], zone: str = "UTC") -> Window:
         """Return the window of a run before the source's highest values are known. Raise Refusal BAD_SINCE."""
         digest = digest_of(source, kinds)
         if self.full:
@@ -245,7 +245,7 @@ class Reading:
                 )
 
 
-def ended(window: Window, shown: str, kinds: Mapping[str, str], highest: Mapping[str, str | None]) -> Window:
+def finish_window(window: Window, shown: str, kinds: Mapping[str, str], highest: Mapping[str, str | None]) -> Window:
     """Return the window of a source that names no highest values: those of the rows it delivered, or of the start."""
     read = {n: text_of(_highest(shown, n, text, kinds[n])) for n, text in highest.items() if text is not None}
     return replace(window, end=_combined(max, (window.start or {}, read)))

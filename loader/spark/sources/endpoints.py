@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.manifest import RawLoad, SourceSpec
-from loader.domain.sources.marks import DAY, INSTANT, NUMBER, Reading, ended
+from loader.domain.sources.marks import DAY, INSTANT, NUMBER, Reading, finish_window
 from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, read_delivery
@@ -70,7 +70,7 @@ def read_endpoint(
     """Land the pages of a run, from the mark on if the source has one, and check them. Raise Refusal."""
     kinds = {c.name: _kind(c.type) for c in load.source.columns if reading and c.name in reading.intake.watermark}
     zone = load.source.options.get("timezone", "UTC")
-    window = reading.begun(load.source, kinds, zone) if reading is not None else None
+    window = reading.begin_window(load.source, kinds, zone) if reading is not None else None
     bounds = reading.bounds(window) if reading is not None and window is not None else None
     since = next((_parameter(text, kinds[name]) for name, text in (bounds or {}).items()), None)
     pages = land_pages(spark, load, run_id, phase, since=since)
@@ -78,7 +78,7 @@ def read_endpoint(
     delivery = read_delivery(spark, pages.source, roots=ANYWHERE)
     if window is not None:
         try:
-            delivery.window = ended(window, load.source.name, kinds, _highest(delivery, load, kinds))
+            delivery.window = finish_window(window, load.source.name, kinds, _highest(delivery, load, kinds))
         except BaseException:
             delivery.release()
             raise

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from elevata.core.errors import MetadataError
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
-from loader.domain.sources.marks import Mark, Reading, Window, advanced, marks_in, marks_note
+from loader.domain.sources.marks import Mark, Reading, Window, advance_mark, marks_in, marks_note
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain.sources.intake import Intake
@@ -73,7 +73,7 @@ def next_marks(windows: list[DeliveredWindow], signed: RunCommit | None, run_id:
             raise TableMoved("TABLE_MOVED", f"another writer changed the raw table {raw.key}")
         mark = known.get(raw.key)
         if delivered.window is not None:
-            mark = advanced(mark, delivered.window, own=delivered.run_id == run_id)
+            mark = advance_mark(mark, delivered.window, own=delivered.run_id == run_id)
         if mark is not None:
             marks[raw.key] = mark
     return marks_note(marks)

@@ -17,10 +17,10 @@ from loader.domain.sources.marks import (
     Mark,
     Reading,
     Window,
-    advanced,
+    advance_mark,
     digest_of,
-    ended,
-    lowered,
+    finish_window,
+    lower_marks,
     marks_in,
     marks_note,
     text_of,
@@ -161,7 +161,7 @@ def test_by_hand_a_run_reads_everything_or_from_a_value_without_the_look_back():
 )
 def test_a_mark_moves_only_with_a_window_that_reaches_back_to_it(known, start, end, by_hand, own, after):
     made = Window(DIGEST, None if start is None else {"n": str(start)}, {"n": str(end)}, by_hand)
-    assert advanced(mark(known), made, own=own) == mark(after)
+    assert advance_mark(mark(known), made, own=own) == mark(after)
 
 
 def test_several_columns_have_their_own_marks():
@@ -170,7 +170,7 @@ def test_several_columns_have_their_own_marks():
     first, second = Mark(digest, {"a": "10"}), Mark(digest, {"a": "9", "b": "2024-01-01"})
     made = Reading(Intake(("a", "b")), (first, second)).window(SOURCE, kinds, {"a": "11", "b": "2024-01-02"})
     assert (made.start, made.end) == ({"a": "9"}, {"a": "11", "b": "2024-01-02"})
-    assert advanced(second, made, own=True) == Mark(digest, made.end)
+    assert advance_mark(second, made, own=True) == Mark(digest, made.end)
 
 
 ENDPOINT = SourceSpec(
@@ -208,9 +208,9 @@ def test_notes_keep_marks_and_windows():
 
 def test_after_a_revert_the_lower_mark_holds_and_none_where_one_is_missing():
     five, seven = {RAW: mark(5)}, {RAW: mark(7)}
-    assert lowered(five, seven) == lowered(seven, five) == five
-    assert lowered(five, {}) == lowered({}, five) == {}
-    assert lowered(five, {RAW: Mark("other", {"n": "3"})}) == {}
+    assert lower_marks(five, seven) == lower_marks(seven, five) == five
+    assert lower_marks(five, {}) == lower_marks({}, five) == {}
+    assert lower_marks(five, {RAW: Mark("other", {"n": "3"})}) == {}
 
 
 # Any sequence of changes, runs, deaths and reverts.
@@ -227,7 +227,7 @@ class Reader:
     def take(self, rows: dict[int, int], made: Window, *, own: bool) -> None:
         self.versions.append((dict(self.rows), self.mark))
         self.rows |= rows
-        self.mark = advanced(self.mark, made, own=own)
+        self.mark = advance_mark(self.mark, made, own=own)
 
     def revert(self) -> None:
         if self.versions:
@@ -298,6 +298,6 @@ def test_any_sequence_of_runs_deaths_and_reverts_ends_with_the_rows_of_one_full_
     ("marked", "read", "end"), [(None, "7", "7"), (5, "7", "7"), (5, None, "5"), (5, "4", "5"), (None, None, None)]
 )
 def test_the_window_of_a_source_without_highest_values_ends_at_its_rows(marked: int | None, read: str, end: str):
-    begun = reading(marked).begun(SOURCE, N)
+    begun = reading(marked).begin_window(SOURCE, N)
     assert begun.start == (None if marked is None else {"n": str(marked)})
-    assert ended(begun, "erp.orders", N, {"n": read}).end == ({} if end is None else {"n": end})
+    assert finish_window(begun, "erp.orders", N, {"n": read}).end == ({} if end is None else {"n": end})
