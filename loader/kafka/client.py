@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -39,7 +39,6 @@ from metadata.domain.sources.clusters import Broker, ClusterPlace
 
 log = logging.getLogger(__name__)
 
-_Answer = TypeVar("_Answer")
 _SIGN_IN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
 _NO_PERMISSION = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -203,7 +202,7 @@ class Cluster:
     def _topic_id(self, admin: AdminClient, name: str) -> str:
         """Return the topic's id; empty if the cluster is too old to have one."""
         try:
-            described = _result(admin.describe_topics(TopicCollection([name]), request_timeout=self.seconds)[name])
+            described = admin.describe_topics(TopicCollection([name]), request_timeout=self.seconds)[name].result()
         except KafkaException as failure:
             if failure.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
                 return ""
@@ -215,7 +214,7 @@ class Cluster:
         answers = admin.list_offsets(
             wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self.seconds
         )
-        return {place.partition: _result(answer).offset for place, answer in answers.items()}
+        return {place.partition: answer.result().offset for place, answer in answers.items()}
 
     def _refusal(self, error: KafkaError, errors: list[KafkaError]) -> Refusal:
         place = self.place
@@ -235,7 +234,3 @@ class Cluster:
             hint = f"Is it running, and may this machine reach it? It has {self.seconds:.0f} seconds to answer."
             return Refusal("NOT_REACHED", f"{place} does not answer: {reason}", hint=hint)
         return Refusal("SOURCE_FAILED", f"{place}: {error.str()}", hint="See what the brokers' logs say.")
-
-
-def _result(answer: Any) -> Any:
-    return answer.result()

@@ -45,8 +45,16 @@ _SIGNS = {
     states.CANCELED: "-",
 }
 _COUNTS = (
-    *("rows", "duplicates", "superseded", "outranked", "new", "changed", "deleted", "reappeared"),
-    *("versions", "open"),
+    "rows",
+    "duplicates",
+    "superseded",
+    "outranked",
+    "new",
+    "changed",
+    "deleted",
+    "reappeared",
+    "versions",
+    "open",
 )
 
 

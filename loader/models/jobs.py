@@ -77,11 +77,10 @@ class DatasetRun(models.Model):
     ``sequence`` is the number this run has in the dataset's history (``txnVersion``): allocated
     once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
     row. ``counts`` depend on the kind: raw has rows, duplicates and superseded; rawcore has rows, duplicates,
-    outranked (rows of other sources that were left out), new, changed, deleted, reappeared, unchanged,
-    versions, open, and by policy those of
-    ``loader.domain.run_states``. ``window`` are the watermark values between which a source was read, as texts:
-    ``{"from": {column: value} | None, "to": {column: value}}``. ``reverted_by`` is the run that reverted this one in
-    the dataset's history.
+    outranked (rows of other sources that were left out), new, changed, deleted, reappeared, unchanged, versions, open,
+    and by policy those of ``loader.domain.run_states``. ``window`` are the watermark values between which a source was
+    read, as texts: ``{"from": {column: value} | None, "to": {column: value}}``. ``reverted_by`` is the run that
+    reverted this one in the dataset's history.
     """
 
     class Status(models.TextChoices):

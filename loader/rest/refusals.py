@@ -1,4 +1,4 @@
-"""Refusals of requests: what was context, the answer, and what to do."""
+"""Refusals of requests: the request with its page, the answer, and a hint."""
 
 import re
 from dataclasses import dataclass, field

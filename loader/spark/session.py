@@ -75,7 +75,7 @@ class RunnerConfig:
     # Permitted folders of sources, and closed folders: fields of ``locations.Roots`` as text.
     source_roots: tuple[str, ...] = ()
     closed_folders: tuple[str, ...] = ()
-    # Permitted hosts of databases and APIs, with or without a port.
+    # Permitted hosts of databases, Kafka clusters and APIs, with or without a port.
     source_hosts: tuple[str, ...] = ()
     # Folder in which pages of APIs land, and the number of runs of a dataset whose pages stay.
     landing: str = ""
@@ -141,7 +141,7 @@ def source_roots(spark: SparkSession) -> Roots:
 
 
 def source_hosts(spark: SparkSession) -> tuple[str, ...]:
-    """Return the hosts of databases and APIs that may be read from, as configured at the runner's start."""
+    """Return the permitted hosts of databases, Kafka clusters and APIs, as configured at the runner's start."""
     return tuple(_permitted(spark).get("hosts", ()))
 
 

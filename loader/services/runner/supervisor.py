@@ -249,7 +249,7 @@ class Runner:
 
 
 def _secrets_for(manifest: Any) -> dict[str, dict[str, str]]:
-    """Return the passwords of the databases and APIs that a load reads, by the name of each secret.
+    """Return the passwords of the databases, Kafka clusters and APIs that a load reads, by the name of each secret.
 
     They go beside the manifest, for this request only. The runner refuses the sources whose secret is missing.
     """
