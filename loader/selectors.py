@@ -150,8 +150,8 @@ def statements(dataset: TargetDataset) -> list[Statement]:
     upstream = _upstream_of(base.pk)
     parents = Reference.objects.filter(child=base).exclude(unknown_parent=KEEP).values("parent")
     children = Reference.objects.filter(parent=base, unknown_parent=GHOST).values("child")
-    read = TargetDataset.objects.filter(Q(pk__in=upstream) | Q(pk__in=parents) | Q(pk__in=children))
-    by_key = {state.key: state for state in dataset_states(read)}
+    datasets = TargetDataset.objects.filter(Q(pk__in=upstream) | Q(pk__in=parents) | Q(pk__in=children))
+    by_key = {state.key: state for state in dataset_states(datasets)}
     rows = {
         str(row.key): row
         for row in TargetDataset.objects.filter(pk__in=upstream).select_related("schema", "history__schema")

@@ -120,12 +120,13 @@ class Cluster:
             self._metadata(consumer, errors, topic.name)
             consumer.assign(starts)
             while ends and len(messages) < count and time.monotonic() < deadline:
-                for read in consumer.consume(count - len(messages), _NEXT_SECONDS):
-                    error, place, offset = read.error(), read.partition(), read.offset()
+                for message in consumer.consume(count - len(messages), _NEXT_SECONDS):
+                    error, place, offset = message.error(), message.partition(), message.offset()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
                     if error is None and offset < ends.get(place, 0):
-                        messages.append(Message(place, offset, read.timestamp()[1], read.key(), read.value()))
+                        timestamp, key, value = message.timestamp()[1], message.key(), message.value()
+                        messages.append(Message(place, offset, timestamp, key, value))
                     if error is not None or offset + 1 >= ends.get(place, 0):
                         ends.pop(place, None)
         return messages

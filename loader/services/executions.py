@@ -305,11 +305,11 @@ def dry_run_manifest(dry_run: DryRun) -> DryRunManifest:
     desired = {state.key: state for state in basis_of(preview.report).desired}
     applied = {state.key: state for state in applied_states(environment=preview.report.environment)}
     before, after = {**desired, **applied}, {**applied, **desired}
-    read = {key for state in _readers(changed, before) for key in _read_by(state, before)}
+    keys = {key for state in _readers(changed, before) for key in _read_by(state, before)}
     return DryRunManifest(
         dry_run=str(dry_run.pk),
         steps=_without_views(steps),
-        tables=tuple(sorted(read - changed)),
+        tables=tuple(sorted(keys - changed)),
         queries=tuple(_queries(changed, before)),
         after=tuple(_queries(changed, after)),
         sensitive=sensitive_keys(preview.report.environment, changed),

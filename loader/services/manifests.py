@@ -227,12 +227,12 @@ _Load = TypeVar("_Load", RawLoad, RawcoreLoad)
 _Place = TypeVar("_Place", DatabasePlace, ClusterPlace)
 
 
-def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
+def _with_sensitive(load: _Load, sensitive: Mapping[str, SensitiveNames]) -> _Load:
     """Return the load with the names of its sensitive columns; of a raw dataset also as they are delivered."""
-    names = set(found.get(load.dataset, SensitiveNames()).names)
+    names = set(sensitive.get(load.dataset, SensitiveNames()).names)
     if isinstance(load, RawcoreLoad):
         for child in load.children:
-            names |= found.get(child.table.key, SensitiveNames()).names
+            names |= sensitive.get(child.table.key, SensitiveNames()).names
     if isinstance(load, RawLoad):
         names |= {delivered.lower() for own, delivered in load.columns if own.lower() in names}
     return replace(load, sensitive=tuple(sorted(names)))
@@ -267,14 +267,14 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
 
 def source_of(raw: DatasetState, specs: Mapping[str, SourceSpec]) -> SourceSpec:
     """Return the one source behind a raw dataset. Raise Refusal NO_SOURCE."""
-    found = [specs[key] for key in raw.inputs if key in specs]
-    if len(found) != 1:
+    sources = [specs[key] for key in raw.inputs if key in specs]
+    if len(sources) != 1:
         raise Refusal(
             "NO_SOURCE",
-            f"{raw.qualified_name} has {len(found)} active sources, a raw dataset needs exactly one",
+            f"{raw.qualified_name} has {len(sources)} active sources, a raw dataset needs exactly one",
             hint="correct its inputs in the metadata, or retire it",
         )
-    return found[0]
+    return sources[0]
 
 
 def _rawcore_load(
@@ -321,15 +321,15 @@ def newest_applied(
     if but is not None:
         succeeded = succeeded.exclude(run=but)
     created = tables_created_at(environment=environment, keys=leading.values())
-    found: dict[str, Applied] = {}
+    applied: dict[str, Applied] = {}
     rows = succeeded.filter(dataset_key__among=leading).order_by()
     newest = rows.values_list("dataset_key").annotate(
         at=Max("run__load_timestamp"), newest=Max("sequence"), finished=Max("finished_at")
     )
     for key, at, sequence, finished in newest:
         made = created.get(leading[str(key)])
-        found[str(key)] = Applied(at, None if made is not None and made > finished else sequence)
-    return found
+        applied[str(key)] = Applied(at, None if made is not None and made > finished else sequence)
+    return applied
 
 
 def leading_table(dataset: DatasetState) -> str:
@@ -351,12 +351,12 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
     """Return the active source datasets that these datasets name as inputs, by stable key."""
     wanted = {key for state in states for key in state.inputs}
     known = {state.key for state in states}
-    found = (
+    sources = (
         SourceDataset.objects.filter(key__among=wanted - known, active=True, system__active=True)
         .select_related("system")
         .prefetch_related(Prefetch("columns", SourceColumn.objects.filter(active=True).order_by("ordinal", "id")))
     )
-    return {str(source.key): source for source in found}
+    return {str(source.key): source for source in sources}
 
 
 def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceSpec:

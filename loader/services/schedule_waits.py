@@ -42,8 +42,8 @@ def check_wait(schedule: Schedule) -> None:
     source = source_of_wait(wait)
     if source is None or not source.active:
         raise MetadataError("bad_wait", "is no active source", "wait.source")
-    read = {key for step in plan_load(Scope.from_json(schedule.scope)).steps for key in step.dataset.inputs}
-    if str(source.key) not in read:
+    keys = {key for step in plan_load(Scope.from_json(schedule.scope)).steps for key in step.dataset.inputs}
+    if str(source.key) not in keys:
         raise MetadataError("bad_wait", f"{source} is not read by the runs of this schedule", "wait.source")
     of_files = source.system.kind == System.Kind.FILES
     if of_files != (wait.kind == FILES):

@@ -266,7 +266,7 @@ def first_line(failure: Exception) -> str:
 def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:
     """Return the chain, outermost first, without parts that an ended Java process can no longer return."""
     return chain_of(
-        failure, lambda one: _java_chain(getattr(one, "java_exception", None) or getattr(one, "_origin", None))
+        failure, lambda error: _java_chain(getattr(error, "java_exception", None) or getattr(error, "_origin", None))
     )
 
 

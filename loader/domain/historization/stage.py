@@ -55,7 +55,7 @@ def ranked_inputs(
             f"{rawcore.qualified_name}: the source {wrong[0]} {message}",
             hint=f"The history policy's rank names its inputs, best first: {', '.join(sorted(names))}.",
         )
-    return tuple(replace(one, rank=rank.index(name)) for one, name in zip(inputs, names, strict=True))
+    return tuple(replace(stage_input, rank=rank.index(name)) for stage_input, name in zip(inputs, names, strict=True))
 
 
 def branches_of(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:

@@ -102,8 +102,8 @@ class FeedLog:
         number = self.newest + 1
         names = [_FILE + json.dumps([file.path, file.size, file.written, file.etag]) for file in choice.files]
         names += [
-            _RANGE + json.dumps([read.topic, read.topic_id, read.partition, read.start, read.end])
-            for read in choice.ranges
+            _RANGE + json.dumps([offsets.topic, offsets.topic_id, offsets.partition, offsets.start, offsets.end])
+            for offsets in choice.ranges
         ]
         return dict.fromkeys([_RUN + run_id, *names], number)
 
@@ -167,14 +167,14 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
     A new partition is read from its earliest message. Raise Refusal TOPIC_REPLACED or OFFSETS_EXPIRED if messages
     that were not loaded no longer exist; with ``skip_lost``, read from the earliest message instead.
     """
-    known = [read for read in log.ranges if read.topic == topic.name]
-    same = [read for read in known if read.topic_id == topic.id]
-    if known and (not same or {read.partition for read in same} - set(topic.partitions)) and not skip_lost:
+    known = [offsets for offsets in log.ranges if offsets.topic == topic.name]
+    same = [offsets for offsets in known if offsets.topic_id == topic.id]
+    if known and (not same or {offsets.partition for offsets in same} - set(topic.partitions)) and not skip_lost:
         raise _topic_replaced(name, topic, "was deleted and created again")
     ranges, skipped, restarted = [], 0, bool(known) and not same
-    lost = {read.number for read in log.ranges if read.number > held and read not in same}
+    lost = {offsets.number for offsets in log.ranges if offsets.number > held and offsets not in same}
     for partition, (earliest, end) in sorted(topic.partitions.items()):
-        own = [read for read in same if read.partition == partition]
+        own = [offsets for offsets in same if offsets.partition == partition]
         start = _next_offset(own, held, earliest)
         if not earliest <= start <= end:
             if not skip_lost and start > end:
@@ -183,7 +183,9 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
             if not skip_lost:
                 raise _offsets_expired(name, topic, partition, start, earliest)
             lost |= {
-                read.number for read in own if read.number > held and not earliest <= read.start <= read.end <= end
+                offsets.number
+                for offsets in own
+                if offsets.number > held and not earliest <= offsets.start <= offsets.end <= end
             }
             skipped += max(earliest - start, 0)
             restarted = restarted or start > end
@@ -197,8 +199,8 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
 def _next_offset(ranges: Iterable[FeedRange], held: int, earliest: int) -> int:
     """Return the first offset of a partition that not every history has."""
     ranges = list(ranges)
-    loaded = [read.end for read in ranges if read.number <= held]
-    return max(loaded) if loaded else min((read.start for read in ranges), default=earliest)
+    loaded = [offsets.end for offsets in ranges if offsets.number <= held]
+    return max(loaded) if loaded else min((offsets.start for offsets in ranges), default=earliest)
 
 
 _LOST = "To go on with the earliest message, set the option lost_offsets to earliest for one load."

@@ -79,9 +79,9 @@ def spark_options(place: ClusterPlace, password: str, topic: str, ranges: Iterab
         "kafka.bootstrap.servers": str(place),
         "kafka.security.protocol": place.security.upper(),
         "kafka.isolation.level": "read_committed",
-        "assign": json.dumps({topic: [read.partition for read in ranges]}),
-        "startingOffsets": json.dumps({topic: {str(read.partition): read.start for read in ranges}}),
-        "endingOffsets": json.dumps({topic: {str(read.partition): read.end for read in ranges}}),
+        "assign": json.dumps({topic: [offsets.partition for offsets in ranges]}),
+        "startingOffsets": json.dumps({topic: {str(offsets.partition): offsets.start for offsets in ranges}}),
+        "endingOffsets": json.dumps({topic: {str(offsets.partition): offsets.end for offsets in ranges}}),
         "failOnDataLoss": "true",
     }
     if place.user:

@@ -112,7 +112,7 @@ def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
     A mark of another table, filter or contract says nothing of the rows that the source has now. The dates in an
     endpoint's location and parameters do not count, because they differ from run to run.
     """
-    read = {name: source.options.get(name) for name in ("query", "filter", "path", "timezone")}
+    options = {name: source.options.get(name) for name in ("query", "filter", "path", "timezone")}
     columns = sorted([column.name, column.type] for column in source.columns)
     if source.database is not None:
         place = source.database.place
@@ -120,7 +120,7 @@ def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
     else:
         assert source.api is not None, f"{source.name} has no marks"
         where = [str(source.api.place), *(source.undated or (source.location, source.options.get("parameters", "")))]
-    described = json.dumps([where, read, columns, sorted(kinds.items())], sort_keys=True)
+    described = json.dumps([where, options, columns, sorted(kinds.items())], sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()
 
 
@@ -247,8 +247,8 @@ class Reading:
 
 def finish_window(window: Window, shown: str, kinds: Mapping[str, str], highest: Mapping[str, str | None]) -> Window:
     """Return the window of a source that names no highest values: those of the rows it delivered, or of the start."""
-    read = {n: text_of(_highest(shown, n, text, kinds[n])) for n, text in highest.items() if text is not None}
-    return replace(window, end=_combined(max, (window.start or {}, read)))
+    values = {n: text_of(_highest(shown, n, text, kinds[n])) for n, text in highest.items() if text is not None}
+    return replace(window, end=_combined(max, (window.start or {}, values)))
 
 
 def window_text(window: Mapping[str, Any]) -> str:
@@ -258,8 +258,8 @@ def window_text(window: Mapping[str, Any]) -> str:
     start, end = (
         ", ".join(f"{name} {text}" for name, text in (window.get(key) or {}).items()) for key in ("from", "to")
     )
-    read = "read whole" if window.get("from") is None else f"read from {start}" if start else "read"
-    return f"{read}, up to {end}" if end else f"{read}, no rows"
+    text = "read whole" if window.get("from") is None else f"read from {start}" if start else "read"
+    return f"{text}, up to {end}" if end else f"{text}, no rows"
 
 
 def _highest(shown: str, name: str, text: str, kind: str) -> Value:

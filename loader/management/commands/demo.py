@@ -199,7 +199,9 @@ def _take_new_columns(file: Path, worker: Family, people: DemoUsers) -> list[str
     new_names = {column.name for column in propose_columns(source, delivered).new}
     if new_names:
         with acting_as(people.editor.user):
-            take_columns(source_dataset=source, proposals=[one for one in delivered if one["name"] in new_names])
+            take_columns(
+                source_dataset=source, proposals=[column for column in delivered if column["name"] in new_names]
+            )
     return sorted(new_names)
 
 

@@ -253,13 +253,13 @@ def _secrets_for(manifest: Any) -> dict[str, dict[str, str]]:
 
     They go beside the manifest, for this request only. The runner refuses the sources whose secret is missing.
     """
-    found: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     for name in sorted(manifest.secrets) if isinstance(manifest, LoadManifest) else ():
         try:
-            found[name] = secret_named(name)
+            secrets[name] = secret_named(name)
         except NoSecret as reason:
             log.warning("a password is missing: %s", reason)
-    return {"secrets": found} if found else {}
+    return {"secrets": secrets} if secrets else {}
 
 
 def _java() -> dict[str, str]:

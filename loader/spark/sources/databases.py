@@ -278,7 +278,7 @@ def _open(reader: _Reader, location: str, reading: Reading | None) -> OpenedTabl
         files=(),
         reader=_Table(),
         names=tuple(column.name for column in chosen),
-        types=tuple(read.dataType for read in rows.schema[: len(chosen)]),
+        types=tuple(field.dataType for field in rows.schema[: len(chosen)]),
         missing={},
         header_lines={},
         groups=(),

@@ -179,7 +179,7 @@ def _messages(spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange, 
         return spark.createDataFrame([], columns)
     system = _spec(source)
     options = spark_options(system.place, system.password, source.location, ranges)
-    count = sum(read.end - read.start for read in ranges)
+    count = sum(offsets.end - offsets.start for offsets in ranges)
     if count > MESSAGES_OF_TASK:
         options["minPartitions"] = str(max(spark.sparkContext.defaultParallelism, len(ranges)))
     try:
