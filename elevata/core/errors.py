@@ -17,7 +17,8 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_sco
         ),
         409: (
             *("name_taken", "in_use", "order_changed", "constraint", "still_going", "webhook_off"),
-            *("RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_UNFINISHED", "NO_ROWS", "STILL_GOING"),
+            *("RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_ALREADY", "READ_UNFINISHED"),
+            *("NO_ROWS", "STILL_GOING"),
         ),
         413: ("TOO_LARGE_UNPACKED",),
         429: ("TOO_MANY_READS", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"),

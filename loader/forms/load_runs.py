@@ -46,6 +46,7 @@ class StartLoadForm(LoadFields):
         "RETIRED": "dataset",
         "BAD_RUN_ID": "run_id",
         "RUN_ID_TAKEN": "run_id",
+        "READ_ALREADY": "run_id",
         "FULL_OR_SINCE": "since",
         "NO_WATERMARK": "scope",
     }

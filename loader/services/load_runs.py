@@ -88,8 +88,8 @@ def request_load_run(
     Without a scope everything is loaded. A run that succeeded or is active is returned unchanged; one that failed,
     was blocked, cancelled or lost is queued again, and the reason is added to its log. Sources with a watermark are
     read from their marks, with ``full`` whole, with ``since`` from this value on. Raise Refusal for an empty scope, for
-    the run id of a run with another scope or time, and for ``full`` or ``since`` without such a source, or with none
-    that the run has not read yet. Without ``wake_worker`` no worker is woken: the caller claims the run in the same
+    the run id of a run with another scope or time, and for ``full`` or ``since`` without such a source, or if the run
+    has read all of them. Without ``wake_worker`` no worker is woken: the caller claims the run in the same
     transaction.
     """
     since = since.strip()
@@ -129,16 +129,13 @@ def _incremental(plan: LoadPlan) -> dict[str, str]:
 def _check_repetition(run: LoadRun, wanted: Asked) -> None:
     """Raise Refusal READ_ALREADY if a user sets from where sources are read after the run has read all of them.
 
-    A repetition does not read them again. Raise NO_WATERMARK as for a new run.
+    A repetition does not read them again.
     """
-    by_hand = bool(wanted.full or wanted.since)
-    if not by_hand or (wanted.full, wanted.since) == (run.full, run.since):
+    if not (wanted.full or wanted.since) or (wanted.full, wanted.since) == (run.full, run.since):
         return
-    plan = plan_load(Scope.from_json(run.scope))
-    _check_plan(plan, by_hand=by_hand)
-    names = _incremental(plan)
+    names = _incremental(plan_load(Scope.from_json(run.scope)))
     rows = DatasetRun.objects.filter(run=run, dataset_key__among=names, status=DatasetRun.Status.SUCCEEDED)
-    if rows.count() == len(names):
+    if names and rows.count() == len(names):
         raise Refusal(
             "READ_ALREADY",
             f"run {run.run_id} has already read {', '.join(sorted(names.values()))}, and does not read it again",
