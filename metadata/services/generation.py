@@ -31,6 +31,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.checks import check_history, check_source_policy
+from metadata.services.references import check_references
 from metadata.services.row_changes import store, store_all
 
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
@@ -71,6 +72,7 @@ def generate_targets(*, source_dataset: SourceDataset) -> Summary:
             made[spec.key] = dataset
             _columns(spec, dataset, made[spec.input], columns, summary)
             check_history(dataset)
+            check_references(dataset, "columns", with_rules=True)
         for key, dataset in existing.items():
             if key not in made and not _historized_by_user(dataset, made):
                 _retire(dataset, summary)
