@@ -32,6 +32,7 @@ from loader.views.source_steps import step_address, steps_of
 from loader.views.systems import SystemPage
 from metadata.domain.history_policy_labels import CHOICES
 from metadata.domain.sources.formats import label_of
+from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
 from metadata.models import System
@@ -196,6 +197,7 @@ class SourceSummary(DraftPage):
         chosen = self.load_type.cleaned_data["input"]
         context["delivery_type"] = next(choice for choice in CHOICES["input"] if choice.value == chosen)
         context["load_type"] = self.load_type.load_type
+        context["options"] = shown_options(self.draft.place.options or {})
         context["format"] = label_of(self.draft.place.format)
         context["may_start"] = may(self.request.user, Permission.START_LOAD, on=here)
         return self.render(status=REFUSED if context["error"] else 200, **context)

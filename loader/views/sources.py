@@ -11,6 +11,7 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
 from loader.source_state import DELIVERIES, deliveries, drift, freshness, loaded_dataset, refusals, schema_changes
+from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.imports import NewColumnForm
 from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
@@ -44,6 +45,7 @@ class SourceDetail(DetailPage):
         return {
             "columns": columns,
             "business_key": sorted(keys, key=lambda column: column.key_ordinal),
+            "options": shown_options(self.row.options),
             "deliveries": newest,
             "loaded": loaded_dataset(self.row) if not newest else None,
             "may_start": may(self.request.user, Permission.START_LOAD, on=here),
