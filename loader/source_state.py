@@ -79,7 +79,7 @@ class DriftEntry:
 
 def loaded_dataset(source: SourceDataset) -> TargetDataset | None:
     """Return the last table that a load of a source fills: rawcore, or raw if there is none."""
-    generated = source.generated.filter(active=True, history_of__isnull=True).select_related("schema")
+    generated = [row for row in source.generated.all() if row.active and row.history_of_id is None]
     by_layer = {dataset.schema.layer: dataset for dataset in generated}
     return by_layer.get(TargetSchema.Layer.RAWCORE) or by_layer.get(TargetSchema.Layer.RAW)
 
