@@ -285,8 +285,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Return 403 with the account and the missing permission."""
-    message, more = str(exception), {"account": request.user.get_username()}
+    """Return 403 with the account, the missing permission and the contact."""
+    message, more = str(exception), {"account": request.user.get_username(), "contact": settings.CONTACT}
     return middleware.answer(
         request, status=403, title="Not allowed", detail=message, code="permission_denied", more=more
     )

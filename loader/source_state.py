@@ -18,7 +18,7 @@ from loader.models import DatasetRun, Schedule
 from loader.selectors import schedules
 from loader.sources.files import Delivery
 from loader.sources.systems import delivery
-from metadata.models import SourceColumn, SourceDataset, System
+from metadata.models import SourceColumn, SourceDataset, System, TargetDataset, TargetSchema
 
 DELIVERIES = 10
 _REFUSALS_READ = 50
@@ -75,6 +75,13 @@ class DriftEntry:
     type: str
     row: DatasetRun
     column: SourceColumn | None
+
+
+def loaded_dataset(source: SourceDataset) -> TargetDataset | None:
+    """Return the last table that a load of a source fills: rawcore, or raw if there is none."""
+    generated = [row for row in source.generated.all() if row.active and row.history_of_id is None]
+    by_layer = {dataset.schema.layer: dataset for dataset in generated}
+    return by_layer.get(TargetSchema.Layer.RAWCORE) or by_layer.get(TargetSchema.Layer.RAW)
 
 
 def deliveries(source: SourceDataset) -> QuerySet[DatasetRun]:

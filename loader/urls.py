@@ -23,7 +23,6 @@ urlpatterns = [
     path("add-source/", add_source.SourceAdd.as_view(), name="source_add"),
     path("add-source/<str:kind>/", add_source.SourceAddSystem.as_view(), name="source_add_system"),
     path("add-source/<str:kind>/test/", add_source.SourceAddTest.as_view(), name="source_add_test"),
-    path("register-system/", add_source.SystemCreate.as_view(), name="system_create"),
     path("systems/<str:short_name>/", systems.SystemDetail.as_view(), name="system_page"),
     path("systems/<str:short_name>/edit/", systems.SystemEdit.as_view(), name="system_edit"),
     path("systems/<str:short_name>/test/", systems.SystemTest.as_view(), name="system_test"),

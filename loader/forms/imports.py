@@ -30,6 +30,11 @@ class Row:
         return self.line.status == CHANGED
 
 
+def all_valid(rows: list[Row]) -> bool:
+    """Return True if the forms of all rows are valid; each is validated, so that each shows its errors."""
+    return not [row for row in rows if row.form is not None and not row.form.is_valid()]
+
+
 def known_columns(source: SourceDataset) -> list[KnownColumn]:
     """Return the contract's columns as a comparison needs them."""
     return [

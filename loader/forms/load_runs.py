@@ -12,6 +12,7 @@ from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
 from loader.models import Schedule
+from loader.services.schedule_waits import WAIT_KINDS
 from metadata.forms.scope import ScopeFields
 from metadata.selectors.datasets import source_datasets
 
@@ -152,7 +153,7 @@ class WaitFields(forms.Form):
         for name in self.WAIT[1:]:
             kinds = (ROWS,) if name in ("wait_rows", "wait_newer") else (FILES, ROWS)
             self.fields[name].widget.attrs["data-waits"] = " ".join(kinds)
-        sources = source_datasets().filter(active=True, system__active=True)
+        sources = source_datasets().filter(active=True, system__active=True, system__kind__in=WAIT_KINDS)
         choices = [(str(source.key), str(source)) for source in sources]
         self.fields["wait_source"].choices = [("", "choose…"), *choices]
 

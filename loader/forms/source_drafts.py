@@ -15,7 +15,7 @@ from django.http import QueryDict
 
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import Line
-from loader.forms.imports import Row, chosen, packed, rows_of, unpacked
+from loader.forms.imports import Row, all_valid, chosen, packed, rows_of, unpacked
 from loader.services.reads.source_samples import Place
 from loader.sources.limits import place_in
 from metadata.domain.sources.clusters import policy_of_messages
@@ -74,9 +74,8 @@ class SourceDraft:
 
     @property
     def is_valid(self) -> bool:
-        # Every form is validated, so that each shows its errors.
-        results = [row.form.is_valid() for row in self.rows if row.form is not None]
-        return all([self.form.is_valid(), *results])
+        # Both are validated, so that each shows its errors.
+        return all([self.form.is_valid(), all_valid(self.rows)])
 
     @cached_property
     def columns(self) -> list[ImportedColumn]:
@@ -127,12 +126,11 @@ class SourceDraft:
 
     def keep(self, session: SessionBase) -> None:
         """Store the draft in the session, as the newest one."""
-        data = self.data.copy()
+        data = _without_token(self.data)
         data["lines"] = packed([_without_values(line) for line in self.lines])
-        data.pop("csrfmiddlewaretoken", None)
         name, drafts = _name(self.system, self.place.location), session.get(_DRAFTS, {})
         others = [(key, kept) for key, kept in drafts.items() if key != name]
-        kept = [data.urlencode(), self.load_type_data.urlencode()]
+        kept = [data.urlencode(), _without_token(self.load_type_data).urlencode()]
         session[_DRAFTS] = dict([*others[-(MOST_DRAFTS - 1) :], (name, kept)])
 
     def with_load_type(self, data: QueryDict) -> Self:
@@ -147,6 +145,12 @@ class SourceDraft:
 
 def _name(system: System, location: str) -> str:
     return f"{system.short_name}/{location}"
+
+
+def _without_token(data: QueryDict) -> QueryDict:
+    data = data.copy()
+    data.pop("csrfmiddlewaretoken", None)
+    return data
 
 
 def _without_values(line: Line) -> Line:

@@ -15,6 +15,9 @@ from loader.sources.systems import count_rows, delivery
 from metadata.domain.types import DATE, TIMESTAMP
 from metadata.models import SourceDataset, System
 
+# Kinds of systems with files or rows to wait for; messages and endpoints are only read by a load.
+WAIT_KINDS = (System.Kind.FILES, System.Kind.JDBC)
+
 
 def sources_of_waits(schedules: Iterable[Schedule]) -> dict[str, SourceDataset]:
     """Return the sources that schedules wait for, by stable key; sources that were deleted are left out."""
@@ -45,6 +48,10 @@ def check_wait(schedule: Schedule) -> None:
     keys = {key for step in plan_load(Scope.from_json(schedule.scope)).steps for key in step.dataset.inputs}
     if str(source.key) not in keys:
         raise MetadataError("bad_wait", f"{source} is not read by the runs of this schedule", "wait.source")
+    if source.system.kind not in WAIT_KINDS:
+        kind = source.system.get_kind_display()
+        message = f"{source} is of a {kind}: only files and database tables can be waited for"
+        raise MetadataError("bad_wait", message, "wait.source")
     of_files = source.system.kind == System.Kind.FILES
     if of_files != (wait.kind == FILES):
         has = "files" if of_files else "rows"

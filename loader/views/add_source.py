@@ -16,7 +16,7 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
-from elevata.web.views import REFUSED, CreatePage, Page, RowPage, TemplatePage
+from elevata.web.views import REFUSED, CreatePage, RowPage, TemplatePage
 from loader.domain.dependencies import DATASET, Scope
 from loader.domain.refusals import Refusal
 from loader.forms.source_drafts import SourceDraft
@@ -24,6 +24,7 @@ from loader.models import DatasetRun, LoadRun
 from loader.selectors import load_runs
 from loader.services.load_runs import request_load_run
 from loader.services.reads.read_permissions import may_read
+from loader.source_state import loaded_dataset
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import reach
 from loader.views.run_status import Standing
@@ -31,9 +32,10 @@ from loader.views.source_steps import step_address, steps_of
 from loader.views.systems import SystemPage
 from metadata.domain.history_policy_labels import CHOICES
 from metadata.domain.sources.formats import label_of
+from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
-from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.models import System
 from metadata.selectors.datasets import source_dataset_detail, systems
 from metadata.services.generation_preview import import_and_generate, preview_import
 from metadata.services.sources import create_system
@@ -50,13 +52,6 @@ class SourceAdd(Editing, TemplatePage):
     def context(self) -> dict[str, Any]:
         kinds = [(kind, label, KIND_SENTENCES.get(kind, "")) for kind, label in System.Kind.choices]
         return {"kinds": kinds, "steps": steps_of("Kind")}
-
-
-class SystemCreate(Editing, Page):
-    """Former address of the form of a new system."""
-
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return redirect("source_add")
 
 
 class SourceAddSystem(Editing, CreatePage):
@@ -79,7 +74,7 @@ class SourceAddSystem(Editing, CreatePage):
         return {
             "kind": self.kind,
             "label": System.Kind(self.kind).label,
-            "systems": systems().filter(kind=self.kind, active=True).order_by("short_name"),
+            "systems": systems().filter(kind=self.kind, active=True),
             "steps": steps_of("System", kind=self.kind),
         }
 
@@ -103,7 +98,7 @@ class SourceAddTest(SourceAddSystem):
         except Refusal as refusal:
             result = {"refused": refusal.as_json()}
         # Without a script the whole page is shown, with what was typed and the result.
-        return self.render(form=form, tested=True, **result)
+        return self.render(form=form, **result)
 
 
 class DraftPage(Editing, SystemPage):
@@ -199,19 +194,13 @@ class SourceSummary(DraftPage):
             context["preview"] = preview_import(**self.draft.described(self.load_type))
         except MetadataError as problem:
             context["error"] = error or as_sentence(problem.one_line())
-        chosen = self.load_type.cleaned_data
-        context["load_type"] = next((c for c in CHOICES["input"] if c.value == chosen["input"]), None)
+        chosen = self.load_type.cleaned_data["input"]
+        context["delivery_type"] = next(choice for choice in CHOICES["input"] if choice.value == chosen)
+        context["load_type"] = self.load_type.load_type
+        context["options"] = shown_options(self.draft.place.options or {})
         context["format"] = label_of(self.draft.place.format)
-        context["historize"] = chosen["historize"]
         context["may_start"] = may(self.request.user, Permission.START_LOAD, on=here)
         return self.render(status=REFUSED if context["error"] else 200, **context)
-
-
-def loaded_dataset(source: SourceDataset) -> TargetDataset | None:
-    """Return the last table that a load of a source fills: rawcore, or raw without a business key."""
-    generated = source.generated.filter(active=True, history_of__isnull=True).select_related("schema")
-    by_layer = {dataset.schema.layer: dataset for dataset in generated}
-    return by_layer.get(TargetSchema.Layer.RAWCORE) or by_layer.get(TargetSchema.Layer.RAW)
 
 
 class SourceFirstLoad(RowPage, TemplatePage):

@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from elevata.accounts.permissions import permitted
-from elevata.accounts.roles import Permission
+from elevata.accounts.roles import Permission, needed_role
 from elevata.web.views import DetailPage, ListPage
 from loader.domain.queries.query_results import csv_text, header_of
 from loader.domain.refusals import Refusal
@@ -167,7 +167,7 @@ def readable(request: HttpRequest, rows: QuerySet[TargetDataset], key: UUID) -> 
     """Return the dataset. Raise PermissionDenied if the user may not read its data."""
     dataset = get_object_or_404(rows, key=key)
     if not may_read(request.user, dataset):
-        raise PermissionDenied(f"Reading the data of {dataset} needs the permission {Permission.READ_DATA}.")
+        raise PermissionDenied(f"Data of {dataset}: {needed_role(Permission.READ_DATA)}.")
     return dataset
 
 

@@ -15,7 +15,7 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SAME, Line, compare_contract
-from loader.forms.imports import Row, contract_changes, known_columns, packed, rows_of, seen_again, unpacked
+from loader.forms.imports import Row, all_valid, contract_changes, known_columns, packed, rows_of, seen_again, unpacked
 from loader.forms.source_drafts import SourceDraft
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample
@@ -171,12 +171,6 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _all_valid(rows: list[Row]) -> bool:
-    # Every form is validated, so that every line shows its errors.
-    results = [row.form.is_valid() for row in rows if row.form is not None]
-    return all(results)
-
-
 # --- an existing contract ----------------------------------------------------------------------
 
 
@@ -204,7 +198,7 @@ class SourceColumns(Editing, RowPage):
             raise BadRequest("The form is invalid. Reload the page.") from None
         source, names, problem = self.row, _names(self.row), ""
         rows = rows_of(lines, **names, data=request.POST)
-        if _all_valid(rows):
+        if all_valid(rows):
             changes = contract_changes(rows, **names)
             try:
                 change_contract(source_dataset=source, changes=changes)

@@ -6,10 +6,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
-from loader.source_state import DELIVERIES, deliveries, drift, freshness, refusals, schema_changes
+from loader.source_state import DELIVERIES, deliveries, drift, freshness, loaded_dataset, refusals, schema_changes
+from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.imports import NewColumnForm
 from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
@@ -43,7 +45,10 @@ class SourceDetail(DetailPage):
         return {
             "columns": columns,
             "business_key": sorted(keys, key=lambda column: column.key_ordinal),
+            "options": shown_options(self.row.options),
             "deliveries": newest,
+            "loaded": loaded_dataset(self.row) if not newest else None,
+            "may_start": may(self.request.user, Permission.START_LOAD, on=here),
             "refusals": refusals(self.row),
             "drift": drift(self.row, newest),
             "changes": shown_entries(schema_changes(self.row)[:CHANGES]),

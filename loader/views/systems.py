@@ -44,13 +44,7 @@ class SystemPage(RowPage):
     model, name, by, page = System, "system", "short_name", "system_page"
 
     def context(self) -> dict[str, Any]:
-        kind = self.row.kind
-        return super().context() | {
-            "is_database": kind != System.Kind.FILES,
-            "is_cluster": kind == System.Kind.KAFKA,
-            "is_api": kind == System.Kind.REST,
-            "item": _ITEMS[kind],
-        }
+        return super().context() | {"item": _ITEMS[self.row.kind]}
 
 
 class SystemEdit(Editing, SystemPage, EditPage):

@@ -127,7 +127,7 @@ _NO_VERSIONS = "Without a history there are no versions."
 _OF_VERSIONS = ("untracked", "open_end", "profile", "views", "state_labels")
 
 
-_FLAGLESS = {**_ABSENT, SNAPSHOT: "Of a full snapshot, an absent key is deleted."}
+_NO_FLAG = {**_ABSENT, SNAPSHOT: "Of a full snapshot, an absent key is deleted."}
 
 
 def not_applying(chosen: Chosen) -> dict[str, str]:
@@ -139,7 +139,7 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
     files = chosen.input == BATCH_FILES
     found = {
         "op": "" if chosen.input == CDC else "Only a change feed says what was done to a row.",
-        "delete_flag": "" if chosen.input in (DELTA, EFFECTIVE) else _FLAGLESS[chosen.input],
+        "delete_flag": "" if chosen.input in (DELTA, EFFECTIVE) else _NO_FLAG[chosen.input],
         "absent_keys": _ABSENT.get(chosen.input, ""),
         "deletes": _no_deletes(chosen),
         "track": "Batch files say themselves what a version is." if files else "",

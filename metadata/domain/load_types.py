@@ -66,7 +66,7 @@ LOAD_TYPES = {
         LoadType(
             SCD2,
             "SCD 2",
-            "As the delivery type says, and every version of a row is kept in a history.",
+            "Every version of a row is kept in a history; the delivery type determines when a version begins and ends.",
             "a history is kept",
             "yes",
             "current rows and every version",

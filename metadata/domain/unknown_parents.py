@@ -44,9 +44,11 @@ def rule_problem(rule: str, child: End, parent: End, *, required: Collection[str
     if child.name == parent.name:
         return f"{child.name} refers to itself, and the rule needs a parent that is loaded before"
     ends = (child, parent) if rule == GHOST else (child,)
-    dated = next((end.name for end in ends if not end.is_dated_by_load), "" if parent.is_loaded else parent.name)
-    if dated:
-        return f"{dated} must be a rawcore table that takes snapshots or deltas dated by the load"
+    unsuitable = next((end.name for end in ends if not end.is_dated_by_load), "")
+    if unsuitable:
+        return f"{unsuitable} must be a rawcore table that takes snapshots or deltas dated by the load"
+    if not parent.is_loaded:
+        return f"{parent.name} must be a rawcore table, because a load looks the key up in it"
     if rule == NULL and child.policy.track is not None and child.policy.untracked == "keep":
         return f"the history policy of {child.name} keeps untracked columns, and the key is filled in place"
     if rule == GHOST and required:

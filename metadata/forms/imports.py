@@ -13,18 +13,17 @@ from metadata.domain.sources.formats import FILE_FORMATS, REST, label_of
 from metadata.domain.sources.reading_options import OPTIONS, check_options, options_of
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import sensitivity_field
-from metadata.forms.options import FORMATS_OF_FIELD, given_options, option_fields, option_text, option_value
+from metadata.forms.options import FORMATS_OF_FIELD, given_options, option_fields, option_text
 from metadata.models import SourceDataset
 
 _OPTIONS = {option.name: option for option in OPTIONS}
-_PARSING_OPTIONS = ("encoding", "quote", "columns", "path", "row_tag", "sheet", "range")
+_PARSING_OPTIONS = ("delimiter", "encoding", "quote", "columns", "path", "row_tag", "sheet", "range")
 _ENDPOINT_OPTIONS = options_of(REST)
 
 
 class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), MetadataForm):
     """Reading options of a file. Sent by GET, so the page's address contains them."""
 
-    DELIMITERS = ((",", "comma ,"), (";", "semicolon ;"), ("tab", "tab"), ("|", "pipe |"))
     field_order = ("location", "format", "delimiter", "no_header", *_PARSING_OPTIONS)
 
     location = forms.CharField(
@@ -35,12 +34,6 @@ class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), Me
     format = forms.ChoiceField(
         choices=[choice for choice in SourceDataset.Format.choices if choice[0] in FILE_FORMATS],
         help_text="File format.",
-    )
-    delimiter = forms.ChoiceField(
-        choices=DELIMITERS,
-        required=False,
-        widget=forms.Select(attrs={FORMATS_OF_FIELD: " ".join(_OPTIONS["delimiter"].formats)}),
-        help_text="Character between fields.",
     )
     no_header = forms.BooleanField(
         required=False,
@@ -55,15 +48,14 @@ class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), Me
             return {}
         data = self.cleaned_data
         known = options_of(data["format"])
-        options = {} if data["delimiter"] in ("", ",") else {"delimiter": data["delimiter"]}
-        options |= {name: data[name] for name in _PARSING_OPTIONS if data[name]}
-        values = {name: option_value(_OPTIONS[name], text) for name, text in options.items() if name in known}
-        return values | ({"header": False} if "header" in known and data["no_header"] else {})
+        given = given_options(data, {name: known[name] for name in _PARSING_OPTIONS if name in known})
+        options = {name: value for name, value in given.items() if value != known[name].default}
+        return options | ({"header": False} if "header" in known and data["no_header"] else {})
 
     @classmethod
     def filled(cls, location: str, format_name: str, options: dict[str, Any]) -> "ReadingForm":
         """Return the form filled with these options."""
-        texts = {name: option_text(options.get(name)) for name in ("delimiter", *_PARSING_OPTIONS)}
+        texts = {name: option_text(options.get(name)) for name in _PARSING_OPTIONS}
         no_header = options.get("header", True) is False
         return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 

@@ -7,20 +7,21 @@ from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import MetadataForm
-from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME, SNAPSHOT, TIME_TYPES, HistoryPolicy
-from metadata.domain.history_policy_labels import CHOICES
+from metadata.domain.history_policy import APPEND, BATCH_FILES, LOAD_TIME, SNAPSHOT, TIME_TYPES, HistoryPolicy
+from metadata.domain.history_policy_labels import CHOICES, Chosen, not_applying
+from metadata.domain.load_types import LoadType, load_type
 from metadata.domain.types import STRING, DataType
 from metadata.forms.base import Group, shown_group
 
-# Load types that need no business key.
-_WITHOUT_KEY = (SNAPSHOT, "append")
+# Delivery types that need no business key.
+_WITHOUT_KEY = (SNAPSHOT, APPEND)
 
 
 class LoadTypeForm(MetadataForm):
-    """Meaning of a delivery, and whether its versions are kept.
+    """Meaning of a delivery, and whether its versions are kept; both together are the load type.
 
     ``columns`` are the types of the columns outside the business key, by name; ``keyed`` is false without a key, and
-    then no history and only some load types are possible. ``policy`` is the policy once the form is valid.
+    then no history and only some delivery types are possible. ``policy`` is the policy once the form is valid.
     """
 
     elsewhere = {"no_business_key": "historize"}
@@ -29,7 +30,7 @@ class LoadTypeForm(MetadataForm):
         choices=[(choice.value, choice.label) for choice in CHOICES["input"] if choice.value != BATCH_FILES],
         initial=SNAPSHOT,
         widget=forms.RadioSelect,
-        label="Load type",
+        label="Delivery type",
         help_text="Meaning of a row in a delivery, and of an absent row.",
     )
     time = forms.ChoiceField(
@@ -55,7 +56,8 @@ class LoadTypeForm(MetadataForm):
         self.fields["time"].choices = [(LOAD_TIME, "the load"), *times]
         self.fields["op"].choices = [("", "none"), *texts]
         if not keyed:
-            self.fields["historize"].initial = False
+            # Disabled fields have their initial value, so none may come from a suggestion for rows with a key.
+            self.initial = {"input": APPEND, "historize": False}
             for name in ("historize", "time", "op"):
                 self.fields[name].disabled = True
             choices = self.fields["input"].choices
@@ -63,13 +65,20 @@ class LoadTypeForm(MetadataForm):
         self.fields["input"].widget.attrs["class"] = "form-check-input"
 
     def group(self) -> Group:
-        """Return the load types, each with its sentence."""
-        return shown_group(self, "Load type", ("input",), {})
+        """Return the delivery types, each with its sentence."""
+        return shown_group(self, "Delivery type", ("input",), {})
+
+    @property
+    def load_type(self) -> LoadType:
+        """Return the load type that a valid form chooses."""
+        return load_type(HistoryPolicy.from_dict(self.policy), historize=self.cleaned_data["historize"])
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         if not self.errors:
-            given = {name: cleaned[name] for name in ("input", "time", "op") if cleaned[name]}
+            unused = not_applying(Chosen(cleaned["input"], time=cleaned["time"], historize=cleaned["historize"]))
+            cleaned["historize"] = cleaned["historize"] and "historize" not in unused
+            given = {name: cleaned[name] for name in ("input", "time", "op") if cleaned[name] and name not in unused}
             try:
                 self.policy = HistoryPolicy.from_dict(given).to_dict()
             except MetadataError as problem:

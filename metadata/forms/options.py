@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import MONO
+from elevata.web.forms import MONO, TextField
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, NAMES, TEXT_FORMATS
 from metadata.domain.sources.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, NUMBER, THOUSANDS
 from metadata.domain.sources.options import Option
@@ -17,7 +17,6 @@ MANY_CHARACTERS = 1_000
 # Groups of formats in help texts; an option of all files needs no hint.
 _GROUPS = {FILE_FORMATS: "", TEXT_FORMATS: "Text formats"}
 _YES, _NO = "yes", "no"
-_FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 
 # Characters that cannot be typed are written as words.
 _SPELLED = {CHARACTER: "; write none for an empty one", DELIMITER: "; write tab for a tab"}
@@ -29,38 +28,51 @@ def option_fields(options: Iterable[Option], formats: Collection[str] = NAMES) -
 
 
 def option_help(option: Option, formats: Collection[str]) -> str:
-    """Return the help text of an option. It begins with the formats that have the option, unless all of these have."""
+    """Return the help text of an option.
+
+    It begins with the formats that have the option, unless all of these have. It ends with an example if the field has
+    neither a default to show nor choices.
+    """
     meaning = option.short_meaning.replace("`", "") + _SPELLED.get(option.kind, "")
     labels = ", ".join(entry.label for entry in FORMATS if entry.name in option.formats)
     applies_to = "" if {*formats} <= {*option.formats} else _GROUPS.get(option.formats, labels)
-    return f"{applies_to}: {meaning}." if applies_to else f"{meaning[0].upper()}{meaning[1:]}."
+    text = f"{applies_to}: {meaning}." if applies_to else f"{meaning[0].upper()}{meaning[1:]}."
+    has_example = not _default_text(option) and not _choices(option)
+    return f"{text} Example: {option.example.strip('`')}" if has_example else text
+
+
+def _default_text(option: Option) -> str:
+    """Return the default as the form shows it; empty if there is none, or if it depends on the format."""
+    return "" if option.default_in else str(option_text(option.default))
+
+
+def _choices(option: Option) -> tuple[str, ...]:
+    return (_YES, _NO) if option.kind is FLAG else option.kind.choices
 
 
 def _option_field(option: Option, formats_of_form: Collection[str]) -> forms.Field:
-    """Return the field of an option. An empty field is not stored, so the default applies."""
-    help_text = option_help(option, formats_of_form)
+    """Return the field of an option. An empty field is not stored, so the default applies, which the field shows."""
+    help_text, default = option_help(option, formats_of_form), _default_text(option)
     shared: dict[str, Any] = {"required": False, "label": option.label, "help_text": help_text}
     formats = {FORMATS_OF_FIELD: " ".join(option.formats)}
-    if option.kind.choices:
-        usual = "as usual" if option.default is None else f"as usual ({option.default})"
-        choices = (("", usual), *((value, value) for value in option.kind.choices))
+    if values := _choices(option):
+        usual = f"as usual ({default})" if default else "as usual"
+        choices = (("", usual), *((value, value) for value in values))
         return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
-    placeholder = option.example.strip("`") if option.default is None else str(option.default)
-    attributes = MONO | formats | {"placeholder": placeholder}
-    widget: forms.Widget = forms.TextInput(attrs=attributes)
-    if option.kind is FLAG:
-        return forms.ChoiceField(choices=_FLAGS, widget=forms.Select(attrs=formats), **shared)
+    attributes = formats | ({"placeholder": default} if default else {})
     if option.kind in (COUNT, NUMBER):
         least = 1 if option.kind is COUNT else 0
         invalid = f"Enter a whole number, {least} or more."
-        widget = forms.NumberInput(attrs={"min": least} | formats)
+        widget = forms.NumberInput(attrs={"min": least} | attributes)
         return forms.IntegerField(min_value=least, widget=widget, error_messages={"invalid": invalid}, **shared)
-    if option.kind in _SPELLED:
-        return forms.CharField(max_length=4, strip=False, widget=widget, **shared)
     if option.longest > MANY_CHARACTERS:
-        widget = forms.Textarea(attrs=attributes | {"rows": 3})
+        lines = forms.Textarea(attrs=MONO | attributes | {"rows": 3})
+        return TextField(max_length=option.longest, widget=lines, **shared)
+    line = forms.TextInput(attrs=MONO | attributes)
+    if option.kind in _SPELLED:
+        return forms.CharField(max_length=4, strip=False, widget=line, **shared)
     # A blank separates thousands in some languages.
-    return forms.CharField(max_length=option.longest, strip=option.kind is not THOUSANDS, widget=widget, **shared)
+    return forms.CharField(max_length=option.longest, strip=option.kind is not THOUSANDS, widget=line, **shared)
 
 
 def changed_arguments(

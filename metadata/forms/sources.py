@@ -45,14 +45,14 @@ class IntakeFields(forms.Form):
 
     watermark = TagsField(
         required=False,
-        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}", "placeholder": "changed_at"}),
-        help_text="Columns whose values grow with each change of a row, separated by commas. A load then reads the "
-        "rows from the last mark on. Empty reads all rows.",
+        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}"}),
+        help_text="Columns whose values grow with each change of a row, like changed_at, separated by commas. A load "
+        "then reads the rows from the last mark on. Empty reads all rows.",
     )
     look_back = forms.CharField(
         max_length=40,
         required=False,
-        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}", "placeholder": "2 days"}),
+        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}"}),
         help_text="How far before the mark a load reads again: a number, or a time like 2 days or 3 hours.",
     )
 

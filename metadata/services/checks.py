@@ -13,6 +13,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sources.clusters import check_topic, parse_cluster
+from metadata.domain.sources.formats import FORMATS_OF_KIND
 from metadata.domain.sources.intake import INPUTS, Intake
 from metadata.domain.sources.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.sources.option_kinds import names_of
@@ -46,6 +47,17 @@ def check_system(row: System) -> None:
     with_place(row, lambda: check_system_options(row.kind, row.options, secret=row.secret))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
+    _check_kind(row)
+
+
+def _check_kind(row: System) -> None:
+    """Refuse a kind that does not have the formats of the system's datasets."""
+    if row.pk is None:
+        return
+    other = row.datasets.exclude(format__in=FORMATS_OF_KIND[row.kind]).first()
+    if other is not None:
+        message = f"{other} has the format {other.format}, which a system of kind {row.kind} does not have"
+        raise MetadataError("in_use", f"{message}; register another system", "kind", str(row))
 
 
 def _refuse_address(name: str, field: str, where: str) -> None:
@@ -59,6 +71,7 @@ def check_source_dataset(row: SourceDataset) -> None:
     _check_free_text(row.name, where)
     if not row.location.strip():
         raise MetadataError("invalid", "says where the data is; it cannot be empty", "location", where)
+    _check_format(row, row.system.kind)
     if check := _DATASET_LOCATIONS.get(row.system.kind):
         with_place(row, lambda: check(row.location))
     with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
@@ -70,6 +83,14 @@ def check_source_dataset(row: SourceDataset) -> None:
     check_word_list(row.tags, "tags", where)
     _check_other_source(row)
     check_fields(row, where)
+
+
+def _check_format(row: SourceDataset, kind: str) -> None:
+    """Refuse a format that systems of this kind do not have."""
+    known = FORMATS_OF_KIND.get(kind, ())
+    if row.format not in known:
+        message = f"{row.format!r} is no format of a system of kind {kind}; possible are {', '.join(known)}"
+        raise MetadataError("bad_format", message, "format", str(row))
 
 
 def _check_other_source(row: SourceDataset) -> None:

@@ -31,6 +31,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.checks import check_history, check_source_policy
+from metadata.services.references import check_references
 from metadata.services.row_changes import store, store_all
 
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
@@ -69,8 +70,10 @@ def generate_targets(*, source_dataset: SourceDataset) -> Summary:
                 continue
             dataset = _dataset(spec, source, dataset, made[spec.input], summary)
             made[spec.key] = dataset
-            _columns(spec, dataset, made[spec.input], columns, summary)
+            has_more = _columns(spec, dataset, made[spec.input], columns, summary)
             check_history(dataset)
+            if has_more:
+                check_references(dataset, "columns", with_rules=True)
         for key, dataset in existing.items():
             if key not in made and not _historized_by_user(dataset, made):
                 _retire(dataset, summary)
@@ -219,15 +222,18 @@ def _columns(
     upstream: SourceDataset | TargetDataset,
     known: dict[UUID, SourceColumn | TargetColumn],
     summary: Summary,
-) -> None:
-    """Add, retire and reactivate columns; the rows are added to ``known`` by generated key."""
+) -> bool:
+    """Add, retire and reactivate columns; the rows are added to ``known`` by generated key.
+
+    Return True if there are columns that were not in use before.
+    """
     rows = list(dataset.columns.prefetch_related("inputs"))
     dataset_input = _input_from(dataset, upstream)
     by_key = {row.key: row for row in rows}
     taken = _taken_names(dataset, rows)
     ordinal = max((row.ordinal for row in rows), default=0)
     fresh: list[tuple[TargetColumn, SourceColumn | TargetColumn]] = []
-    wanted: set[int] = set()
+    wanted, unused = set(), {row.pk for row in rows if not row.active}
     for proposal in spec.columns:
         reads = known[proposal.input]
         row = by_key.get(proposal.key) or _same_lineage(rows, reads)
@@ -252,6 +258,7 @@ def _columns(
     for row in rows:
         if row.pk not in wanted and row.active and (row.key in generated or _reads_retired(row)):
             _retire(row, summary)
+    return bool(fresh) or any(row.active and row.pk in unused for row in rows)
 
 
 def _input_from(dataset: TargetDataset, upstream: SourceDataset | TargetDataset) -> DatasetInput | None:

@@ -19,6 +19,7 @@ from metadata.services.checks import (
     refuse_if_policy_names,
     with_place,
 )
+from metadata.services.references import check_references
 from metadata.services.row_changes import former_names, remove, store
 
 BY_PERSON = TargetDataset.RetiredBy.PERSON
@@ -103,6 +104,7 @@ def unretire_column(*, column: TargetColumn, expected_version: int, reason: str 
             check_target_column(row)
             store(row)
             check_dataset_columns(row.dataset)
+            check_references(row.dataset, "active")
         return row
 
 

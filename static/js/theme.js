@@ -15,10 +15,10 @@
 
   function apply() {
     const theme = chosen();
-    document.documentElement.setAttribute(
-      "data-bs-theme",
-      theme === "auto" ? (dark.matches ? "dark" : "light") : theme
-    );
+    const shown = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
+    document.documentElement.setAttribute("data-bs-theme", shown);
+    // Swagger's own name for it.
+    document.documentElement.classList.toggle("dark-mode", shown === "dark");
     document.querySelectorAll("[data-theme-choice]").forEach((button) => {
       button.setAttribute("aria-pressed", String(button.dataset.themeChoice === theme));
     });

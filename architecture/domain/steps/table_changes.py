@@ -263,7 +263,7 @@ def _retype(changes: Changes, current: ObservedColumn, type_: str, ordinal: int 
 
 
 def follow_operations(
-    table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]], *, historized: bool = True
+    table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]], *, historized: bool
 ) -> Changes:
     """Return the changes that a dataset's operations cause in one of its tables.
 
@@ -281,16 +281,17 @@ class _TableOperations:
         shape: TableShape | None,
         owned: Sequence[tuple[int, Operation]],
         *,
-        historized: bool = True,
+        historized: bool,
     ) -> None:
         self.table, self.shape, self.owned = table, shape, owned
         never_narrower = table.kind in NEVER_NARROWER
         side = logical.HISTORY if never_narrower and historized else logical.BASE
-        narrowing = (logical.RETYPE_COLUMN,) if never_narrower else ()
+        # An event log without a history follows its base table, but does not get narrower with it.
+        skipped = (logical.RETYPE_COLUMN,) if never_narrower and not historized else ()
         self.own = [
             (ordinal, operation)
             for ordinal, operation in owned
-            if operation.side == side and (side == logical.HISTORY or operation.op not in narrowing)
+            if operation.side == side and operation.op not in skipped
         ]
         self.specs = {column.key: column for column in table.columns}
         self.result = Changes(table)

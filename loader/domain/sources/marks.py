@@ -213,7 +213,7 @@ class Reading:
         if isinstance(value, Decimal):
             return value - int(self.intake.look_back)
         try:
-            return value - (self.intake.seconds_back or timedelta())
+            return value - (self.intake.time_back or timedelta())
         except OverflowError:
             return None
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 
-from elevata.accounts.roles import Permission
+from elevata.accounts.roles import Permission, needed_role
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.services.reads.read_permissions import may_read, may_read_sensitive, record_sensitive_read
@@ -35,7 +35,7 @@ def readable_sample(
     shows sensitive values is recorded.
     """
     if not may_read(user, system):
-        raise PermissionDenied(f"Samples of {system} need the permission {Permission.READ_DATA}.")
+        raise PermissionDenied(f"Samples of {system}: {needed_role(Permission.READ_DATA)}.")
     classified = source_classification(source) if source is not None else Classification()
     try:
         result = sample(system, place.location, place.format, place.options)

@@ -78,10 +78,12 @@ def parse_cluster(location: str) -> ClusterPlace:
     mechanism = options.get("mechanism", "scram-sha-512" if user else "")
     if security not in SECURITY:
         raise _bad(f"has the security {security!r}; possible are {', '.join(SECURITY)}")
-    if bool(user) != security.startswith("sasl"):
-        raise _bad("names a user exactly if its security is sasl_ssl or sasl_plaintext")
-    if mechanism not in (MECHANISMS if user else ("",)):
-        raise _bad(f"has the mechanism {mechanism!r}; possible with a user are {', '.join(MECHANISMS)}")
+    if not user and (mechanism or security.startswith("sasl")):
+        raise _bad(f"signs in with {mechanism or security}, and names no user; it is {_SHAPE}")
+    if user and not security.startswith("sasl"):
+        raise _bad(f"names a user, who cannot sign in with the security {security}; sasl_ssl and sasl_plaintext can")
+    if user and mechanism not in MECHANISMS:
+        raise _bad(f"has the mechanism {mechanism!r}; possible are {', '.join(MECHANISMS)}")
     return ClusterPlace(tuple(_broker(host) for host in hosts.split(",")), security, mechanism, unquote(user))
 
 

@@ -66,7 +66,7 @@ class Intake:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
     @property
-    def seconds_back(self) -> timedelta | None:
+    def time_back(self) -> timedelta | None:
         """Return the look-back of times, None if it is a number or missing."""
         match = _TIME.fullmatch(self.look_back) if isinstance(self.look_back, str) else None
         return timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else None
@@ -106,7 +106,7 @@ class Intake:
         if is_number != isinstance(self.look_back, int):
             wanted = "a number" if is_number else "a time like 2 days"
             raise IntakeProblem("look_back", f"must be {wanted}, because column {name!r} is {type_}")
-        back = self.seconds_back
+        back = self.time_back
         if type_.name == DATE and back is not None and back.seconds:
             raise IntakeProblem("look_back", f"must be whole days, because column {name!r} is {type_}")
 

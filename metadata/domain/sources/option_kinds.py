@@ -15,12 +15,13 @@ from metadata.domain.sources.value_formats import DECIMAL_SEPARATORS, THOUSANDS_
 class Kind:
     """Kind of an option's value: its description, and the condition that a value has to fulfil.
 
-    ``choices`` are the possible values, if these are words.
+    ``choices`` are the possible values, if these are words. ``may_be_secret``: errors do not repeat the value.
     """
 
     description: str
     fits: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
+    may_be_secret: bool = False
 
 
 def one_of(*words: str) -> Kind:
@@ -115,8 +116,12 @@ POSITIONS = Kind("columns with positions like id:1-8, name:9-30", lambda value: 
 ZONE = Kind("a time zone like Europe/Berlin or +02:00", _is_zone)
 ENCODING = Kind("a character set like UTF-8, ISO-8859-1 or windows-1252", _is_encoding)
 NUMBER = Kind("a whole number from 0", lambda value: type(value) is int and value >= 0)
-PARAMETERS = Kind("parameters like status=open&sort=id", lambda value: parameters_of(value) is not None)
-HEADERS = Kind("headers, one a line, like X-Version: 2", lambda value: headers_of(value) is not None)
+PARAMETERS = Kind(
+    "parameters like status=open&sort=id", lambda value: parameters_of(value) is not None, may_be_secret=True
+)
+HEADERS = Kind(
+    "headers, one a line, like X-Version: 2", lambda value: headers_of(value) is not None, may_be_secret=True
+)
 COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value >= 1)
 COLUMNS = Kind("names of columns with commas between", lambda value: bool(names_of(value)))
 DECIMAL = Kind("a point or a comma", lambda value: value in tuple(DECIMAL_SEPARATORS))

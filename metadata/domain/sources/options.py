@@ -61,8 +61,9 @@ def check_values(options: Iterable[Option], format_name: str, given: Any) -> Non
             raise bad_option(where, f"is no option of {format_name}; {message}")
         if isinstance(value, str) and VARIABLE in value:
             raise bad_option(where, f"holds {VARIABLE}, which would stand for a variable of the worker")
-        if not known[name].kind.fits(value):
-            raise bad_option(where, f"must be {known[name].kind.description}, not {value!r}")
+        kind = known[name].kind
+        if not kind.fits(value):
+            raise bad_option(where, f"must be {kind.description}" + ("" if kind.may_be_secret else f", not {value!r}"))
     for name, option in known.items():
         if option.required and name not in given:
             raise bad_option(f"options.{name}", f"is needed: {option.kind.description}")

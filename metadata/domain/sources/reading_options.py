@@ -62,6 +62,7 @@ from metadata.domain.sources.option_kinds import (
     one_of,
 )
 from metadata.domain.sources.options import Option, bad_option, check_values, select_options
+from metadata.domain.sources.rest_addresses import credential_header, shown_parameters
 from metadata.domain.sources.value_formats import ValueFormats
 
 OPTIONS = (
@@ -417,11 +418,19 @@ def check_options(format_name: str, given: Any) -> None:
     check_values(OPTIONS, format_name, given)
     for name, reason in ValueFormats.of(given).problems():
         raise bad_option(f"options.{name}", reason)
+    if header := credential_header(given.get("headers")):
+        message = f"names {header}, which carries a credential; choose the option authentication of the system, whose"
+        raise bad_option("options.headers", f"{message} secret is in an environment variable")
     if given.get("paging") == "offset" and "page_size" not in given:
         raise bad_option("options.page_size", "is needed with paging offset")
     for name, other in (("deduplicate", "order_by"), ("order_by", "deduplicate")):
         if name in given and other not in given:
             raise bad_option(f"options.{name}", f"needs {other}, too")
+
+
+def shown_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options for pages, without the values of query parameters that may be secrets."""
+    return {name: shown_parameters(value) if name == "parameters" else value for name, value in given.items()}
 
 
 @dataclass(frozen=True)

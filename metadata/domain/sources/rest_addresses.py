@@ -14,12 +14,18 @@ _SHAPE = "like https://api.example.org/v1"
 _ODD = re.compile(r"[\s\\{}|^`<>\"\x00-\x1f\x7f-\x9f]")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*", re.ASCII)
-# Credentials have a place of their own, and the connection sets the others.
-_OWN_HEADERS = frozenset(
+# Headers that the connection sets.
+_CONNECTION_HEADERS = frozenset(
     (
-        *("authorization", "proxy-authorization", "cookie", "host", "connection", "content-length", "content-type"),
-        *("transfer-encoding", "te", "trailer", "upgrade", "expect", "accept-encoding", "range"),
+        *("host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade"),
+        *("expect", "accept-encoding", "range"),
     )
+)
+# Headers that an authentication or the connection sets.
+_OWN_HEADERS = _CONNECTION_HEADERS | {"authorization", "proxy-authorization", "cookie"}
+_CREDENTIAL_HEADER = re.compile(
+    r"authorization|cookie|token|secret|passw|credential|(api|access|auth|app|subscription)[-_]?key|(^|[-_])auth($|[-_])",
+    re.IGNORECASE,
 )
 _SECRET_PARAMETER = re.compile(r"token|key|secret|pass|pwd|auth|sig|credential|session|code", re.IGNORECASE)
 _HIDDEN = "***"
@@ -108,7 +114,7 @@ def parameters_of(text: Any) -> tuple[tuple[str, str], ...] | None:
 def headers_of(text: Any) -> tuple[tuple[str, str], ...] | None:
     """Return names and values of headers, one a line like ``X-Version: 2``; None for other text.
 
-    Headers for credentials and those of the connection are no options.
+    Headers of the connection are no options. ``credential_header`` names one that carries a credential.
     """
     if not isinstance(text, str) or not text.strip():
         return None
@@ -116,14 +122,20 @@ def headers_of(text: Any) -> tuple[tuple[str, str], ...] | None:
     for line in text.strip().splitlines():
         name, colon, value = line.partition(":")
         name, value = name.strip(), value.strip()
-        if not colon or not is_header_name(name) or not _HEADER_VALUE.fullmatch(value):
+        is_header = _HEADER_NAME.fullmatch(name) and name.lower() not in _CONNECTION_HEADERS
+        if not colon or not is_header or not _HEADER_VALUE.fullmatch(value):
             return None
         headers.append((name, value))
     return tuple(headers)
 
 
+def credential_header(text: Any) -> str:
+    """Return the name of the first header that carries a credential, as its name says; empty without one."""
+    return next((name for name, _ in headers_of(text) or () if _CREDENTIAL_HEADER.search(name)), "")
+
+
 def is_header_name(name: Any) -> bool:
-    """Return True for a header that options may set."""
+    """Return True for a header that an API key may be sent in."""
     return isinstance(name, str) and bool(_HEADER_NAME.fullmatch(name)) and name.lower() not in _OWN_HEADERS
 
 
@@ -152,10 +164,15 @@ def shown_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return _HIDDEN
-    pairs = [pair.partition("=") for pair in parts.query.split("&") if pair]
-    query = "&".join(
+    address = (parts.scheme, parts.netloc.rpartition("@")[2], parts.path, shown_parameters(parts.query), "")
+    shown = urlunsplit(address)
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+
+
+def shown_parameters(query: str) -> str:
+    """Return query parameters without the values of those that may be secrets."""
+    pairs = [pair.partition("=") for pair in query.split("&") if pair]
+    return "&".join(
         f"{name}={_HIDDEN}" if equals and _SECRET_PARAMETER.search(name) else f"{name}{equals}{value}"
         for name, equals, value in pairs
     )
-    shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"

@@ -10,7 +10,7 @@ from metadata.domain.sources.option_kinds import COUNT, TEXT, Kind, one_of
 from metadata.domain.sources.options import Option, bad_option, check_values, select_options
 from metadata.domain.sources.rest_addresses import is_header_name, is_url
 
-REST = "rest"
+REST_API = "rest"
 NO_SIGN_IN, BEARER, API_KEY, BASIC, OAUTH2 = "none", "bearer", "api_key", "basic", "oauth2"
 AUTHENTICATIONS = (NO_SIGN_IN, BEARER, API_KEY, BASIC, OAUTH2)
 _HEADER = Kind("the name of a header like X-API-Key", is_header_name)
@@ -19,20 +19,20 @@ _URL = Kind("a URL like https://login.example.org/token", is_url)
 SYSTEM_OPTIONS = (
     Option(
         "authentication",
-        (REST,),
+        (REST_API,),
         one_of(*AUTHENTICATIONS),
         BEARER,
         "`oauth2`",
         "use of the secret: bearer token, api_key in a header, basic password, or oauth2 client secret. Without a "
         "secret none is sent",
     ),
-    Option("header", (REST,), _HEADER, "X-API-Key", "`Api-Token`", "header of the API key", label="Key header"),
+    Option("header", (REST_API,), _HEADER, "X-API-Key", "`Api-Token`", "header of the API key", label="Key header"),
     Option(
-        "user", (REST,), TEXT, None, "`reader`", "user of basic authentication, or client id of OAuth2", longest=200
+        "user", (REST_API,), TEXT, None, "`reader`", "user of basic authentication, or client id of OAuth2", longest=200
     ),
     Option(
         "token_url",
-        (REST,),
+        (REST_API,),
         _URL,
         None,
         "`https://login.example.org/token`",
@@ -40,10 +40,10 @@ SYSTEM_OPTIONS = (
         label="Token URL",
         longest=1000,
     ),
-    Option("scope", (REST,), TEXT, None, "`read:orders`", "scope of the OAuth2 token", longest=1000),
+    Option("scope", (REST_API,), TEXT, None, "`read:orders`", "scope of the OAuth2 token", longest=1000),
     Option(
         "requests_per_minute",
-        (REST,),
+        (REST_API,),
         COUNT,
         None,
         "`300`",
@@ -69,4 +69,4 @@ def check_system_options(kind: str, given: Any, *, secret: str) -> None:
 
 def system_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a REST system, with the defaults of those that are not given."""
-    return {name: given.get(name, option.default) for name, option in select_options(SYSTEM_OPTIONS, REST).items()}
+    return {name: given.get(name, option.default) for name, option in select_options(SYSTEM_OPTIONS, REST_API).items()}

@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.services, pytest.mark.django_db(t
 
 # A part that a page brings in by itself has no head: it is looked at where it stands.
 WHOLE = b"<!doctype html>"
+# Rules of axe about colours, which differ in the dark.
+IN_THE_DARK = ["color-contrast", "link-in-text-block"]
 # Pages without an address of their own, by how one comes to them.
 SIGNING_IN = ("sign_in", "sign_in_again", "single_sign_on", "wrong_password", "too_many")
 BESIDES = (
@@ -270,13 +272,13 @@ def by_night_looked(page: Page, found: Found) -> None:
     found.focus = unseen_focus(page)
     found.unreached = unreached_by_tab(page)
     _in_colours(page, "dark")
-    found.axe += _at("dark, wide", accessible_faults(page, rules=["color-contrast"]))
+    found.axe += _at("dark, wide", accessible_faults(page, rules=IN_THE_DARK))
     _in_colours(page, "light")
     page.set_viewport_size(WIDTHS["narrow"])
     expect(page.locator(".graph-wait")).to_have_count(0)
     found.axe += _at("light, narrow", accessible_faults(page))
     _in_colours(page, "dark")
-    found.axe += _at("dark, narrow", accessible_faults(page, rules=["color-contrast"]))
+    found.axe += _at("dark, narrow", accessible_faults(page, rules=IN_THE_DARK))
 
 
 def _in_colours(page: Page, theme: str) -> None:
@@ -284,6 +286,7 @@ def _in_colours(page: Page, theme: str) -> None:
     page.evaluate(
         """theme => {
             document.documentElement.dataset.bsTheme = theme;
+            document.documentElement.classList.toggle("dark-mode", theme === "dark");
             document.body.getBoundingClientRect();
             const finite = one => one.effect.getComputedTiming().iterations !== Infinity;
             document.getAnimations().filter(finite).forEach(one => one.finish());

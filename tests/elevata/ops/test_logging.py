@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from elevata.core.processes import about, what_about
-from elevata.ops.logging import PUT_OUT, JsonLines, PlainLines, logging_settings, scrubbed
+from elevata.ops.logging import PUT_OUT, JsonLines, OneLine, PlainLines, logging_settings, scrubbed
 
 
 def record(message: str = "said", *args: object, **extra: object) -> logging.LogRecord:
@@ -62,6 +62,17 @@ def test_an_exception_is_in_the_line() -> None:
     except ValueError:
         made.exc_info = sys.exc_info()
     assert "no such thing" in line(made)["exc_info"]
+
+
+@pytest.mark.parametrize(("status", "is_shown"), [(403, False), (500, True)])
+def test_only_an_unexpected_error_of_a_request_has_a_traceback(status: int, is_shown: bool) -> None:
+    made = record(status_code=status, name="django.request")
+    try:
+        raise PermissionError("no such right")
+    except PermissionError:
+        made.exc_info = sys.exc_info()
+    assert OneLine().filter(made)
+    assert ("Traceback" in PlainLines().format(made)) == is_shown
 
 
 # --- secrets ---------------------------------------------------------------------------------------

@@ -183,7 +183,6 @@ TABLE: dict[str, dict[str, Needs]] = {
     "saved_query_list": _form(READ_DATA),
     "saved_query_save": _form(READ_DATA),
     "saved_query_delete": _form(READ_DATA),
-    "system_create": _form(CHANGE),
     "source_add": _form(CHANGE),
     "source_add_system": _form(CHANGE),
     "source_add_test": _form(CHANGE),

@@ -125,7 +125,6 @@ RULES = {
     "schema_list": Rule(),
     "schema_create": EDITING,
     "schema_edit": _editing("schema"),
-    "system_create": Rule(reader=REFUSED, operator="/add-source/"),
     "source_add": EDITING,
     "source_add_system": _editing("kind"),
     "source_add_test": Rule("post", reader=REFUSED, operator=200, values=("kind",)),

@@ -116,9 +116,11 @@ def test_an_address_that_only_takes_forms_says_where_to_go(reader: Client):
     assert "accepts forms only" in html_of(answer)
 
 
-def test_without_permission_there_is_a_page_that_says_so(reader: Client):
+def test_without_permission_there_is_a_page_that_says_so_and_whom_to_ask(reader: Client, settings):
+    settings.CONTACT = "data-team@example.org"
     answer = reader.post("/start-load/", {"scope": "all"})
     assert answer.status_code == 403
+    assert "Ask data-team@example.org for the permission." in words(html_of(answer))
     assert "Your account does not have the permission" in html_of(answer)
     assert "Starting loads needs the operator role." in html_of(answer)
     assert "start_load" not in html_of(answer)

@@ -108,7 +108,7 @@ def test_the_example_runs_as_it_stands(live_server, busy_worker, script, tmp_pat
         ELEVATA_URL=live_server.url,
         ADA_TOKEN=tokens["ada"],
         BOB_TOKEN=tokens["bob"],
-        LANDING=str(tmp_path),
+        DELIVERIES=str(tmp_path),
     )
     assert left["names"] == ["Ada Byron", "Bob Kahn"]
     assert LoadRun.objects.get(kind="history_batch").reason == "first delivery"
@@ -140,7 +140,7 @@ def test_the_example_runs_on_the_real_engine(tmp_path, monkeypatch):
                 ELEVATA_URL=f"http://127.0.0.1:{port}",
                 ADA_TOKEN=tokens["ada"],
                 BOB_TOKEN=tokens["bob"],
-                LANDING=str(landing),
+                DELIVERIES=str(landing),
             )
         finally:
             web.terminate()

@@ -15,7 +15,7 @@ from loader.domain.waits import Wait
 from loader.models import LoadRun, Schedule
 from loader.services import schedules
 from loader.services.schedules import check_waiting, create_schedule, run_now, start_due, update_schedule
-from metadata.models import SourceDataset
+from metadata.models import SourceDataset, System
 from metadata.services.generation import generate_targets
 from tests.architecture.world import person
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory
@@ -91,6 +91,14 @@ def test_a_source_that_the_runs_do_not_read_is_refused(orders: SourceDataset, ai
     wait = {"for": "files", "source": str(orders.key)}
     with pytest.raises(MetadataError, match="is not read by the runs of this schedule"):
         create_schedule(name="n", cron="0 6 * * *", scope=Scope(DATASET, "rawcore.rc_air_airport"), wait=wait)
+
+
+def test_messages_and_endpoints_cannot_be_waited_for(orders: SourceDataset):
+    System.objects.update(kind="kafka")
+    SourceDataset.objects.update(format="kafka")
+    with pytest.raises(MetadataError, match="only files and database tables can be waited for") as problem:
+        waiting_schedule(orders)
+    assert problem.value.field == "wait.source"
 
 
 def test_a_vacuum_waits_for_nothing(orders: SourceDataset):

@@ -1,5 +1,6 @@
 """The guided path from the kind of a source to the load of its first rows."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from elevata.audit.models import ChangeLogEntry
+from loader.domain.sources.sampling import NEW, Line, SampledColumn
+from loader.forms.imports import packed
 from loader.models import LoadRun
+from metadata.domain.types import BIGINT, STRING, DataType
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.services.sources import create_source_dataset
 from tests.elevata.web.forms import typed, words
@@ -37,10 +41,6 @@ def test_every_kind_of_system_is_offered(editor: Client):
 
 def test_an_unknown_kind_has_no_page(editor: Client):
     assert editor.get("/add-source/fax/").status_code == 404
-
-
-def test_the_former_form_of_a_system_leads_to_the_path(editor: Client):
-    assert editor.get("/register-system/").url == "/add-source/"
 
 
 def test_registered_systems_of_the_kind_can_be_chosen(editor: Client, shop: System):
@@ -201,17 +201,55 @@ def test_the_chosen_load_type_is_that_of_the_source(editor: Client, shop: System
     assert source.historize
 
 
-def test_a_source_without_a_key_has_raw_only(editor: Client, shop: System, landing: Path):
+@pytest.mark.parametrize(
+    ("load_type", "label", "layers"),
+    [({}, "Append.", {"raw", "stage", "rawcore"}), ({"input": "snapshot"}, "Full.", {"raw", "stage"})],
+)
+def test_rows_without_a_key_are_added_unless_they_are_snapshots(
+    editor: Client, shop: System, landing: Path, load_type: dict[str, str], label: str, layers: set[str]
+):
     (landing / "events.csv").write_text("kind\na\na\n")
     columns = choose_columns(editor, import_page(editor, "events.csv"))
-    assert "No business key: rows can only be appended" in words(read(editor, columns.url))
-    editor.post(choose_load_type(editor, columns.url).url)
-    assert not SourceDataset.objects.get().historize
+    assert "No business key: rows are added to rawcore" in words(read(editor, columns.url))
+    summary = choose_load_type(editor, columns.url, **load_type).url
+    assert label in words(read(editor, summary))
+    editor.post(summary)
+    source = SourceDataset.objects.get()
+    assert not source.historize
+    assert {dataset.schema.layer for dataset in source.generated.all()} == layers
+
+
+def test_messages_of_debezium_without_a_key_are_added(editor: Client, shop: System):
+    """The delivery type of change events needs a key, so it is not proposed without one."""
+    System.objects.update(kind="kafka", location="kafka://broker.example.org")
+    columns = {"name": DataType(STRING), "_op": DataType(STRING), "_sequence": DataType(BIGINT)}
+    lines = [Line(NEW, name, type_, True, found=SampledColumn(name, type_, "")) for name, type_ in columns.items()]
+    sent = {"name": "events", "short_name": "events", "location": "events", "format": "kafka", "lines": packed(lines)}
+    for place, type_ in enumerate(columns.values()):
+        sent |= {f"c{place}-take": "on", f"c{place}-type": str(type_)}
+    answer = editor.post("/systems/shop/import/", sent | {"options": json.dumps({"envelope": "debezium"})})
+    editor.post(choose_load_type(editor, answer.url).url)
+    source = SourceDataset.objects.get()
+    assert (source.history_policy, source.historize) == ({"input": "append"}, False)
+
+
+def test_an_append_with_a_key_keeps_no_history(editor: Client, shop: System):
+    """Choices that do not apply to added rows are left out, not refused."""
+    summary = summary_of(editor, input="append", time="ordered at", historize="on")
+    assert "Append." in words(read(editor, summary))
+    editor.post(summary)
+    source = SourceDataset.objects.get()
+    assert (source.history_policy, source.historize) == ({"input": "append"}, False)
+
+
+def test_a_draft_has_no_csrf_token(editor: Client, shop: System):
+    summary_of(editor)
+    assert "csrfmiddlewaretoken" not in str(dict(editor.session))
 
 
 def test_the_summary_names_what_is_created(editor: Client, shop: System):
     text = words(read(editor, summary_of(editor)))
-    history = "Every version of every row is kept"
+    history = "SCD 2. Every version of a row is kept in a history"
     for said in ("Full snapshots", history, "rawcore.rc_shop_orders_hist", "order_no string"):
         assert said in text
 

@@ -43,6 +43,14 @@ def test_examples_of_a_failed_load_are_for_who_reads_data_there(elsewhere: Clien
     assert any(one["error"] and one["error"]["count"] == 3 for one in shown[elsewhere])
 
 
+def test_who_may_not_read_the_data_learns_which_roles_may(elsewhere: Client, warehouse: TargetDataset):
+    raw = TargetDataset.objects.filter(schema__layer="raw").first()
+    answer = elsewhere.get(f"/datasets/{raw.key}/data/")
+    assert answer.status_code == 403
+    assert f"Data of {raw}: reading data needs the viewer" in words(html_of(answer))
+    assert "read_data" not in html_of(answer)
+
+
 def test_the_home_page_tells_no_values_to_who_may_not_read_them(elsewhere: Client, reader: Client):
     DatasetRun.objects.filter(run__run_id="busy").delete()
     said = f"raw.raw_air_airport: the value '{CUSTOMER}' cannot be cast"

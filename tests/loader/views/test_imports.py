@@ -142,6 +142,16 @@ def test_the_delimiter_is_guessed_and_kept(editor: Client, shop: System, landing
     assert source.columns.count() == 4
 
 
+@pytest.mark.parametrize(("sent", "delimiter"), [("~", "~"), ("tab", "\t")])
+def test_any_character_may_be_the_delimiter(editor: Client, shop: System, landing: Path, sent: str, delimiter: str):
+    (landing / "orders.csv").write_text(ORDERS.replace(",", delimiter))
+    page = import_page(editor, format="csv", delimiter=sent)
+    assert form_of(page, having="delimiter")["delimiter"] == [sent]
+    import_as(editor, page)
+    source = SourceDataset.objects.get()
+    assert (source.options, source.columns.count()) == ({"delimiter": delimiter}, 4)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "options"),
     [

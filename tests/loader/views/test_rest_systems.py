@@ -11,6 +11,7 @@ from metadata.models import SourceDataset, System
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
+from tests.factories import SourceDatasetFactory
 from tests.loader.rest.api_server import HERE, Answer, ApiServer, Request, api_server, by_cursor
 from tests.loader.views.shop import HTMX, import_as
 
@@ -58,6 +59,20 @@ def test_a_changed_option_keeps_the_others(editor: Client, shop: System):
     assert form_of(page, having="short_name")["header"] == ["Api-Token"]
     editor.post("/systems/shop/edit/", typed(page, having="short_name", header="X-Key"))
     assert System.objects.get().options == {"authentication": "api_key", "header": "X-Key"}
+
+
+def test_the_page_of_a_system_shows_its_options_and_the_name_of_its_secret(editor: Client, shop: System):
+    System.objects.update(options={"authentication": "api_key", "header": "Api-Token"})
+    page = words(read(editor, "/systems/shop/"))
+    assert f"Password variable {SECRET} Option authentication api_key Option header Api-Token" in page
+    assert TOKEN not in page
+
+
+def test_a_secret_parameter_of_an_endpoint_is_not_shown(editor: Client, shop: System):
+    source = SourceDatasetFactory(
+        system=shop, location="orders", format="rest", options={"parameters": "status=open&token=abc"}
+    )
+    assert "status=open&token=***" in words(read(editor, f"/sources/{source.key}/"))
 
 
 @pytest.mark.parametrize("status", [200, 404])

@@ -11,6 +11,8 @@ from loader.models import LoadRun, Schedule
 from loader.services.schedules import check_waiting, create_schedule, start_due, update_schedule
 from metadata.models import TargetDataset
 from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read
+from tests.factories import SourceDatasetFactory, SystemFactory
 from tests.loader.factories import EnvironmentFactory, WorkerFactory
 
 pytestmark = pytest.mark.django_db
@@ -127,6 +129,13 @@ def test_its_condition_is_edited_and_taken_away(operator: Client, nightly: Sched
     assert Schedule.objects.get().wait["minutes"] == 30
     operator.post(address(nightly, "edit/"), typed(operator, nightly, wait_for="", wait_source=""))
     assert Schedule.objects.get().wait == {}
+
+
+def test_only_files_and_tables_are_offered_to_wait_for(operator: Client, condition: dict[str, str]):
+    SourceDatasetFactory(system=SystemFactory(kind="kafka"), format="kafka", name="events")
+    page = read(operator, "/schedules/new/")
+    assert condition["wait_source"] in page
+    assert ".events" not in page
 
 
 def test_a_condition_without_its_source_is_refused_at_its_field(operator: Client, condition: dict[str, str]):

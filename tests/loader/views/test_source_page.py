@@ -227,8 +227,16 @@ def test_changes_of_columns_are_listed(editor: Client, orders: SourceDataset):
     assert "bob source column shop.orders.amount changed" in text
 
 
-def test_a_source_without_loads_says_so(editor: Client, orders: SourceDataset):
-    assert "No loads yet" in page_of(editor, orders)
+def test_the_first_load_of_a_source_fills_its_last_table(operator: Client, orders: SourceDataset):
+    page = page_of(operator, orders)
+    assert "No loads yet" in page
+    assert "/load-runs/?start=rawcore.rc_shop_orders#start" in page
+
+
+def test_who_may_not_start_loads_is_not_offered_the_first(editor: Client, orders: SourceDataset):
+    page = page_of(editor, orders)
+    assert "No loads yet" in page
+    assert "Start the first load" not in page
 
 
 def test_runs_of_other_environments_are_not_its_deliveries(editor: Client, orders: SourceDataset, raw: TargetDataset):

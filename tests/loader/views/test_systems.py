@@ -38,6 +38,12 @@ def test_a_system_is_registered_by_its_form(editor: Client, landing: Path):
     assert ChangeLogEntry.objects.get(subject_kind="system").actor == "mia"
 
 
+def test_the_enter_key_registers_a_system(editor: Client):
+    """Enter presses the first button of a form."""
+    form = read(editor, "/add-source/jdbc/").partition('id="system-form"')[2]
+    assert words(form.partition("</button>")[0].partition("<button")[2]).endswith("Register system")
+
+
 @pytest.mark.parametrize(
     "location", ["/etc", "{{ data_dir }}", "{{ data_dir }}/../..", "s3a://bucket/in", "file:///etc"]
 )

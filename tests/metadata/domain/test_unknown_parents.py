@@ -34,7 +34,12 @@ def test_a_parent_with_dated_rows_gets_no_ghost_rows() -> None:
 
 @pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE])
 def test_a_parent_that_no_load_writes_cannot_be_looked_up(rule: str) -> None:
-    assert "rc_plant must be" in rule_problem(rule, ORDER, end("rc_plant", is_loaded=False))
+    assert "rc_plant must be a rawcore table" in rule_problem(rule, ORDER, end("rc_plant", is_loaded=False))
+
+
+@pytest.mark.parametrize("rule", [NULL, REFUSE])
+def test_a_parent_that_is_only_looked_up_may_have_any_policy(rule: str) -> None:
+    assert "snapshots" not in rule_problem(rule, ORDER, end("rc_plant", is_loaded=False))
 
 
 @pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE])

@@ -210,3 +210,13 @@ def test_generation_retires_no_column_that_a_policy_names(source: SourceDataset)
     with pytest.raises(MetadataError, match="no column 'name'") as refused:
         switch(source, "name", active=False)
     assert (refused.value.field, refused.value.where) == ("history_policy.track", "rawcore.rc_air_airport")
+
+
+def test_generation_adds_no_required_column_to_a_parent_of_ghost_rows(source: SourceDataset) -> None:
+    child = TargetDatasetFactory(schema=dataset("rc_air_airport").schema, name="rc_flight")
+    origin = create_target_column(dataset=child, name="origin", type="string")
+    key = TargetColumn.objects.get(dataset__name="rc_air_airport", key_ordinal=1)
+    create_reference(child=child, parent=dataset("rc_air_airport"), unknown_parent="ghost", pairs=[(origin, key)])
+    create_source_column(source_dataset=source, name="tower", type="string", nullable=False)
+    with pytest.raises(MetadataError, match=r"rc_air_airport.tower may not be NULL"):
+        generate_targets(source_dataset=source)

@@ -208,3 +208,22 @@ def test_a_retired_reference_takes_any_rule_and_is_checked_when_it_comes_back(
     row = update_reference(reference=row, expected_version=2, unknown_parent="ghost")
     with pytest.raises(MetadataError, match="title may not be NULL"):
         unretire_reference(reference=row, expected_version=3)
+
+
+def test_a_required_column_does_not_return_to_a_parent_of_ghost_rows(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
+    title = parent.columns.get(name="title")
+    title = update_target_column(column=title, expected_version=title.version, nullable=False)
+    title = lifecycle.retire_column(column=title, expected_version=title.version)
+    refer(child, parent, rule="ghost")
+    with pytest.raises(MetadataError, match="rc_plant.title may not be NULL"):
+        lifecycle.unretire_column(column=title, expected_version=title.version)
+
+
+def test_a_key_column_does_not_return_while_a_reference_lacks_it(child: TargetDataset, parent: TargetDataset) -> None:
+    part = TargetColumnFactory(dataset=parent, name="part", key_ordinal=3)
+    part = lifecycle.retire_column(column=part, expected_version=part.version)
+    refer(child, parent)
+    with pytest.raises(MetadataError, match="'part' is missing"):
+        lifecycle.unretire_column(column=part, expected_version=part.version)

@@ -54,6 +54,23 @@ def test_a_source_dataset_that_makes_no_sense_is_refused(values: dict, field: st
     assert refused.value.field == field
 
 
+def test_a_format_is_one_of_the_systems_kind() -> None:
+    files, cluster = SystemFactory(), SystemFactory(kind="kafka", location="kafka://broker.example.org")
+    with pytest.raises(MetadataError, match="'kafka' is no format of a system of kind files"):
+        sources.create_source_dataset(system=files, name="orders", location="orders", format="kafka")
+    with pytest.raises(MetadataError, match="possible are kafka"):
+        sources.create_source_dataset(system=cluster, name="orders", location="orders")
+
+
+def test_a_system_keeps_its_kind_while_it_has_datasets_of_its_formats() -> None:
+    system = SystemFactory(location="")
+    sources.create_source_dataset(system=system, name="orders", location="orders.csv")
+    cluster = {"kind": "kafka", "location": "kafka://broker.example.org"}
+    with pytest.raises(MetadataError, match="orders has the format csv, which a system of kind kafka") as refused:
+        sources.update_system(system=system, expected_version=system.version, **cluster)
+    assert (refused.value.code, refused.value.field) == ("in_use", "kind")
+
+
 def test_the_query_of_a_table_is_checked_when_it_is_saved() -> None:
     system = SystemFactory(kind="jdbc", location="postgresql://reader@db/erp")
     asked = {"system": system, "name": "orders", "format": "table", "location": "sales.orders"}

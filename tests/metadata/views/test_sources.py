@@ -186,6 +186,21 @@ def customers(db: None) -> SourceDataset:
     return source
 
 
+def test_empty_options_show_their_default_and_others_an_example(editor: Client, customers: SourceDataset):
+    fields = read(editor, page_of(customers)).split('class="field"')
+    names = ("fetch_size", "partitions", "trim_keys", "query", "watermark")
+    shown = {name: next(field for field in fields if f'name="{name}"' in field) for name in names}
+    assert 'placeholder="10000"' in shown["fetch_size"]
+    assert "Example: 4" in shown["partitions"]
+    assert "as usual (no)" in shown["trim_keys"]
+    assert not any("placeholder" in shown[name] for name in ("partitions", "query", "watermark"))
+
+
+def test_text_of_several_lines_is_stored_without_the_line_ends_of_browsers(editor: Client, customers: SourceDataset):
+    save(editor, customers, query="SELECT id\r\nFROM customer")
+    assert again(customers).options == {"query": "SELECT id\nFROM customer"}
+
+
 def test_the_intake_of_a_table_is_edited_and_shown(editor: Client, customers: SourceDataset):
     save(editor, customers, watermark="changed_at", look_back="2 days")
     assert again(customers).intake == {"watermark": ["changed_at"], "look_back": "2 days"}

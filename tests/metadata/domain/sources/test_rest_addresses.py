@@ -3,6 +3,7 @@
 import pytest
 
 from elevata.core.errors import MetadataError
+from metadata.domain.sources.reading_options import check_options, shown_options
 from metadata.domain.sources.rest_addresses import (
     check_endpoint,
     headers_of,
@@ -76,6 +77,33 @@ def test_another_text_is_no_endpoint(endpoint):
 def test_parameters_and_headers_are_read_in_order():
     assert parameters_of("a=1&b=&a=2%203") == (("a", "1"), ("b", ""), ("a", "2 3"))
     assert headers_of("X-A: 1\n  Accept: x; y:z ") == (("X-A", "1"), ("Accept", "x; y:z"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Authorization", "Cookie", "X-API-Key", "apikey", "X-Auth-Token", "client_secret", "Ocp-Subscription-Key"],
+)
+def test_a_credential_is_no_header_of_a_source_and_not_repeated(name):
+    with pytest.raises(MetadataError, match=f"names {name}, which carries a credential") as refused:
+        check_options("rest", {"headers": f"X-Version: 2\n{name}: tok-correct-horse"})
+    assert refused.value.field == "options.headers"
+    assert "tok-correct-horse" not in refused.value.one_line()
+
+
+@pytest.mark.parametrize("name", ["X-Version", "Accept", "X-Country-Code", "Idempotency-Key", "X-Author"])
+def test_other_headers_are_options(name):
+    check_options("rest", {"headers": f"{name}: 2"})
+
+
+@pytest.mark.parametrize("options", [{"headers": "tok-correct-horse"}, {"parameters": "tok-correct-horse"}])
+def test_an_error_does_not_repeat_what_may_be_a_secret(options):
+    with pytest.raises(MetadataError) as refused:
+        check_options("rest", options)
+    assert "tok-correct-horse" not in refused.value.one_line()
+
+
+def test_shown_parameters_have_no_secrets():
+    assert shown_options({"parameters": "status=open&api_key=abc"}) == {"parameters": "status=open&api_key=***"}
 
 
 @pytest.mark.parametrize(
