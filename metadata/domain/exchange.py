@@ -154,6 +154,8 @@ TARGET: Spec = {
     "history": Field(strict.record(HISTORY)),
     "hash_version": Field(strict.number, 1),
     "filter": Field(text, ""),
+    "select": Field(text, ""),
+    "increment": Field(strict.fields, {}),
     "inputs": Field(strict.records(DATASET_INPUT), ()),
     "columns": Field(strict.records(TARGET_COLUMN), ()),
     "references": Field(strict.records(OWN_REFERENCE), ()),

@@ -131,6 +131,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             former_names=tuple(row["former_names"]),
             history_key=str(row["history__key"]) if row["history__key"] else None,
             filter=row["filter"] or None,
+            select=row["select"] or None,
             inputs=tuple(inputs[row["pk"]]),
             references=tuple(refers[row["pk"]]),
         )
@@ -176,8 +177,8 @@ def dataset_state(dataset: TargetDataset) -> DatasetState:
 
 
 # Fields that a state contains unchanged, and those that it contains in another form.
-_UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version")
-_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter")
+_UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version", "increment")
+_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select")
 _COLUMN = ("name", "nullable", "role", "active")
 _TYPE = ("data_type", "length", "precision", "scale")
 _ORDER = ("ordinal", "id")
