@@ -1,7 +1,7 @@
 """Datasets of a load run: their order and the critical path.
 
-A run loads raw and rawcore datasets, each rawcore dataset with its history. Views in between are not loaded, but
-resolved to the tables that they read. A rawcore dataset waits for the tables that its stage reads, for the parents
+A run loads raw and rawcore datasets, each rawcore dataset with its history, and models with a table. Views in between
+are not loaded, but resolved to the tables that they read. A dataset waits for the tables that it reads, for the parents
 of its references, and for the tables that its children read if it gets ghost rows for them.
 """
 
@@ -166,7 +166,12 @@ def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
 
 def is_loaded(state: DatasetState) -> bool:
     """Return True if load runs write this dataset's table."""
-    return state.active and state.materialization == "table" and state.layer in LOADED_LAYERS
+    return state.active and state.materialization == "table" and (state.layer in LOADED_LAYERS or bool(state.select))
+
+
+def is_plain_model(state: DatasetState) -> bool:
+    """Return True for a model without a history: a load replaces rows of its table."""
+    return bool(state.select) and not state.historize
 
 
 def tables_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
@@ -266,7 +271,9 @@ def _keys_or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[s
     keys = frozenset(state.key for state in states)
     if not keys:
         raise Refusal(
-            "NOTHING_TO_LOAD", message, hint="load runs write active raw and rawcore tables and their history"
+            "NOTHING_TO_LOAD",
+            message,
+            hint="load runs write active raw and rawcore tables, their history, and tables of models",
         )
     return keys
 

@@ -336,6 +336,7 @@ class LoadWork:
             window=event.get("window") or {},
             error=error,
             skipped_because=event.get("skipped_because") or "",
+            unchanged_since=event.get("unchanged_since") or "",
             table_version_before=event.get("version_before"),
             table_version_after=event.get("version_after"),
             finished_at=timezone.now(),

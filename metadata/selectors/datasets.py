@@ -212,9 +212,14 @@ def _type(*parts: Any) -> str:
 
 
 def _dataset_inputs(datasets: QuerySet) -> dict[int, list[str]]:
-    """Return the stable keys of these datasets' inputs, in order, by the dataset's pk."""
+    """Return the stable keys of these datasets' inputs, in order, by the dataset's pk.
+
+    The key of a history is that of its base.
+    """
     rows = DatasetInput.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
-    return _keys_by_owner(rows.values_list("dataset_id", Coalesce("source__key", "upstream__key")))
+    key = Coalesce("source__key", "upstream__history_of__key", "upstream__key")
+    keys = _keys_by_owner(rows.values_list("dataset_id", key))
+    return defaultdict(list, {owner: list(dict.fromkeys(read)) for owner, read in keys.items()})
 
 
 def _keys_by_owner(rows: Iterable[tuple[int, UUID]]) -> dict[int, list[str]]:

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from architecture.domain.tables import ColumnSpec, TableSpec, history_table, history_views, raw_table, rawcore_table
+from architecture.domain.tables import ColumnSpec, TableSpec, current_table, history_table, history_views
 from architecture.domain.views import view_branches, view_sql
 from elevata.core.errors import MetadataError
 from loader.domain.historization.stage import query_of
@@ -86,10 +86,8 @@ def _by_name(entry: Entry) -> str:
 
 def _tables(state: DatasetState) -> list[TableSpec]:
     """Return the published tables of a dataset. Event logs are not published."""
-    if state.layer == "raw":
-        return [raw_table(state)]
     history = [history_table(state)] if state.historize and state.history_key is not None else []
-    return [rawcore_table(state), *history]
+    return [current_table(state), *history]
 
 
 def _history_views(state: DatasetState) -> list[Entry]:

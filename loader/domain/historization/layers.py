@@ -299,7 +299,7 @@ def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) 
         for parts, name, known in hashes:
             value = _hash(parts, stage_input.columns)
             keys.append(f"{f'CASE WHEN {value} IN ({known}) THEN {value} END' if known else value} AS {quoted(name)}")
-        selects.append(select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
+        selects.append(select([*columns, *keys], _name(stage_input.table), stage_input.filter or ""))
     return _rule_comments(dataset, by_key) + "\nUNION ALL\n".join(selects)
 
 
