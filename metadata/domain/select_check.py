@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType
 
@@ -103,8 +104,18 @@ class Allowed:
     table_functions: Collection[str] = ()
 
 
-def read_select(text: str, allowed: Allowed = Allowed()) -> tuple[str, exp.Expression]:
-    """Return the text with blanks instead of comments, and its tree. Raise SelectProblem if it is not allowed."""
+@dataclass(frozen=True)
+class Select:
+    """Checked SELECT: the text with blanks instead of comments, its tokens, its tree and the nodes of the tree."""
+
+    plain: str
+    tokens: Sequence[Token]
+    tree: exp.Expression
+    nodes: Sequence[exp.Expression]
+
+
+def read_select(text: str, allowed: Allowed = Allowed()) -> Select:
+    """Return the checked SELECT. Raise SelectProblem if it is not allowed."""
     if len(text) > MAX_LENGTH:
         raise SelectProblem(f"the query is longer than {MAX_LENGTH} characters")
     if "\x00" in text:
@@ -112,17 +123,18 @@ def read_select(text: str, allowed: Allowed = Allowed()) -> tuple[str, exp.Expre
     if VARIABLE in text:
         raise problem_at(text, text.index(VARIABLE), f"{VARIABLE} is not allowed: it would stand for a variable")
     try:
-        tokens = one_statement(text)
-        plain = without_comments(text, tokens)
-        tree = _tree(text, plain, allowed.dialect)
-        _check_tokens(text, tokens, _alias_positions(tree), allowed)
-        _check_nodes(text, tree, allowed)
+        tokens = _one_statement(text)
+        plain = _without_comments(text, tokens)
+        tree = _tree(text, plain, tokens, allowed.dialect)
+        nodes = list(tree.walk())
+        _check_tokens(text, tokens, _alias_positions(nodes), allowed)
+        _check_nodes(text, nodes, allowed)
     except RecursionError:
         raise SelectProblem("the query is nested too deeply") from None
-    return plain, tree
+    return Select(plain, tokens, tree, nodes)
 
 
-def one_statement(text: str) -> list[Token]:
+def _one_statement(text: str) -> list[Token]:
     """Return the tokens of a single SELECT, without the final semicolon."""
     tokens = _tokens(text)
     if not tokens:
@@ -144,9 +156,11 @@ def _tokens(text: str) -> list[Token]:
         raise problem_at(text, len(text), "a quotation mark or a comment is not closed", invalid=True) from None
 
 
-def _tree(text: str, plain: str, dialect: str | type) -> exp.Expression:
+def _tree(text: str, plain: str, tokens: Sequence[Token], dialect: str | type) -> exp.Expression:
+    reader = Dialect.get_or_raise(dialect)
     try:
-        trees = sqlglot.parse(plain, read=dialect)
+        # Without comments, the tokens are those of the plain text.
+        trees = reader.parser().parse(list(tokens) if plain == text else reader.tokenize(plain), plain)
     except ParseError as error:
         details = error.errors[0] if error.errors else {}
         near = str(details.get("highlight") or "")
@@ -161,7 +175,7 @@ def _tree(text: str, plain: str, dialect: str | type) -> exp.Expression:
     return trees[0]
 
 
-def without_comments(text: str, tokens: Sequence[Token]) -> str:
+def _without_comments(text: str, tokens: Sequence[Token]) -> str:
     """Return the text with blanks between tokens, so that all parsers read it in the same way."""
     parts, done = [], 0
     for token in tokens:
@@ -172,9 +186,9 @@ def without_comments(text: str, tokens: Sequence[Token]) -> str:
     return "".join(parts)
 
 
-def _alias_positions(tree: exp.Expression) -> frozenset[int]:
+def _alias_positions(nodes: Sequence[exp.Expression]) -> frozenset[int]:
     """Return the positions of names of derived tables with a column list, which looks like a call."""
-    aliases = (alias for alias in tree.find_all(exp.TableAlias) if alias.args.get("columns") and alias.this)
+    aliases = (node for node in nodes if isinstance(node, exp.TableAlias) and node.args.get("columns") and node.this)
     return frozenset(alias.this.meta.get("start", -1) for alias in aliases)
 
 
@@ -204,8 +218,8 @@ def _check_call(text: str, token: Token, before: Token | None, allowed: Allowed)
         raise problem_at(text, token.start, f"the function {token.text} is not allowed")
 
 
-def _check_nodes(text: str, tree: exp.Expression, allowed: Allowed) -> None:
-    for node in tree.walk():
+def _check_nodes(text: str, nodes: Sequence[exp.Expression], allowed: Allowed) -> None:
+    for node in nodes:
         if isinstance(node, _NOT_ALLOWED):
             raise problem_at(text, start_of(node), f"{node.key} is not allowed")
         if isinstance(node, exp.From | exp.Join) and not isinstance(node.this, _SOURCES):

@@ -58,13 +58,13 @@ def check_query(text: str, published: Collection[str]) -> CheckedQuery:
     ``published`` are names like ``schema.name``.
     """
     try:
-        plain, tree = read_select(text)
+        select = read_select(text)
     except SelectProblem as problem:
         raise Refusal(INVALID if problem.invalid else REFUSED, problem.message) from None
     views: dict[str, str] = {}
-    changes = list(_replacements(text, tree, {name.lower(): name for name in published}, views))
-    query, replaced = _replace(plain, changes)
-    return CheckedQuery(text, query, views, replaced, _columns(tree))
+    changes = list(_replacements(text, select.tree, {name.lower(): name for name in published}, views))
+    query, replaced = _replace(select.plain, changes)
+    return CheckedQuery(text, query, views, replaced, _columns(select.tree))
 
 
 def _replacements(

@@ -18,7 +18,6 @@ from metadata.domain.models.statement import (
     Statement,
     parse_model,
     start_of,
-    tokens_of,
 )
 from metadata.domain.sql import quote_identifier, words
 
@@ -48,7 +47,7 @@ def versions_of(name: str) -> str:
 def reads_of(text: str) -> tuple[str, ...]:
     """Return the qualified names that a SELECT reads, in the order of their first use."""
     statement = parse_model(text)
-    names = {name.lower(): name for name in reversed([statement.dataset_of(table) for table in statement.tables()])}
+    names = {name.lower(): name for name in reversed([statement.dataset_of(table) for table in statement.tables])}
     return tuple(reversed(names.values()))
 
 
@@ -59,7 +58,7 @@ def relations_of(text: str) -> tuple[str, ...]:
     their half-open intervals as ``__valid_from`` and ``__valid_to`` (NULL while a version is open).
     """
     statement = parse_model(text)
-    return tuple(dict.fromkeys(_relation(statement, table) for table in statement.tables()))
+    return tuple(dict.fromkeys(_relation(statement, table) for table in statement.tables))
 
 
 def bind_select(text: str, relations: Mapping[str, str], values: Mapping[str, str]) -> str:
@@ -74,14 +73,13 @@ def bind_select(text: str, relations: Mapping[str, str], values: Mapping[str, st
         for offset, name in statement.placeholders.items()
     ]
     changes += _column_changes(statement)
-    tokens = tokens_of(statement.plain)
-    changes += _surrogate_keys(statement, tokens)
-    for table in statement.tables():
+    changes += _surrogate_keys(statement)
+    for table in statement.tables:
         key = _relation(statement, table)
         if key not in relations:
             raise statement.problem(table, f"{statement.dataset_of(table)} is no described dataset", "unknown_dataset")
         if isinstance(table.this, exp.Anonymous):
-            changes = _with_helper(statement, tokens, table, relations[key], changes)
+            changes = _with_helper(statement, table, relations[key], changes)
         else:
             first, last = table.parts[0].meta["start"], table.this.meta["end"] + 1
             alias = "" if table.alias else f" AS {quote_identifier(table.name)}"
@@ -112,21 +110,21 @@ def _relation(statement: Statement, table: exp.Table) -> str:
 
 def _column_changes(statement: Statement) -> Iterator[Change]:
     """Yield the changes of columns that are named with their schema: the table's alias has none."""
-    for column in statement.tree.find_all(exp.Column):
+    for column in statement.columns:
         if column.args.get("db") and isinstance(column.args["db"], exp.Identifier):
             start, end = column.args["db"].meta["start"], column.args["table"].meta["end"] + 1
             yield Change(start, end, quote_identifier(column.table))
 
 
-def _surrogate_keys(statement: Statement, tokens: Sequence[Token]) -> Iterator[Change]:
+def _surrogate_keys(statement: Statement) -> Iterator[Change]:
     """Yield the changes of surrogate keys: a hash of the values as JSON, in which NULL and text cannot be confused.
 
     The values are numbered, so that the rename of a column changes no key.
     """
-    for call in statement.tree.find_all(exp.Anonymous):
+    for call in statement.calls:
         if call.name.lower() == SURROGATE_KEY:
             start = start_of(call)
-            opening, *commas, close = _separators(tokens, start)
+            opening, *commas, close = _separators(statement.tokens, start)
             yield Change(start, opening.end + 1, "sha2(to_json(struct(")
             for number, comma in enumerate(commas, start=1):
                 yield Change(comma.start, comma.end + 1, f" AS v{number},")
@@ -150,16 +148,14 @@ def _separators(tokens: Sequence[Token], start: int) -> list[Token]:
     return separators
 
 
-def _with_helper(
-    statement: Statement, tokens: Sequence[Token], table: exp.Table, relation: str, changes: Sequence[Change]
-) -> list[Change]:
+def _with_helper(statement: Statement, table: exp.Table, relation: str, changes: Sequence[Change]) -> list[Change]:
     """Return the changes with the one of a helper, which contains those within its arguments.
 
     ``as_of`` a column of another table is a condition of the join (a point-in-time join). For all other moments it is a
     subquery.
     """
     call = table.this
-    start, end = start_of(call), _separators(tokens, start_of(call))[-1].end + 1
+    start, end = start_of(call), _separators(statement.tokens, start_of(call))[-1].end + 1
     alias = table.alias or call.expressions[0].name
     named = "" if table.alias else f" AS {quote_identifier(alias)}"
     name = call.name.lower()
@@ -168,10 +164,10 @@ def _with_helper(
         return [*outside, Change(start, end, f"(SELECT * FROM {relation} WHERE {VALID_TO} IS NULL){named}")]
     if name != AS_OF:
         return [*outside, Change(start, end, relation + named)]
-    moment = changed(statement.plain, changes, _separators(tokens, start)[1].end + 1, end - 1).strip()
+    moment = changed(statement.plain, changes, _separators(statement.tokens, start)[1].end + 1, end - 1).strip()
     if not _reads_columns(statement, call.expressions[1]):
         return [*outside, Change(start, end, f"(SELECT * FROM {relation} WHERE {_holds('', moment)}){named}")]
-    condition = _condition(tokens, end)
+    condition = _condition(statement.tokens, end)
     if condition is None or not isinstance(table.parent, exp.Join):
         raise statement.problem(
             call.expressions[1], "as_of a column needs a join with ON: it joins the version that held at that time"

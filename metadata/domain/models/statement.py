@@ -6,18 +6,17 @@ the text gives them, because sqlglot's own nodes do not say which function of Sp
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import Token, TokenType
 
 from elevata.core.errors import MetadataError
 from metadata.domain.models import functions
-from metadata.domain.select_check import Allowed, SelectProblem, one_statement, position, read_select
+from metadata.domain.select_check import Allowed, Select, SelectProblem, position, read_select
 from metadata.domain.sql import PLACEHOLDERS, clock_at, clock_message
 
 AS_OF, VERSIONS, CURRENT = "as_of", "versions", "current"
@@ -57,24 +56,23 @@ class Statement:
     """Parsed SELECT of a model.
 
     ``plain`` has blanks instead of comments and names of the same length instead of placeholders, so that positions
-    are those of ``text``. ``placeholders`` are their names by position.
+    are those of ``text``. ``placeholders`` are their names by position. ``tables`` are the datasets and helpers in the
+    order of the text, without common table expressions.
     """
 
     text: str
     plain: str
+    tokens: Sequence[Token]
     tree: exp.Expression
     placeholders: dict[int, str]
+    calls: Sequence[exp.Anonymous]
+    columns: Sequence[exp.Column]
+    tables: Sequence[exp.Table]
 
     def problem(self, node: exp.Expression | int, message: str, code: str = "bad_select") -> ModelProblem:
         """Return an error at a node or offset."""
         offset = node if isinstance(node, int) else start_of(node)
         return ModelProblem(f"{position(self.text, offset)}: {message}", code)
-
-    def tables(self) -> Iterator[exp.Table]:
-        """Yield the tables and helpers in the order of the text, without names of common table expressions."""
-        derived = {cte.alias.lower() for cte in self.tree.find_all(exp.CTE)}
-        nodes = (node for node in self.tree.find_all(exp.Table) if node.db or node.name.lower() not in derived)
-        yield from sorted(nodes, key=start_of)
 
     def dataset_of(self, table: exp.Table) -> str:
         """Return the qualified name that a table or the helper in its place reads, as it is written."""
@@ -92,13 +90,23 @@ def parse_model(text: str) -> Statement:
     placeholders: dict[int, str] = {}
     names = _PLACEHOLDER.sub(lambda match: _named(text, match, placeholders), text)
     try:
-        plain, tree = read_select(names, _ALLOWED)
-        _check_tokens(text, one_statement(names), placeholders)
+        select = read_select(names, _ALLOWED)
+        _check_tokens(text, select.tokens, placeholders)
     except SelectProblem as problem:
         raise ModelProblem(problem.message) from None
-    statement = Statement(text, plain, tree, placeholders)
+    statement = _statement(text, select, placeholders)
     _check_helpers(statement)
     return statement
+
+
+def _statement(text: str, select: Select, placeholders: dict[int, str]) -> Statement:
+    calls = [node for node in select.nodes if isinstance(node, exp.Anonymous)]
+    columns = [node for node in select.nodes if isinstance(node, exp.Column)]
+    derived = {node.alias.lower() for node in select.nodes if isinstance(node, exp.CTE)}
+    tables = [node for node in select.nodes if isinstance(node, exp.Table)]
+    tables = [node for node in tables if node.db or node.name.lower() not in derived]
+    tables.sort(key=start_of)
+    return Statement(text, select.plain, select.tokens, select.tree, placeholders, calls, columns, tables)
 
 
 def _named(text: str, match: re.Match[str], placeholders: dict[int, str]) -> str:
@@ -122,13 +130,13 @@ def _check_tokens(text: str, tokens: Sequence[Token], placeholders: dict[int, st
 
 
 def _check_helpers(statement: Statement) -> None:
-    for table in statement.tree.find_all(exp.Table):
+    for table in statement.tables:
         if isinstance(table.this, exp.Anonymous):
             name, arguments = table.this.name.lower(), table.this.expressions
             if len(arguments) != (2 if name == AS_OF else 1) or not isinstance(arguments[0], exp.Column):
                 form = "as_of(schema.history, moment)" if name == AS_OF else f"{name}(schema.history)"
                 raise statement.problem(table.this, f"{name} takes a history: {form}")
-    for call in statement.tree.find_all(exp.Anonymous):
+    for call in statement.calls:
         if call.name.lower() in HELPERS and not isinstance(call.parent, exp.Table):
             raise statement.problem(call, f"{call.name} stands in FROM or JOIN")
 
@@ -138,7 +146,3 @@ def start_of(node: exp.Expression) -> int:
     if "start" in node.meta:
         return node.meta["start"]
     return min((item.meta["start"] for item in node.walk() if "start" in item.meta), default=0)
-
-
-def tokens_of(plain: str) -> list[Token]:
-    return sqlglot.tokenize(plain, read="spark")
