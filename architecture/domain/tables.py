@@ -332,6 +332,15 @@ def history_views(dataset: DatasetState, *, by_partition: bool = True) -> tuple[
     return tuple(statement() for view in policy.views for statement in statements[view])
 
 
+def live_versions(dataset: DatasetState, called: str) -> str:
+    """Return the query for the live versions of a history with half-open intervals; the end of an open one is NULL.
+
+    ``called`` is the SQL for the history table. The interval's columns are ``VALID_FROM`` and ``VALID_TO``.
+    """
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    return _History(dataset, policy, history_table(dataset), called=called)._intervals()
+
+
 @dataclass(frozen=True)
 class _History:
     """History table and SQL expressions over it."""
@@ -340,6 +349,7 @@ class _History:
     policy: HistoryPolicy
     table: TableSpec
     by_partition: bool = True
+    called: str = ""
 
     def high_end_date(self) -> str:
         """Return the view with a high end date in place of NULL, for tools that join with BETWEEN."""
@@ -454,7 +464,7 @@ class _History:
 
     @property
     def _name(self) -> str:
-        return self._qualified(self.table.name)
+        return self.called or self._qualified(self.table.name)
 
     @property
     def _time_type(self) -> str:

@@ -7,11 +7,12 @@ A model is its SELECT, in which the views that it reads are subqueries.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from architecture.domain.steps.statements import equal_as_text
-from architecture.domain.tables import TableSpec, current_table, history_table
+from architecture.domain.tables import TableSpec, current_table, history_table, live_versions
 from elevata.core.errors import MetadataError
-from metadata.domain.models.select import bind_select, reads_of
+from metadata.domain.models import bind_select, relations_of, versions_of
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.sql import columns_in, put_columns, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
@@ -88,41 +89,57 @@ def query_of_model(
     assert model.select is not None
     if model.key in path:
         raise MetadataError("CIRCULAR_INPUTS", f"{model.qualified_name} reads itself over its inputs")
-    by_name: dict[str, tuple[DatasetState, bool]] = {}
-    for upstream in (by_key[key] for key in model.inputs if key in by_key):
-        by_name[upstream.qualified_name.lower()] = (upstream, False)
-        if upstream.historize:
-            by_name[f"{upstream.qualified_name}{HISTORY_SUFFIX}".lower()] = (upstream, True)
-    tables: dict[TableSpec, None] = {}
-    relations: dict[str, str] = {}
-    for name in reads_of(model.select):
-        upstream, of_history = by_name.get(name.lower(), (None, False))
-        if upstream is None:
-            raise MetadataError(
-                "UNKNOWN_INPUT",
-                f"{model.qualified_name} reads {name}, which is no input of it; save the model again",
-            )
-        query = _relation(upstream, of_history, by_key, called, (*path, model.key))
-        tables |= dict.fromkeys(query.tables)
-        relations[name.lower()] = query.sql
-    bound = bind_select(model.select, relations, values or {})
+    relations: dict[str, Query] = {}
+    known = _relations(model, by_key, called, (*path, model.key))
+    for name in relations_of(model.select):
+        if name not in known:
+            message = f"{model.qualified_name} reads {name}, which is no input of it; save the model again"
+            raise MetadataError("UNKNOWN_INPUT", message)
+        relations[name] = known[name]()
+    bound = bind_select(model.select, {name: query.sql for name, query in relations.items()}, values or {})
     columns = [typed(quote_identifier(column.name), column.type, column.name) for column in model.active_columns]
+    tables = dict.fromkeys(table for query in relations.values() for table in query.tables)
     return Query(f"SELECT\n  {lines(columns)}\nFROM (\n{bound}\n)", tuple(tables))
 
 
-def _relation(
+def _relations(
+    model: DatasetState,
+    by_key: Mapping[str, DatasetState],
+    called: Callable[[TableSpec], str],
+    path: tuple[str, ...],
+) -> dict[str, Callable[[], Query]]:
+    """Return functions that make the queries of a model's inputs, by the names that its SELECT has for them."""
+    relations: dict[str, Callable[[], Query]] = {}
+    for upstream in (by_key[key] for key in model.inputs if key in by_key):
+        name = upstream.qualified_name.lower()
+        relations[name] = partial(_current_rows, upstream, by_key, called, path)
+        if upstream.historize and upstream.history_key is not None:
+            history = f"{name}{HISTORY_SUFFIX}"
+            table = history_table(upstream)
+            relations[history] = partial(_table_itself, table, called)
+            relations[versions_of(history)] = partial(_live_versions, upstream, table, called)
+    return relations
+
+
+def _table_itself(table: TableSpec, called: Callable[[TableSpec], str]) -> Query:
+    return Query(called(table), (table,))
+
+
+def _live_versions(dataset: DatasetState, table: TableSpec, called: Callable[[TableSpec], str]) -> Query:
+    return Query(f"({live_versions(dataset, called(table))})", (table,))
+
+
+def _current_rows(
     upstream: DatasetState,
-    of_history: bool,
     by_key: Mapping[str, DatasetState],
     called: Callable[[TableSpec], str],
     path: tuple[str, ...],
 ) -> Query:
-    if upstream.materialization == VIEW:
-        is_model = bool(upstream.select)
-        inner = query_of_model(upstream, by_key, called, path=path) if is_model else _united(upstream, by_key, called)
-        return Query(f"({inner.sql})", inner.tables)
-    table = history_table(upstream) if of_history else current_table(upstream)
-    return Query(called(table), (table,))
+    if upstream.materialization != VIEW:
+        return _table_itself(current_table(upstream), called)
+    is_model = bool(upstream.select)
+    inner = query_of_model(upstream, by_key, called, path=path) if is_model else _united(upstream, by_key, called)
+    return Query(f"({inner.sql})", inner.tables)
 
 
 def changed_views(before: Iterable[DatasetState], after: Iterable[DatasetState]) -> dict[str, str]:

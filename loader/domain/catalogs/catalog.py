@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from architecture.domain.tables import ColumnSpec, TableSpec, current_table, history_table, history_views
-from architecture.domain.views import view_branches, view_sql
+from architecture.domain.views import query_of_view
 from elevata.core.errors import MetadataError
 from loader.domain.historization.stage import query_of
 from loader.domain.refusals import Refusal
@@ -107,11 +107,11 @@ def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | No
     if not state.active:
         return None
     try:
-        reads = tuple(dict.fromkeys(branch.table.qualified_name for branch in view_branches(state, by_key)))
-        query = query_of(view_sql(state, by_key))
+        found = query_of_view(state, by_key)
     except MetadataError:
         return None
-    if not reads or not query:
+    query, reads = found.sql, tuple(table.qualified_name for table in found.tables)
+    if not reads:
         return None
     columns = tuple(
         ColumnSpec(active_column.key, active_column.name, active_column.type, "attribute")

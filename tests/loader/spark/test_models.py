@@ -1,6 +1,5 @@
 """Loads of models: their rows, what a later run computes, and what is refused before a commit."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -96,10 +95,10 @@ def _ignore(event: str, **fields) -> None:
 
 
 @pytest.fixture
-def warehouse(spark, tmp_path) -> Iterator[Warehouse]:
+def warehouse(spark, tmp_path) -> Warehouse:
     made = Warehouse(spark, tmp_path / "warehouse")
     made.table("sales.orders", ORDERS, [])
-    yield made
+    return made
 
 
 def order(id_: int, customer: str = "ann", price: str = "1.00", sold: str = "2024-01-01") -> tuple:
@@ -118,3 +117,171 @@ def test_a_model_has_the_rows_of_its_select(warehouse):
 
     assert (done["status"], done["counts"]) == ("succeeded", {"rows": 2})
     assert totals(warehouse) == [("ann", 2, "3.50"), ("bob", 1, "1.00")]
+
+
+def test_a_model_whose_inputs_did_not_change_is_left_as_it_is(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",))
+    first = warehouse.load("mart.totals")
+
+    second = warehouse.load("mart.totals")
+
+    assert second["unchanged_since"] == "r1"
+    assert second["version_after"] == first["version_after"]
+
+
+def test_a_model_is_computed_anew_if_an_input_or_its_select_changes(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",))
+    warehouse.load("mart.totals")
+
+    warehouse.append("sales.orders", [order(2)])
+    warehouse.load("mart.totals")
+    assert totals(warehouse) == [("ann", 2, "2.00")]
+
+    doubled = BY_CUSTOMER.replace("sum(o.price)", "2 * sum(o.price)")
+    warehouse.model("mart.totals", TOTALS, doubled, ("sales.orders",))
+    warehouse.load("mart.totals")
+    assert totals(warehouse) == [("ann", 2, "4.00")]
+
+
+def test_a_select_with_the_time_of_the_load_is_computed_by_each_run(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    select = "SELECT id, {{ load_timestamp }} AS at FROM sales.orders"
+    warehouse.model("mart.totals", {"id": "integer", "at": "timestamp"}, select, ("sales.orders",))
+    warehouse.load("mart.totals", "2024-01-01T00:00:00+00:00")
+
+    warehouse.load("mart.totals", "2024-01-02T00:00:00+00:00")
+
+    assert [row[1].isoformat()[:10] for row in warehouse.rows("mart.totals")] == ["2024-01-02"]
+
+
+def test_by_key_rows_of_absent_keys_stay(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})
+    warehouse.load("mart.totals")
+    warehouse.table("sales.orders", ORDERS, [order(1, price="7.00"), order(2, "bob"), order(4, "dan")])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"] == {"rows": 4, "new": 1, "changed": 1}
+    assert totals(warehouse) == [("ann", 1, "7.00"), ("bob", 1, "1.00"), ("cid", 1, "1.00"), ("dan", 1, "1.00")]
+
+
+def test_by_window_only_rows_of_the_last_days_are_replaced(warehouse):
+    days = {"sold": "date", "orders": "bigint"}
+    select = "SELECT sold, count(*) AS orders FROM sales.orders GROUP BY sold"
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-09")])
+    warehouse.model(
+        "mart.totals", days, select, ("sales.orders",), increment={"by": "window", "column": "sold", "days": 3}
+    )
+    warehouse.load("mart.totals", "2024-01-10T12:00:00+00:00")
+    warehouse.table("sales.orders", ORDERS, [order(3, sold="2024-01-09"), order(4, sold="2024-01-09")])
+
+    warehouse.load("mart.totals", "2024-01-10T18:00:00+00:00")
+
+    assert [(str(day), orders) for day, orders in warehouse.rows("mart.totals")] == [
+        ("2024-01-01", 1),
+        ("2024-01-09", 2),
+    ]
+
+
+CHANGED = {"by": "changed_keys", "input": "sales.orders", "columns": {"customer": "customer"}}
+
+
+def test_by_changed_keys_only_keys_with_changed_rows_are_computed(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.append("sales.orders", [order(3, "bob", "2.00"), order(4, "cid")])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"]["keys"] == 2
+    assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 2, "3.00"), ("cid", 1, "1.00")]
+
+
+def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"]["keys"] == 1
+    assert totals(warehouse) == [("ann", 1, "1.00")]
+
+
+def test_by_changed_keys_all_rows_are_computed_if_another_input_changed(warehouse):
+    rates = {"customer": "string", "rate": "integer"}
+    select = """
+    SELECT o.customer, count(*) AS orders, sum(o.price * r.rate) AS total
+    FROM sales.orders AS o JOIN sales.rates AS r ON r.customer = o.customer GROUP BY o.customer
+    """
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.table("sales.rates", rates, [("ann", 1), ("bob", 1)])
+    warehouse.model("mart.totals", TOTALS, select, ("sales.orders", "sales.rates"), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.append("sales.orders", [order(3)])
+    warehouse.table("sales.rates", rates, [("ann", 1), ("bob", 5)])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["warnings"] == ["Computed anew as a whole: sales.rates changed, too."]
+    assert totals(warehouse) == [("ann", 2, "2.00"), ("bob", 1, "5.00")]
+
+
+def test_a_join_that_multiplies_a_declared_key_is_refused_before_the_commit(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2)])
+    select = "SELECT customer, id AS orders, price AS total FROM sales.orders"
+    columns = {"customer": "string", "orders": "bigint", "total": "decimal(20,2)"}
+    warehouse.model("mart.totals", columns, select, ("sales.orders",), keys=("customer",))
+
+    failed = warehouse.load("mart.totals")
+
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "KEY_REPEATED")
+    assert failed["error"]["samples"] == ["ann"]
+    assert warehouse.rows("mart.totals") == []
+
+
+def test_an_expression_that_divides_by_zero_leaves_the_last_rows(warehouse):
+    select = "SELECT customer, count(*) AS orders, sum(1 / price) AS total FROM sales.orders GROUP BY customer"
+    columns = {"customer": "string", "orders": "bigint", "total": "decimal(38,14)"}
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    warehouse.model("mart.totals", columns, select, ("sales.orders",))
+    warehouse.load("mart.totals")
+    warehouse.append("sales.orders", [order(2, price="0.00")])
+
+    failed = warehouse.load("mart.totals")
+
+    assert failed["error"]["code"] == "MODEL_FAILED"
+    assert failed["error"]["message"] == "mart.totals: DIVIDE_BY_ZERO, at 1 / price"
+    assert [row[:2] for row in warehouse.rows("mart.totals")] == [("ann", 1)]
+
+
+def test_full_computes_all_rows_of_a_model_with_an_increment(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})
+    warehouse.load("mart.totals")
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+
+    warehouse.load("mart.totals", full=True)
+
+    assert totals(warehouse) == [("ann", 1, "1.00")]
+
+
+def test_a_model_reads_views_over_tables(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model(
+        "mart.anns",
+        {"id": "integer"},
+        "SELECT id FROM sales.orders WHERE customer = 'ann'",
+        ("sales.orders",),
+        materialization="view",
+    )
+    warehouse.model("mart.totals", {"n": "bigint"}, "SELECT count(*) AS n FROM mart.anns", ("mart.anns",))
+
+    warehouse.load("mart.totals")
+
+    assert warehouse.rows("mart.totals") == [(1,)]
