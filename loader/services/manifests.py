@@ -21,6 +21,7 @@ from architecture.selectors.environments import described_states, desired_tables
 from architecture.services.states import current_environment
 from elevata.core.errors import MetadataError
 from loader.domain.dependencies import (
+    SELECTION,
     LoadStep,
     Scope,
     fed_by_files,
@@ -74,7 +75,7 @@ from metadata.domain.sources.locations import (
 from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
 from metadata.domain.sources.system_options import check_system_options
 from metadata.domain.state import DatasetState
-from metadata.models import SourceColumn, SourceDataset, System
+from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
 
 # Inputs whose deliveries add to those before.
 _FED = (EFFECTIVE, CDC, APPEND)
@@ -127,10 +128,16 @@ class Applied:
 
 
 def plan_load(scope: Scope) -> LoadPlan:
-    """Return the load plan of a scope. Raise Refusal for an empty scope, or circular inputs."""
+    """Return the load plan of a scope. Raise Refusal for an empty scope, words that select nothing, circular inputs."""
     states = described_states(environment=current_environment())
-    steps = load_steps(states, scope)
-    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope))
+    tags = _tags() if scope.kind == SELECTION else {}
+    steps = load_steps(states, scope, tags)
+    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope, tags))
+
+
+def _tags() -> dict[str, list[str]]:
+    """Return the tags of all datasets by stable key."""
+    return {str(key): tags for key, tags in TargetDataset.objects.values_list("key", "tags")}
 
 
 def plan_history_batch(name: str) -> LoadPlan:
