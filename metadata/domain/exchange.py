@@ -119,7 +119,8 @@ TARGET_COLUMN: Spec = {
     "name": Field(text, required=True),
     "key": Field(strict.uuid),
     "former_names": Field(strict.words, ()),
-    "type": Field(data_type, required=True),
+    # Columns of a model may omit it: it follows from the SELECT.
+    "type": Field(data_type),
     "business_key": Field(strict.number),
     "role": Field(strict.choice("attribute", "technical"), "attribute"),
     "nullable": Field(flag, True),

@@ -2,6 +2,7 @@
 
 from metadata.domain.models.binding import bind_select, reads_of, relations_of, versions_of
 from metadata.domain.models.description import DescribedModel, ModelColumn, ReadColumn, describe_select
+from metadata.domain.models.renames import rename_dataset_in_select, rename_in_select, renamed_column
 from metadata.domain.models.statement import ModelProblem
 
 __all__ = [
@@ -13,5 +14,8 @@ __all__ = [
     "bind_select",
     "reads_of",
     "relations_of",
+    "rename_dataset_in_select",
+    "rename_in_select",
+    "renamed_column",
     "versions_of",
 ]

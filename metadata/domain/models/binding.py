@@ -68,6 +68,9 @@ def bind_select(text: str, relations: Mapping[str, str], values: Mapping[str, st
     blanks.
     """
     statement = parse_model(text)
+    for offset, name in statement.placeholders.items():
+        if name not in values:
+            raise statement.problem(offset, f"{{{{ {name} }}}} has no value here: a view has no load")
     changes = [
         Change(offset, offset + len(_placeholder(statement, offset)), values[name])
         for offset, name in statement.placeholders.items()
@@ -124,14 +127,14 @@ def _surrogate_keys(statement: Statement) -> Iterator[Change]:
     for call in statement.calls:
         if call.name.lower() == SURROGATE_KEY:
             start = start_of(call)
-            opening, *commas, close = _separators(statement.tokens, start)
+            opening, *commas, close = separators(statement.tokens, start)
             yield Change(start, opening.end + 1, "sha2(to_json(struct(")
             for number, comma in enumerate(commas, start=1):
                 yield Change(comma.start, comma.end + 1, f" AS v{number},")
             yield Change(close.start, close.end + 1, f" AS v{len(commas) + 1})), 256)")
 
 
-def _separators(tokens: Sequence[Token], start: int) -> list[Token]:
+def separators(tokens: Sequence[Token], start: int) -> list[Token]:
     """Return the parentheses and commas of a call whose name starts at an offset, without those of calls within."""
     separators, depth = [], 0
     for token in tokens:
@@ -155,7 +158,7 @@ def _with_helper(statement: Statement, table: exp.Table, relation: str, changes:
     subquery.
     """
     call = table.this
-    start, end = start_of(call), _separators(statement.tokens, start_of(call))[-1].end + 1
+    start, end = start_of(call), separators(statement.tokens, start_of(call))[-1].end + 1
     alias = table.alias or call.expressions[0].name
     named = "" if table.alias else f" AS {quote_identifier(alias)}"
     name = call.name.lower()
@@ -164,7 +167,7 @@ def _with_helper(statement: Statement, table: exp.Table, relation: str, changes:
         return [*outside, Change(start, end, f"(SELECT * FROM {relation} WHERE {VALID_TO} IS NULL){named}")]
     if name != AS_OF:
         return [*outside, Change(start, end, relation + named)]
-    moment = changed(statement.plain, changes, _separators(statement.tokens, start)[1].end + 1, end - 1).strip()
+    moment = changed(statement.plain, changes, separators(statement.tokens, start)[1].end + 1, end - 1).strip()
     if not _reads_columns(statement, call.expressions[1]):
         return [*outside, Change(start, end, f"(SELECT * FROM {relation} WHERE {_holds('', moment)}){named}")]
     condition = _condition(statement.tokens, end)

@@ -10,16 +10,21 @@ from metadata.domain.models.functions import Value
 from metadata.domain.models.queries import Queries
 from metadata.domain.models.scopes import Item, Reference
 from metadata.domain.models.sql_types import from_metadata, to_metadata
-from metadata.domain.models.statement import ModelSql, Statement, parse_model
+from metadata.domain.models.statement import ModelSql, Statement, parse_model, with_placeholders
 
 
 @dataclass(frozen=True)
 class ReadColumn:
-    """Column of a dataset that a model may read; ``type`` is a metadata type, like decimal(10,2)."""
+    """Column of a dataset that a model may read; ``type`` is a metadata type, like decimal(10,2).
+
+    A ``technical`` column, such as a hash or the time of a load, is read like others, but ``*`` does not make it a
+    column of the model.
+    """
 
     name: str
     type: str
     nullable: bool
+    technical: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def describe_select(text: str, datasets: Mapping[str, Sequence[ReadColumn]]) -> 
     items, _ = described_items(statement, datasets)
     names = {name.lower(): name for name in datasets}
     reads = dict.fromkeys(statement.dataset_of(table).lower() for table in statement.tables)
-    columns = tuple(_column(statement, item) for item in items)
+    columns = tuple(_column(item) for item in items)
     return DescribedModel(columns, tuple(names.get(name, name) for name in reads))
 
 
@@ -72,7 +77,7 @@ def described_items(
     }
     queries = Queries(statement, relations)
     try:
-        items = queries.describe(statement.tree, {})
+        items = [item for item in queries.describe(statement.tree, {}) if not item.technical]
     except RecursionError:
         raise statement.problem(0, "the query is nested too deeply") from None
     _check_results(statement, items)
@@ -90,6 +95,7 @@ def _items(dataset: str, columns: tuple[ReadColumn, ...]) -> tuple[Item, ...]:
             column.name,
             Value(from_metadata(column.type), column.nullable, ((dataset, column.name),), column.type),
             frozenset({(dataset.lower(), column.name.lower())}),
+            technical=column.technical,
         )
         for column in columns
     )
@@ -110,7 +116,7 @@ def _check_results(statement: Statement, items: Sequence[Item]) -> None:
             raise statement.problem(where, f"{item.name} is {item.value.type}, which no column can be", "unknown_type")
 
 
-def _column(statement: Statement, item: Item) -> ModelColumn:
+def _column(item: Item) -> ModelColumn:
     value = item.value
     own = value.described or to_metadata(value.type) or ""
     return ModelColumn(item.name, own, value.nullable, _expression(item), value.inputs, bool(value.described))
@@ -122,5 +128,5 @@ def _expression(item: Item) -> str:
         return item.value.inputs[0][1] if item.value.inputs else item.name
     node = item.expression.unalias()
     if isinstance(node, exp.Column):
-        return ".".join(part.name for part in node.parts)
-    return node.sql(ModelSql, comments=False)
+        return with_placeholders(".".join(part.name for part in node.parts))
+    return with_placeholders(node.sql(ModelSql, comments=False))

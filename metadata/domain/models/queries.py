@@ -11,6 +11,7 @@ from metadata.domain.models.functions import Value
 from metadata.domain.models.scopes import Item, Reference, Relations, Scope, Source
 from metadata.domain.models.statement import Statement
 
+_GROUPING = ("rollup", "cube", "grouping_sets")
 _NOT_SUPPORTED = ("qualify", "cluster", "distribute", "sort", "pivots", "connect", "match", "sample", "prewhere")
 
 
@@ -63,7 +64,10 @@ class Queries:
             return items
         if len(names) != len(items):
             raise self.statement.problem(node, f"the column list has {len(names)} names for {len(items)} columns")
-        return [item._replace(name=name.name, origins=frozenset()) for name, item in zip(names, items, strict=True)]
+        return [
+            item._replace(name=name.name, origins=frozenset(), technical=False)
+            for name, item in zip(names, items, strict=True)
+        ]
 
     def _refuse_repeated(self, node: exp.Expression, items: Sequence[Item]) -> None:
         seen: set[str] = set()
@@ -174,11 +178,9 @@ class Queries:
         count = len(scope.sources)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
             self._add(node.this, scope, expressions)
-            inner = [*(node.this.args.get("joins") or ()), *(node.args.get("joins") or ())]
         else:
             scope.add(self._source(node, scope), node)
-            inner = node.args.get("joins") or ()
-        for join in inner:
+        for join in node.args.get("joins") or ():
             self._join(join, scope, expressions)
         for lateral in node.args.get("laterals") or ():
             self._lateral_view(lateral, scope, expressions)
@@ -300,13 +302,15 @@ class Queries:
         if group.args.get("all"):
             plain = [each.unalias() for each in node.expressions]
             return [each for each in plain if not expressions.is_aggregated(each)], False
-        keys = [self._group_key(node, key, expressions) for key in group.expressions]
-        sets = [each for name in ("rollup", "cube", "grouping_sets") for each in group.args.get(name) or ()]
-        for part in sets:
-            for key in part.expressions:
-                inner = key.expressions if isinstance(key, exp.Tuple) else [key]
-                keys += [self._group_key(node, each.unnest(), expressions) for each in inner]
-        return keys, bool(sets)
+        listed = [*group.expressions, *(each for name in _GROUPING for each in group.args.get(name) or ())]
+        keys: list[exp.Expression] = []
+        for part in listed:
+            if isinstance(part, exp.Rollup | exp.Cube | exp.GroupingSets):
+                sets = [key.expressions if isinstance(key, exp.Tuple) else [key] for key in part.expressions]
+                keys += [self._group_key(node, key.unnest(), expressions) for each in sets for key in each]
+            else:
+                keys.append(self._group_key(node, part, expressions))
+        return keys, any(isinstance(part, exp.Rollup | exp.Cube | exp.GroupingSets) for part in listed)
 
     def _group_key(self, node: exp.Select, key: exp.Expression, expressions: Expressions) -> exp.Expression:
         """Return the expression of a key, which may be the number or the alias of a result."""

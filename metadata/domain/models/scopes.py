@@ -17,12 +17,14 @@ class Item(NamedTuple):
     """Column of a table, a subquery or a result.
 
     ``origins`` are the columns of datasets whose rename gives it another name: its own, or those that ``*`` brought.
+    A ``technical`` column is one that only ``*`` brought.
     """
 
     name: str
     value: Value
     origins: frozenset[tuple[str, str]] = frozenset()
     expression: exp.Expression | None = None
+    technical: bool = False
 
 
 class Reference(NamedTuple):

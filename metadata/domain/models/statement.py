@@ -24,6 +24,7 @@ HELPERS = (AS_OF, VERSIONS, CURRENT)
 SURROGATE_KEY = "surrogate_key"
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
+_NAME = re.compile(rf"\b__({'|'.join(PLACEHOLDERS)})_+\b")
 _WITH_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY")
 
 
@@ -114,7 +115,12 @@ def _named(text: str, match: re.Match[str], placeholders: dict[int, str]) -> str
         known = " and ".join(f"{{{{ {name} }}}}" for name in PLACEHOLDERS)
         raise ModelProblem(f"{position(text, match.start())}: {match[0]} is not known; known are {known}")
     placeholders[match.start()] = match[1]
-    return "_" * len(match[0])
+    return f"__{match[1]}__".ljust(len(match[0]), "_")
+
+
+def with_placeholders(sql: str) -> str:
+    """Return SQL of a part of the tree with placeholders as in the text."""
+    return _NAME.sub(r"{{ \1 }}", sql)
 
 
 def _check_tokens(text: str, tokens: Sequence[Token], placeholders: dict[int, str]) -> None:
