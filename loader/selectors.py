@@ -169,7 +169,7 @@ def _upstream_of(pk: int) -> set[int]:
     pks, level = {pk}, {pk}
     while level:
         inputs = DatasetInput.objects.filter(dataset__in=level, upstream__isnull=False).order_by()
-        level = set(inputs.values_list("upstream_id", flat=True)) - pks
+        level = set(inputs.values_list(Coalesce("upstream__history_of_id", "upstream_id"), flat=True)) - pks
         pks |= level
     return pks
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from architecture.domain.state_files import FOREIGN_KEY, ArchitectureState, flat
 from architecture.domain.steps.features import features_of
-from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, kept_histories, tables_of
+from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, current_table, kept_histories, tables_of
 from architecture.domain.type_changes import classify_types
 from metadata.domain import naming
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
@@ -122,8 +122,7 @@ def in_warehouse(dataset: DatasetState) -> Placed:
         return described(dataset)
     tables = {table.kind: table for table in tables_of(replace(dataset, active=True, hash_version=1))}
     history = tables.pop("history", None)
-    base = tables.get("raw") or tables["rawcore"]
-    return Placed(dataset, _table(dataset, base), _table(dataset, history) if history else None)
+    return Placed(dataset, _table(dataset, current_table(dataset)), _table(dataset, history) if history else None)
 
 
 def _table(dataset: DatasetState, spec: TableSpec) -> Table:

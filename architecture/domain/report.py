@@ -227,6 +227,7 @@ def _state_content(state: DatasetState) -> list[Any]:
         state.load_policy,
         state.history_policy,
         state.hash_version,
+        *([state.select, state.increment] if state.select else []),
         [_column_content(column) for column in sorted(state.columns, key=lambda column: column.key)],
     ]
 

@@ -119,6 +119,8 @@ DATASET: Spec = {
     "inputs": Field(lambda node, name: () if node.value is None else _texts(node, name), ()),
     "load_policy": Field(strict.checked(_policy)),
     "history_policy": Field(strict.checked(_policy)),
+    "select": Field(strict.checked(_sql)),
+    "increment": Field(strict.checked(_policy)),
 }
 STATE: Spec = {
     "format": Field(strict.anything, required=True),
@@ -240,6 +242,8 @@ def dataset_document(dataset: DatasetState) -> dict[str, Any]:
         "inputs": sorted(dataset.inputs),
         "load_policy": dataset.load_policy,
         "history_policy": dataset.history_policy,
+        "select": dataset.select,
+        "increment": dataset.increment,
         "columns": [_column_document(column) for column in sorted(dataset.columns, key=lambda column: column.key)],
     }
     return {name: value for name, value in document.items() if value or DATASET[name].required}
@@ -285,6 +289,7 @@ def _dataset(fields: Record, path: Path) -> DatasetState:
         "columns": tuple(sorted(columns, key=lambda column: column.key)),
         "inputs": tuple(sorted({*fields["inputs"]})),
         "history_policy": fields["history_policy"] or {},
+        "increment": fields["increment"] or {},
     }
     return DatasetState(**fields.values | normal)
 

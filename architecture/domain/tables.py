@@ -37,7 +37,7 @@ from metadata.domain.history_policy import (
 )
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.sql import quote_text
-from metadata.domain.state import DatasetState
+from metadata.domain.state import BUSINESS_KEY, DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse, spark_type, stored_type
 
 OPEN, CLOSED, DELETED = "open", "closed", "deleted"
@@ -64,7 +64,7 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """Desired table. ``kind`` is raw, rawcore, history or event_log.
+    """Desired table. ``kind`` is raw, rawcore, model, history or event_log.
 
     ``owner`` is set for a history and its event log: the key of the base dataset.
     """
@@ -214,6 +214,22 @@ def rawcore_table(dataset: DatasetState) -> TableSpec:
     )
 
 
+def model_table(dataset: DatasetState) -> TableSpec:
+    """Return the table of a model without a history: the columns of its SELECT and no others."""
+    columns = tuple(
+        ColumnSpec(column.key, column.name, column.type, "business_key" if column.role == BUSINESS_KEY else "attribute")
+        for column in dataset.active_columns
+    )
+    return TableSpec(dataset.key, dataset.schema, dataset.name, "model", columns)
+
+
+def current_table(dataset: DatasetState) -> TableSpec:
+    """Return the table with the current rows of a dataset, which has its name."""
+    if dataset.layer == "raw":
+        return raw_table(dataset)
+    return model_table(dataset) if dataset.select and not dataset.historize else rawcore_table(dataset)
+
+
 def history_table(dataset: DatasetState) -> TableSpec:
     """Return the history table of ``dataset``: versions of its rows. It is derived and has no metadata of its own."""
     if dataset.history_key is None:
@@ -278,11 +294,12 @@ def tables_of(dataset: DatasetState) -> tuple[TableSpec, ...]:
     """Return the physical tables of one dataset, in the order of creation."""
     if not dataset.active or dataset.materialization != "table":
         return ()
-    if dataset.layer == "raw":
-        return (raw_table(dataset),)
+    current = current_table(dataset)
+    if current.kind in ("raw", "model"):
+        return (current,)
     event_log = event_log_table(dataset)
     history = [history_table(dataset)] if dataset.historize else []
-    return (rawcore_table(dataset), *history, *([event_log] if event_log else []))
+    return (current, *history, *([event_log] if event_log else []))
 
 
 # SQL of the objects published over a history table: views and one table function. They store no rows, and each
@@ -315,6 +332,15 @@ def history_views(dataset: DatasetState, *, by_partition: bool = True) -> tuple[
     return tuple(statement() for view in policy.views for statement in statements[view])
 
 
+def live_versions(dataset: DatasetState, called: str) -> str:
+    """Return the query for the live versions of a history with half-open intervals; the end of an open one is NULL.
+
+    ``called`` is the SQL for the history table. The interval's columns are ``VALID_FROM`` and ``VALID_TO``.
+    """
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    return _History(dataset, policy, history_table(dataset), called=called)._intervals()
+
+
 @dataclass(frozen=True)
 class _History:
     """History table and SQL expressions over it."""
@@ -323,6 +349,7 @@ class _History:
     policy: HistoryPolicy
     table: TableSpec
     by_partition: bool = True
+    called: str = ""
 
     def high_end_date(self) -> str:
         """Return the view with a high end date in place of NULL, for tools that join with BETWEEN."""
@@ -437,7 +464,7 @@ class _History:
 
     @property
     def _name(self) -> str:
-        return self._qualified(self.table.name)
+        return self.called or self._qualified(self.table.name)
 
     @property
     def _time_type(self) -> str:

@@ -1,19 +1,25 @@
 """Statements of the metadata's views, which read tables only.
 
-Each table that feeds a view, directly or through other views, becomes a branch; UNION ALL combines the branches. The
-views in between are inlined: in expressions, their columns are replaced by those columns' expressions.
+A view of stage has a branch for each table that feeds it, directly or through other views; UNION ALL combines the
+branches. The views in between are inlined: in expressions, their columns are replaced by those columns' expressions.
+A model is its SELECT, in which the views that it reads are subqueries.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from architecture.domain.steps.statements import equal_as_text
+from architecture.domain.tables import TableSpec, current_table, history_table, live_versions
 from elevata.core.errors import MetadataError
+from metadata.domain.models import bind_select, relations_of, versions_of
+from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.sql import columns_in, put_columns, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import STRING, parse, spark_type
 
 NULL = "NULL"
+VIEW = "view"
 
 
 @dataclass(frozen=True)
@@ -26,17 +32,114 @@ class Branch:
     conditions: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Query:
+    """Query over tables, and those tables in the order of their first use."""
+
+    sql: str
+    tables: tuple[TableSpec, ...]
+
+
+def published_as(table: TableSpec) -> str:
+    """Return the name of a table in the catalog, quoted."""
+    return qualified(table.qualified_name)
+
+
 def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return the CREATE VIEW statement: columns are cast and renamed, inputs united. Raise MetadataError."""
+    """Return the CREATE VIEW statement. Raise MetadataError."""
+    return f"CREATE VIEW {qualified(dataset.qualified_name)} AS\n{query_of_view(dataset, by_key).sql}"
+
+
+def query_of_view(
+    view: DatasetState, by_key: Mapping[str, DatasetState], called: Callable[[TableSpec], str] = published_as
+) -> Query:
+    """Return the query of a described view. Raise MetadataError.
+
+    ``called`` returns the SQL that the query contains for a table.
+    """
+    return query_of_model(view, by_key, called) if view.select else _united(view, by_key, called)
+
+
+def _united(view: DatasetState, by_key: Mapping[str, DatasetState], called: Callable[[TableSpec], str]) -> Query:
+    """Return the query of a view with described columns: these are cast and renamed, inputs united."""
+    branches = view_branches(view, by_key)
+    tables = dict.fromkeys(current_table(branch.table) for branch in branches)
     selects = [
         select(
-            [typed(branch.columns[column.key], column.type, column.name) for column in dataset.active_columns],
-            branch.table.qualified_name,
+            [typed(branch.columns[column.key], column.type, column.name) for column in view.active_columns],
+            called(current_table(branch.table)),
             " AND ".join(f"({condition})" for condition in branch.conditions),
         )
-        for branch in view_branches(dataset, by_key)
+        for branch in branches
     ]
-    return f"CREATE VIEW {qualified(dataset.qualified_name)} AS\n" + "\nUNION ALL\n".join(selects)
+    return Query("\nUNION ALL\n".join(selects), tuple(tables))
+
+
+def query_of_model(
+    model: DatasetState,
+    by_key: Mapping[str, DatasetState],
+    called: Callable[[TableSpec], str] = published_as,
+    values: Mapping[str, str] | None = None,
+    path: tuple[str, ...] = (),
+) -> Query:
+    """Return the SELECT of a model over tables, with every column cast to its described type. Raise MetadataError.
+
+    ``values`` are the SQL of placeholders; a view has none. ``path`` are the keys of the models around it.
+    """
+    assert model.select is not None
+    if model.key in path:
+        raise MetadataError("CIRCULAR_INPUTS", f"{model.qualified_name} reads itself over its inputs")
+    relations: dict[str, Query] = {}
+    known = _relations(model, by_key, called, (*path, model.key))
+    for name in relations_of(model.select):
+        if name not in known:
+            message = f"{model.qualified_name} reads {name}, which is no input of it; save the model again"
+            raise MetadataError("UNKNOWN_INPUT", message)
+        relations[name] = known[name]()
+    bound = bind_select(model.select, {name: query.sql for name, query in relations.items()}, values or {})
+    columns = [typed(quote_identifier(column.name), column.type, column.name) for column in model.active_columns]
+    tables = dict.fromkeys(table for query in relations.values() for table in query.tables)
+    return Query(f"SELECT\n  {lines(columns)}\nFROM (\n{bound}\n)", tuple(tables))
+
+
+def _relations(
+    model: DatasetState,
+    by_key: Mapping[str, DatasetState],
+    called: Callable[[TableSpec], str],
+    path: tuple[str, ...],
+) -> dict[str, Callable[[], Query]]:
+    """Return functions that make the queries of a model's inputs, by the names that its SELECT has for them."""
+    relations: dict[str, Callable[[], Query]] = {}
+    for upstream in (by_key[key] for key in model.inputs if key in by_key):
+        name = upstream.qualified_name.lower()
+        relations[name] = partial(_current_rows, upstream, by_key, called, path)
+        if upstream.historize and upstream.history_key is not None:
+            history = f"{name}{HISTORY_SUFFIX}"
+            table = history_table(upstream)
+            relations[history] = partial(_table_itself, table, called)
+            relations[versions_of(history)] = partial(_live_versions, upstream, table, called)
+    return relations
+
+
+def _table_itself(table: TableSpec, called: Callable[[TableSpec], str]) -> Query:
+    return Query(called(table), (table,))
+
+
+def _live_versions(dataset: DatasetState, table: TableSpec, called: Callable[[TableSpec], str]) -> Query:
+    return Query(f"({live_versions(dataset, called(table))})", (table,))
+
+
+def _current_rows(
+    upstream: DatasetState,
+    by_key: Mapping[str, DatasetState],
+    called: Callable[[TableSpec], str],
+    path: tuple[str, ...],
+) -> Query:
+    if upstream.materialization != VIEW:
+        return _table_itself(current_table(upstream), called)
+    is_model = bool(upstream.select)
+    inner = query_of_model(upstream, by_key, called, path=path) if is_model else _united(upstream, by_key, called)
+    return Query(f"({inner.sql})", inner.tables)
 
 
 def changed_views(before: Iterable[DatasetState], after: Iterable[DatasetState]) -> dict[str, str]:
@@ -73,13 +176,14 @@ def _statement(key: str, by_key: Mapping[str, DatasetState]) -> str:
     if view is None or not view.active or view.materialization != "view":
         return ""
     try:
-        return view_sql(view, by_key) if view_branches(view, by_key) else ""
+        return view_sql(view, by_key) if view.select or view_branches(view, by_key) else ""
     except MetadataError:  # loads that read the view are refused with this error
         return ""
 
 
 def select(columns: Iterable[str], table: str, condition: str) -> str:
-    return f"SELECT\n  {lines(columns)}\nFROM {qualified(table)}" + (f"\nWHERE {condition}" if condition else "")
+    """Return a SELECT; ``table`` is SQL."""
+    return f"SELECT\n  {lines(columns)}\nFROM {table}" + (f"\nWHERE {condition}" if condition else "")
 
 
 def typed(expression: str, type_: str, name: str) -> str:
@@ -97,7 +201,10 @@ def qualified(name: str) -> str:
 
 def _branches(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
     """Return the branches of a dataset: a table is one branch, a view has the branches of its inputs."""
-    if dataset.materialization == "view":
+    if dataset.materialization == VIEW and dataset.select:
+        message = f"{dataset.qualified_name} is a model without a table; only models read it"
+        raise MetadataError("UNKNOWN_INPUT", message)
+    if dataset.materialization == VIEW:
         return view_branches(dataset, by_key)
     columns = {column.key: quote_identifier(column.name) for column in dataset.active_columns}
     return [Branch(dataset, columns, {column.key: column.type for column in dataset.active_columns})]

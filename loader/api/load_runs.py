@@ -25,7 +25,7 @@ from loader.api.serializers import (
     MaintenanceRecordSerializer,
     RunEventSerializer,
 )
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
@@ -60,15 +60,20 @@ class RunIdField(serializers.RegexField):
 
 
 class LoadScopeSerializer(StrictSerializer):
-    """Scope of a load: everything, a schema, or a dataset by its name (schema.name)."""
+    """Scope of a load: everything, a schema, a dataset by its name (schema.name), or a selection by its words."""
 
-    kind = serializers.ChoiceField(choices=(ALL, SCHEMA, DATASET))
+    kind = serializers.ChoiceField(choices=(ALL, SCHEMA, DATASET, SELECTION))
     name = serializers.CharField(required=False, allow_blank=True, default="", max_length=310)
     target_only = serializers.BooleanField(
         required=False, default=False, help_text="Load without inputs; deliveries are not read again."
     )
+    exclude = serializers.CharField(
+        required=False, allow_blank=True, max_length=310, help_text="Words of datasets that are left out."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs.get("exclude") and attrs["kind"] != SELECTION:
+            raise serializers.ValidationError({"exclude": ["Goes with a selection."]})
         if (attrs["kind"] == ALL) == bool(attrs["name"]):
             message = "Everything has no name." if attrs["name"] else f"Say which {attrs['kind']}."
             raise serializers.ValidationError({"name": [message]})

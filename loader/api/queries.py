@@ -17,12 +17,13 @@ from elevata.api.resources import permitted_to
 from loader.api.reads import CSV, AskedViewSet, must_have_rows, preferred_format
 from loader.api.serializers import RefusalSerializer
 from loader.domain.queries.query_results import csv_line, header_of, value_text
-from loader.domain.queries.select_statements import MAX_LENGTH, MOST_ROWS
+from loader.domain.queries.select_statements import MOST_ROWS
 from loader.models import ReadRequest
 from loader.selectors import queries_of
 from loader.services.reads.queries import must_run, must_still_see
 from loader.services.reads.read_requests import request_query
 from loader.services.reads.result_files import PARQUET, parquet_of
+from metadata.domain.select_check import MAX_LENGTH
 
 _FORMATS = {"csv": CSV, "parquet": PARQUET}
 _LOCATION = OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])

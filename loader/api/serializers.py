@@ -120,6 +120,7 @@ class DatasetRunSerializer(serializers.ModelSerializer):
             "warnings",
             "error",
             "skipped_because",
+            "unchanged_since",
             "reverted_by",
             "table_version_before",
             "table_version_after",

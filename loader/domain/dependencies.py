@@ -1,43 +1,52 @@
 """Datasets of a load run: their order and the critical path.
 
-A run loads raw and rawcore datasets, each rawcore dataset with its history. Views in between are not loaded, but
-resolved to the tables that they read. A rawcore dataset waits for the tables that its stage reads, for the parents
+A run loads raw and rawcore datasets, each rawcore dataset with its history, and models with a table. Views in between
+are not loaded, but resolved to the tables that they read. A dataset waits for the tables that it reads, for the parents
 of its references, and for the tables that its children read if it gets ghost rows for them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 
 from loader.domain.refusals import Refusal
+from loader.domain.selection import Node, select_nodes
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.unknown_parents import GHOST, KEEP
 
-ALL, SCHEMA, DATASET = "all", "schema", "dataset"
+ALL, SCHEMA, DATASET, SELECTION = "all", "schema", "dataset", "selection"
 LOADED_LAYERS = ("raw", "rawcore")
 HISTORY_SUFFIX = "_hist"
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Requested datasets of a run. ``target_only`` leaves out the datasets that they depend on."""
+    """Requested datasets of a run. ``target_only`` leaves out the datasets that they depend on.
+
+    The name of a selection are its words (``loader.domain.selection``), ``exclude`` those of datasets to leave out.
+    """
 
     kind: str = ALL
     name: str = ""
     target_only: bool = False
+    exclude: str = ""
 
     def as_json(self) -> dict:
-        return {"kind": self.kind, "name": self.name, "target_only": self.target_only}
+        scope = {"kind": self.kind, "name": self.name, "target_only": self.target_only}
+        return scope | ({"exclude": self.exclude} if self.exclude else {})
 
     @classmethod
     def from_json(cls, described: Mapping) -> "Scope":
-        return cls(described["kind"], described.get("name", ""), described.get("target_only", False))
+        return cls(**described)
 
     def __str__(self) -> str:
         if self.kind == ALL:
             return "everything"
+        if self.kind == SELECTION:
+            return self.name + (f" without {self.exclude}" if self.exclude else "")
         alone = " alone" if self.target_only else ""
         return f"{self.kind} {self.name}{alone}"
 
@@ -50,15 +59,17 @@ class LoadStep:
     depends_on: tuple[str, ...]
 
 
-def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[LoadStep, ...]:
-    """Return the datasets of a scope, each after those that it depends on.
+def load_steps(
+    states: Iterable[DatasetState], scope: Scope = Scope(), tags: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> tuple[LoadStep, ...]:
+    """Return the datasets of a scope, each after those that it depends on. ``tags`` are by the dataset's stable key.
 
     Datasets whose history comes as batch files are left out. Raise Refusal BY_BATCH_FILES if the scope is such a
     dataset.
     """
     by_key = {state.key: state for state in states}
     waits_for = dependencies(by_key)
-    chosen = _selected(by_key, scope)
+    chosen = _selected(by_key, scope, tags)
     by_files = come_by_files(by_key)
     if scope.kind == DATASET and chosen <= by_files:
         named = by_key[min(chosen)]
@@ -67,7 +78,7 @@ def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[
             f"{named.qualified_name} has no delivery that a load run could read: its history comes as batch files",
             hint=f"manage.py load_history_batch {named.qualified_name} takes them",
         )
-    if not scope.target_only:
+    if not scope.target_only and scope.kind != SELECTION:
         chosen = with_upstreams(chosen, waits_for)
     chosen -= by_files
     return tuple(
@@ -166,7 +177,12 @@ def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
 
 def is_loaded(state: DatasetState) -> bool:
     """Return True if load runs write this dataset's table."""
-    return state.active and state.materialization == "table" and state.layer in LOADED_LAYERS
+    return state.active and state.materialization == "table" and (state.layer in LOADED_LAYERS or bool(state.select))
+
+
+def is_plain_model(state: DatasetState) -> bool:
+    """Return True for a model without a history: a load replaces rows of its table."""
+    return bool(state.select) and not state.historize
 
 
 def tables_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
@@ -247,18 +263,28 @@ def _circle(keys: Iterable[str], by_key: Mapping[str, DatasetState]) -> Refusal:
     )
 
 
-def _selected(by_key: Mapping[str, DatasetState], scope: Scope) -> frozenset[str]:
+def _selected(by_key: Mapping[str, DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]) -> frozenset[str]:
     if scope.kind == ALL:
         return _keys_or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
+    if scope.kind == SELECTION:
+        nodes = [
+            Node(state.key, state.qualified_name, state.layer, frozenset(tags.get(state.key, ())))
+            for state in by_key.values()
+            if is_loaded(state)
+        ]
+        keys = select_nodes(nodes, dependencies(by_key), scope.name, scope.exclude)
+        return _keys_or_refuse((by_key[key] for key in keys), f"nothing is selected by {scope}")
     named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [named_dataset(by_key, scope.name)]
     loaded_states = [loaded for state in named for loaded in _loaded_for(state, by_key)]
     return _keys_or_refuse(loaded_states, f"nothing is loaded for {scope}")
 
 
-def fed_by_files(states: Iterable[DatasetState], scope: Scope) -> tuple[DatasetState, ...]:
+def fed_by_files(
+    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> tuple[DatasetState, ...]:
     """Return the historized datasets of a scope with history batches; a load only creates their tables."""
     by_key = {state.key: state for state in states}
-    keys = _selected(by_key, scope) & come_by_files(by_key)
+    keys = _selected(by_key, scope, tags) & come_by_files(by_key)
     return tuple(sorted((by_key[key] for key in keys if by_key[key].historize), key=_place))
 
 
@@ -266,7 +292,9 @@ def _keys_or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[s
     keys = frozenset(state.key for state in states)
     if not keys:
         raise Refusal(
-            "NOTHING_TO_LOAD", message, hint="load runs write active raw and rawcore tables and their history"
+            "NOTHING_TO_LOAD",
+            message,
+            hint="load runs write active raw and rawcore tables, their history, and tables of models",
         )
     return keys
 

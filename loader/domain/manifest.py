@@ -246,6 +246,38 @@ class HistoryFiles:
 
 
 @dataclass(frozen=True)
+class ModelQuery:
+    """SELECT of a model, over temporary views of the tables that it reads: pairs of a view's name and its table.
+
+    ``varies``: the result depends on the run, not only on the rows of the tables.
+    """
+
+    sql: str
+    views: tuple[tuple[str, TableSpec], ...]
+    varies: bool = False
+
+
+@dataclass(frozen=True)
+class ModelLoad:
+    """Load of a model into its table. ``increment`` selects the rows that are computed anew (all if empty).
+
+    ``digest`` identifies the SELECT with the described columns: with another one, and with ``full``, all rows are
+    computed anew.
+    """
+
+    dataset: str
+    name: str
+    table: TableSpec
+    query: ModelQuery
+    digest: str
+    increment: dict = field(default_factory=dict)
+    sequence: int = 0
+    full: bool = False
+    depends_on: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RawcoreLoad:
     """Load of stage into the history, by the dataset's policy, and then into rawcore.
 
@@ -255,8 +287,9 @@ class RawcoreLoad:
     ``newest_applied_at`` and ``newest_applied`` are the time (ISO 8601) of the newest applied run in the control
     database, and its sequence if the table was not recreated since. ``delivery_checked``: the checks of stage can be
     skipped, because the only input's delivery was checked for the same types and the same unique key. ``files``
-    replaces stage if history comes as batch files. ``children`` refer to rows of this dataset and add ghost rows.
-    ``sensitive`` are names of columns in lower case: refusals contain none of their values.
+    replaces stage if history comes as batch files, ``query`` if the dataset is a model. ``children`` refer to rows of
+    this dataset and add ghost rows. ``sensitive`` are names of columns in lower case: refusals contain none of their
+    values.
     """
 
     dataset: str
@@ -275,6 +308,7 @@ class RawcoreLoad:
     delivery_checked: bool = False
     depends_on: tuple[str, ...] = ()
     files: HistoryFiles | None = None
+    query: ModelQuery | None = None
     children: tuple[ReferringRows, ...] = ()
     sensitive: tuple[str, ...] = ()
 
@@ -299,6 +333,7 @@ class LoadManifest:
     attempt: int
     raw: tuple[RawLoad, ...]
     rawcore: tuple[RawcoreLoad, ...]
+    models: tuple[ModelLoad, ...] = ()
     allow_empty: bool = False
     allow_deletes: bool = False
     deletes_share: float = 0.2

@@ -17,6 +17,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     dataset_started     dataset
     dataset_phase       dataset, phase
     dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because, window,
+                        unchanged_since: run whose rows a model kept, as no input changed,
                         version_before, version_after, seconds,
                         crowded: names of tables with too many small files
     step_started        ordinal, statement, version_before

@@ -3,7 +3,7 @@
 from django import forms
 
 from elevata.web.forms import MetadataForm, TextField
-from loader.domain.queries.select_statements import MAX_LENGTH
+from metadata.domain.select_check import MAX_LENGTH
 
 LIMITS = ((100, "100 rows"), (1000, "1,000 rows"), (10_000, "10,000 rows"))
 

@@ -72,7 +72,8 @@ def detail_of(row: DatasetRun) -> str:
         return f"because of {row.skipped_because}"
     if row.status == states.SUCCEEDED:
         seconds = f"{row.seconds:.1f} s" if row.seconds else ""
-        return ", ".join(filter(None, [counts_text(row.counts), row.window_text, seconds]))
+        unchanged = f"up to date since run {row.unchanged_since}" if row.unchanged_since else ""
+        return ", ".join(filter(None, [counts_text(row.counts), unchanged, row.window_text, seconds]))
     return row.phase
 
 
@@ -323,6 +324,7 @@ def described(run: LoadRun) -> dict[str, Any]:
                 "warnings": row.warnings,
                 "error": row.error,
                 "skipped_because": row.skipped_because,
+                "unchanged_since": row.unchanged_since,
                 "seconds": row.seconds,
             }
             for row in run.datasets.order_by("ordinal")

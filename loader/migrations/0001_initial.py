@@ -232,6 +232,7 @@ class Migration(migrations.Migration):
                 ("warnings", models.JSONField(default=list)),
                 ("error", models.JSONField(blank=True, null=True)),
                 ("skipped_because", models.CharField(blank=True, default="", max_length=310)),
+                ("unchanged_since", models.CharField(blank=True, default="", max_length=100)),
                 ("table_version_before", models.BigIntegerField(blank=True, null=True)),
                 ("table_version_after", models.BigIntegerField(blank=True, null=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),

@@ -79,8 +79,9 @@ class DatasetRun(models.Model):
     row. ``counts`` depend on the kind: raw has rows, duplicates and superseded; rawcore has rows, duplicates,
     outranked (rows of other sources that were left out), new, changed, deleted, reappeared, unchanged, versions, open,
     and by policy those of ``loader.domain.run_states``. ``window`` are the watermark values between which a source was
-    read, as texts: ``{"from": {column: value} | None, "to": {column: value}}``. ``reverted_by`` is the run that
-    reverted this one in the dataset's history.
+    read, as texts: ``{"from": {column: value} | None, "to": {column: value}}``. ``unchanged_since`` is the run whose
+    rows a model kept, because no input changed since. ``reverted_by`` is the run that reverted this one in the
+    dataset's history.
     """
 
     class Status(models.TextChoices):
@@ -115,6 +116,7 @@ class DatasetRun(models.Model):
         LoadRun, on_delete=models.SET_NULL, null=True, blank=True, related_name="reverted_rows"
     )
     skipped_because = models.CharField(max_length=310, blank=True, default="")
+    unchanged_since = models.CharField(max_length=100, blank=True, default="")
     table_version_before = models.BigIntegerField(null=True, blank=True)
     table_version_after = models.BigIntegerField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)

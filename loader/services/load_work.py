@@ -31,7 +31,7 @@ from elevata.core.words import counted
 from elevata.jobs import states
 from elevata.jobs.services import Fenced, wait
 from loader.domain import run_states
-from loader.domain.dependencies import DATASET, SCHEMA, Scope
+from loader.domain.dependencies import DATASET, SCHEMA, SELECTION, Scope
 from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest, from_json
 from loader.domain.queries.masking import without_any_value
 from loader.domain.refusals import Refusal, worker_accident
@@ -287,7 +287,9 @@ class LoadWork:
     def _execute(self, pending: Pending) -> None:
         """Execute safe changes, with an execution record of their own."""
         reason = f"load run {self.run.run_id}"
-        scope = ReportScope(**self.run.scope)
+        loaded = Scope.from_json(self.run.scope)
+        # A selection is no scope of a report; the record then lists the datasets.
+        scope = None if loaded.kind == SELECTION else ReportScope(**self.run.scope)
         begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
         execution = retried(begin)
         writer = attempt_of_load(execution)
@@ -336,6 +338,7 @@ class LoadWork:
             window=event.get("window") or {},
             error=error,
             skipped_because=event.get("skipped_because") or "",
+            unchanged_since=event.get("unchanged_since") or "",
             table_version_before=event.get("version_before"),
             table_version_after=event.get("version_after"),
             finished_at=timezone.now(),

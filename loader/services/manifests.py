@@ -21,10 +21,12 @@ from architecture.selectors.environments import described_states, desired_tables
 from architecture.services.states import current_environment
 from elevata.core.errors import MetadataError
 from loader.domain.dependencies import (
+    SELECTION,
     LoadStep,
     Scope,
     fed_by_files,
     is_loaded,
+    is_plain_model,
     load_steps,
     named_dataset,
     tables_looked_up,
@@ -48,10 +50,12 @@ from loader.domain.manifest import (
     DeliveredColumn,
     HistoryFiles,
     LoadManifest,
+    ModelLoad,
     RawcoreLoad,
     RawLoad,
     SourceSpec,
 )
+from loader.domain.models import model_load, model_query
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
@@ -71,7 +75,7 @@ from metadata.domain.sources.locations import (
 from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
 from metadata.domain.sources.system_options import check_system_options
 from metadata.domain.state import DatasetState
-from metadata.models import SourceColumn, SourceDataset, System
+from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,16 @@ class Applied:
 
 
 def plan_load(scope: Scope) -> LoadPlan:
-    """Return the load plan of a scope. Raise Refusal for an empty scope, or circular inputs."""
+    """Return the load plan of a scope. Raise Refusal for an empty scope, words that select nothing, circular inputs."""
     states = described_states(environment=current_environment())
-    steps = load_steps(states, scope)
-    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope))
+    tags = _tags() if scope.kind == SELECTION else {}
+    steps = load_steps(states, scope, tags)
+    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope, tags))
+
+
+def _tags() -> dict[str, list[str]]:
+    """Return the tags of all datasets by stable key."""
+    return {str(key): tags for key, tags in TargetDataset.objects.values_list("key", "tags")}
 
 
 def plan_history_batch(name: str) -> LoadPlan:
@@ -184,21 +194,40 @@ def load_manifest(
     ``files`` are those of a history batch; the plan then has the one dataset they are for.
     """
     raw = [step for step in plan.steps if step.dataset.layer == "raw"]
-    rawcore = [step for step in plan.steps if step.dataset.layer != "raw"]
+    models = [step for step in plan.steps if is_plain_model(step.dataset)]
+    rawcore = [step for step in plan.steps if step.dataset.layer != "raw" and step not in models]
     sources = source_datasets(plan.states.values())
     specs = {key: source_spec(source, at=run.load_timestamp) for key, source in sources.items()}
     leading = {step.dataset.key: leading_table(step.dataset) for step in rawcore}
     newest = newest_applied(environment=run.environment, leading=leading, but=run)
     feeds = Feeds.of(plan.states, specs)
     sensitive = sensitive_columns([plan.states[key] for key in plan.read])
+    of_run = {"run_id": run.run_id, "load_timestamp": run.load_timestamp.isoformat()}
     return LoadManifest(
-        run_id=run.run_id,
-        load_timestamp=run.load_timestamp.isoformat(),
+        **of_run,
         attempt=run.attempt,
         raw=tuple(_with_sensitive(_raw_load(step, specs, feeds), sensitive) for step in raw),
         rawcore=tuple(
-            replace(_with_sensitive(_rawcore_load(step, plan, specs, rows, newest, feeds), sensitive), files=files)
+            replace(
+                _with_sensitive(_rawcore_load(step, plan, specs, rows, newest, feeds), sensitive),
+                files=files,
+                query=model_query(step.dataset, plan.states, **of_run) if step.dataset.select else None,
+            )
             for step in rawcore
+        ),
+        models=tuple(
+            _with_sensitive(
+                model_load(
+                    step.dataset,
+                    plan.states,
+                    **of_run,
+                    sequence=rows[step.dataset.key].sequence or 0,
+                    full=run.full,
+                    depends_on=step.depends_on,
+                ),
+                sensitive,
+            )
+            for step in models
         ),
         allow_empty=run.allow_empty,
         allow_deletes=run.allow_deletes,
@@ -223,7 +252,7 @@ def maintenance_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, Dataset
     return _with_sensitive(load, sensitive_columns([plan.steps[0].dataset]))
 
 
-_Load = TypeVar("_Load", RawLoad, RawcoreLoad)
+_Load = TypeVar("_Load", RawLoad, RawcoreLoad, ModelLoad)
 _Place = TypeVar("_Place", DatabasePlace, ClusterPlace)
 
 
@@ -289,14 +318,15 @@ def _rawcore_load(
     applied = newest.get(dataset.key)
     sources = sources_read(dataset, plan.states, specs, feeds)
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
-    inputs = () if by_files else fed_stage_inputs(dataset, plan.states, sources, feeds)
+    has_stage = not by_files and not dataset.select
+    inputs = fed_stage_inputs(dataset, plan.states, sources, feeds) if has_stage else ()
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
         table=rawcore_table(dataset),
         history=history_table(dataset) if dataset.historize else None,
         inputs=inputs,
-        delivery_checked=not by_files and delivery_checked(dataset, inputs, plan.states, sources),
+        delivery_checked=has_stage and delivery_checked(dataset, inputs, plan.states, sources),
         entity_key=entity_key_components(dataset),
         row_hash=row_hash_components(dataset),
         foreign_keys=foreign_keys(dataset, plan.states),

@@ -47,7 +47,7 @@ _TRIES = 3
 
 @dataclass
 class Outcome:
-    """Result of a dataset's load. ``counts`` and ``window`` are described at ``loader.models.DatasetRun``."""
+    """Result of a dataset's load; ``loader.models.DatasetRun`` describes ``counts``, ``window`` and others."""
 
     counts: dict[str, int] = field(default_factory=dict)
     drift: list[dict] = field(default_factory=list)
@@ -55,6 +55,7 @@ class Outcome:
     version_before: int | None = None
     version_after: int | None = None
     window: dict[str, Any] = field(default_factory=dict)
+    unchanged_since: str = ""
 
 
 class Canceled(Exception):
@@ -109,7 +110,7 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
     Read and write again if another writer commits first.
     """
     outcome = Outcome()
-    _retry(lambda: _load_raw(task, load, outcome), outcome)
+    retry(lambda: _load_raw(task, load, outcome), outcome)
     return outcome
 
 
@@ -226,11 +227,11 @@ def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
     Compare and commit again if another writer commits in between.
     """
     outcome = Outcome()
-    _retry(lambda: _load_rawcore(task, load, outcome), outcome)
+    retry(lambda: _load_rawcore(task, load, outcome), outcome)
     return outcome
 
 
-def _retry(do: Callable[[], None], outcome: Outcome) -> None:
+def retry(do: Callable[[], None], outcome: Outcome) -> None:
     """Call ``do`` again, with a warning, if another writer changed the table or an executor was lost.
 
     After the last try, raise the error. A repetition is safe: the table shows if a try has committed.
@@ -337,7 +338,9 @@ def _prepared_batch(
 
 
 def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
-    """Return the maximum number of stage rows from file statistics, None if these are missing."""
+    """Return the maximum number of stage rows from file statistics, None if these are missing or it is a model's."""
+    if load.query is not None:
+        return None
     tables = [DeltaTable(session, task.warehouse, stage_input.table.key) for stage_input in load.inputs]
     counts = [open_files(session, table).rows() for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)

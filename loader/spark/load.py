@@ -9,11 +9,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
 from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
+from loader.spark.models import load_model
 from loader.spark.session import accident, first_line, thrown_by
 from loader.spark.small_loads import PreparedLoad, prepare_small_loads
 from loader.spark.sources.files import JAVA_ERRORS
@@ -21,8 +22,20 @@ from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger(__name__)
 
+Load = RawLoad | RawcoreLoad | ModelLoad
+
 SIDE_BY_SIDE = 4
 SUCCEEDED, FAILED, SKIPPED, CANCELED = "succeeded", "failed", "skipped", "canceled"
+
+
+def _load(task: Task, load: Load) -> Outcome:
+    match load:
+        case RawLoad():
+            return load_raw(task, load)
+        case ModelLoad():
+            return load_model(task, load)
+        case _:
+            return load_rawcore(task, load)
 
 
 class LoadAttempt:
@@ -42,7 +55,7 @@ class LoadAttempt:
     ):
         self._spark, self._warehouse, self._manifest = spark, warehouse, manifest
         self._emit, self._canceled, self._job_group = emit, canceled, job_group
-        loads: tuple[RawLoad | RawcoreLoad, ...] = (*manifest.raw, *manifest.rawcore)
+        loads: tuple[Load, ...] = (*manifest.raw, *manifest.rawcore, *manifest.models)
         self._waiting = {load.dataset: load for load in loads if load.dataset not in manifest.already_done}
         self._names = {load.dataset: load.name for load in loads}
         self._sensitive = {load.dataset: load.sensitive for load in loads}
@@ -68,7 +81,7 @@ class LoadAttempt:
             return CANCELED
         return SUCCEEDED if all(status == SUCCEEDED for status in self._status.values()) else FAILED
 
-    def _is_ready(self, load: RawLoad | RawcoreLoad) -> bool:
+    def _is_ready(self, load: Load) -> bool:
         return not self._canceled.is_set() and all(
             self._status.get(upstream) == SUCCEEDED for upstream in load.depends_on if upstream in self._names
         )
@@ -127,7 +140,7 @@ class LoadAttempt:
                 self._waiting.pop(key)
                 self._finish(key, SKIPPED, skipped_because=self._names[upstream])
 
-    def _run_dataset(self, load: RawLoad | RawcoreLoad) -> str:
+    def _run_dataset(self, load: Load) -> str:
         started = time.monotonic()
         self._emit("dataset_started", dataset=load.dataset)
         context = self._spark.sparkContext
@@ -136,7 +149,7 @@ class LoadAttempt:
         small = self._small.get(load.dataset)
         task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load), small)
         try:
-            outcome = load_raw(task, load) if isinstance(load, RawLoad) else load_rawcore(task, load)
+            outcome = _load(task, load)
             crowded = self._tables_to_compact(load)
             return self._finish(load.dataset, SUCCEEDED, outcome=outcome, started=started, crowded=crowded)
         except Canceled:
@@ -149,9 +162,9 @@ class LoadAttempt:
             log.exception("%s failed", load.name)
             return self._finish(load.dataset, FAILED, error=accident(load.name, failure), started=started)
 
-    def _tables_to_compact(self, load: RawLoad | RawcoreLoad) -> list[str]:
+    def _tables_to_compact(self, load: Load) -> list[str]:
         """Return the dataset's tables that need compaction. Errors are only logged, since the load is finished."""
-        specs = [load.table] if isinstance(load, RawLoad) else [load.table, load.history, load.event_log]
+        specs = [load.table, load.history, load.event_log] if isinstance(load, RawcoreLoad) else [load.table]
         try:
             tables = [(spec, DeltaTable(self._spark, self._warehouse, spec.key)) for spec in specs if spec]
             return [spec.qualified_name for spec, table in tables if is_crowded(table)]
@@ -159,7 +172,7 @@ class LoadAttempt:
             log.exception("the files of %s could not be counted", load.name)
             return []
 
-    def _phase_of(self, load: RawLoad | RawcoreLoad) -> Callable[[str], None]:
+    def _phase_of(self, load: Load) -> Callable[[str], None]:
         def phase(name: str) -> None:
             if self._canceled.is_set():
                 raise Canceled
@@ -189,6 +202,7 @@ class LoadAttempt:
             warnings=outcome.warnings,
             error=without_values(error, self._sensitive[dataset]).as_json() if error else None,
             skipped_because=skipped_because,
+            unchanged_since=outcome.unchanged_since or None,
             crowded=crowded or None,
             version_before=outcome.version_before,
             version_after=outcome.version_after,

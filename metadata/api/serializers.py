@@ -9,6 +9,7 @@ from elevata.api.requests import ChangeSerializer
 from elevata.core.lengths import MAX_SHORT_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TYPE
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.load_types import LOAD_TYPES, load_type
+from metadata.domain.select_check import MAX_LENGTH
 from metadata.models import (
     ColumnInput,
     Reference,
@@ -222,6 +223,8 @@ class DatasetSerializer(DatasetListSerializer):
         fields = (
             *DatasetListSerializer.Meta.fields,
             "filter",
+            "select",
+            "increment",
             "history_policy",
             "load_type",
             "hash_version",
@@ -435,6 +438,20 @@ class DatasetChange(_Described):
     historize = serializers.BooleanField(required=False)
     history_policy = serializers.DictField(required=False)
     filter = serializers.CharField(required=False, allow_blank=True, max_length=MAX_TEXT)
+    select = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=MAX_LENGTH,
+        trim_whitespace=False,
+        help_text="SELECT of a model; its columns and inputs follow from it.",
+    )
+    increment = serializers.DictField(required=False, help_text="Rows of a model that a load computes anew.")
+    business_key = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        required=False,
+        max_length=100,
+        help_text="Key columns of a model, in order. Omitted, they stay.",
+    )
     sensitivity = _sensitivity()
 
 

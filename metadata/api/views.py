@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from elevata.api.requests import NothingSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
+from metadata.api.described_models import ModelSerializer, SelectSerializer, model_document
 from metadata.api.serializers import (
     ColumnChange,
     DatasetChange,
@@ -68,6 +69,7 @@ from metadata.services.lifecycle import (
     unretire_column,
     unretire_dataset,
 )
+from metadata.services.models import describe_model
 from metadata.services.sources import (
     create_source_column,
     create_source_dataset,
@@ -211,6 +213,14 @@ class DatasetViewSet(Bulk, Lasting):
             lambda inputs, **row: set_dataset_inputs(inputs=datasets_named(inputs), **row),
             InputsSerializer,
         )
+
+    @extend_schema(request=SelectSerializer, responses=ModelSerializer)
+    @action(detail=False, methods=["post"], filter_backends=(), pagination_class=None)
+    def describe(self, request: Request) -> Response:
+        """Return the columns, types and lineage of a SELECT, without saving it."""
+        values, _ = self.given(SelectSerializer)
+        described, _ = describe_model(values["select"], where=values["dataset"])
+        return Response(ModelSerializer(model_document(described)).data)
 
     @extend_schema(responses=LineageSerializer, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())

@@ -119,7 +119,8 @@ TARGET_COLUMN: Spec = {
     "name": Field(text, required=True),
     "key": Field(strict.uuid),
     "former_names": Field(strict.words, ()),
-    "type": Field(data_type, required=True),
+    # Columns of a model may omit it: it follows from the SELECT.
+    "type": Field(data_type),
     "business_key": Field(strict.number),
     "role": Field(strict.choice("attribute", "technical"), "attribute"),
     "nullable": Field(flag, True),
@@ -154,6 +155,8 @@ TARGET: Spec = {
     "history": Field(strict.record(HISTORY)),
     "hash_version": Field(strict.number, 1),
     "filter": Field(text, ""),
+    "select": Field(text, ""),
+    "increment": Field(strict.fields, {}),
     "inputs": Field(strict.records(DATASET_INPUT), ()),
     "columns": Field(strict.records(TARGET_COLUMN), ()),
     "references": Field(strict.records(OWN_REFERENCE), ()),

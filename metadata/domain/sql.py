@@ -5,7 +5,7 @@ functions are allowed.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import sqlglot
@@ -23,12 +23,13 @@ _MARKER = "_placeholder__"
 _PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
 # Deterministic scalar functions: none that read a clock, random numbers or files, call Java, or aggregate.
-FUNCTIONS = _words(
+FUNCTIONS = words(
     """
     abs add_months ascii base64 bin bround cast ceil ceiling char char_length character_length chr
     coalesce concat concat_ws contains conv date date_add date_diff date_format date_from_unix_date
@@ -53,8 +54,8 @@ _MOMENT = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*([A-Z]{1,3}|(UTC|G
 # A timestamp without a date is one of the current day.
 _TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:.*")
 # Words before a parenthesis that are no functions.
-_WORDS = _words("and or not in is like rlike ilike between when then else case as from for any all some")
-_TYPES_WITH_MEASURES = _words("decimal numeric dec varchar char")
+_WORDS = words("and or not in is like rlike ilike between when then else case as from for any all some")
+_TYPES_WITH_MEASURES = words("decimal numeric dec varchar char")
 
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
 # Lambdas, named arguments, parameter markers and paths into JSON.
@@ -223,12 +224,9 @@ def _check_tokens(tokens: list[Token], field: str) -> None:
             raise ExpressionProblem("has a placeholder inside quotes; it stands for a whole value", field)
         if token.token_type in _NOT_ALLOWED:
             raise ExpressionProblem(f"{token.text} is not allowed", field)
-        if _CLOCK.fullmatch(token.text) and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
-            _refuse_clock(token.text, field)
-        if token.token_type in _TEXTS and _MOMENT.fullmatch(token.text):
-            _refuse_clock(f"'{token.text}'", field)
-        if token.text.lower() == "unix_timestamp" and [t.text for t in tokens[index + 1 : index + 3]] == ["(", ")"]:
-            _refuse_clock("unix_timestamp()", field)
+        clock = clock_at(tokens, index)
+        if clock:
+            _refuse_clock(clock, field)
         opens = index + 1 < len(tokens) and tokens[index + 1].token_type == TokenType.L_PAREN
         if opens and (token.text[:1].isalpha() or token.text[:1] == "_" or token.token_type == TokenType.IDENTIFIER):
             name = token.text.lower()
@@ -236,9 +234,24 @@ def _check_tokens(tokens: list[Token], field: str) -> None:
                 raise ExpressionProblem(f"function {token.text} is not allowed", field)
 
 
+def clock_at(tokens: Sequence[Token], index: int) -> str:
+    """Return the text of a token that Spark interprets as the current time; empty for others."""
+    token = tokens[index]
+    if _CLOCK.fullmatch(token.text) and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
+        return token.text
+    if token.token_type in _TEXTS and _MOMENT.fullmatch(token.text):
+        return f"'{token.text}'"
+    if token.text.lower() == "unix_timestamp" and [item.text for item in tokens[index + 1 : index + 3]] == ["(", ")"]:
+        return "unix_timestamp()"
+    return ""
+
+
+def clock_message(text: str) -> str:
+    return f"{text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not"
+
+
 def _refuse_clock(text: str, field: str) -> None:
-    message = f"{text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not"
-    raise ExpressionProblem(message, field)
+    raise ExpressionProblem(clock_message(text), field)
 
 
 def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[str, ...]:

@@ -46,7 +46,8 @@ class ReferenceState:
 class DatasetState:
     """State of a target dataset; ``inputs`` are stable keys of source or target datasets.
 
-    ``load_policy`` is set by state files only; in metadata, the inputs determine how the dataset is loaded.
+    ``load_policy`` is set by state files only; in metadata, the inputs determine how the dataset is loaded. ``select``
+    is the SELECT of a model, ``increment`` the rows of it that a load computes anew (all if empty).
     """
 
     key: str
@@ -65,6 +66,8 @@ class DatasetState:
     references: tuple[ReferenceState, ...] = ()
     hash_version: int = 1
     load_policy: dict | str | None = None
+    select: str | None = None
+    increment: dict = field(default_factory=dict)
 
     @property
     def qualified_name(self) -> str:

@@ -432,6 +432,13 @@ class Migration(migrations.Migration):
                 ("historize", models.BooleanField(default=False)),
                 ("history_policy", models.JSONField(blank=True, default=dict)),
                 ("filter", models.TextField(blank=True, default="", help_text="A condition on the rows, as SQL.")),
+                (
+                    "select",
+                    models.TextField(
+                        blank=True, default="", help_text="The SELECT of a model over other datasets, as SQL."
+                    ),
+                ),
+                ("increment", models.JSONField(blank=True, default=dict)),
                 ("hash_version", models.PositiveSmallIntegerField(default=1, editable=False)),
                 (
                     "generated_from",

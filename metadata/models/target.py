@@ -45,7 +45,8 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
 
     ``key`` never changes; after a rename, ``former_names`` has the old name, newest last. A history dataset has a row
     for descriptions and lineage, but no columns of its own: they are derived from ``history_of``. ``history_policy``
-    is read by ``metadata.domain.history_policy``.
+    is read by ``metadata.domain.history_policy``. A dataset with a ``select`` is a model: its columns and inputs follow
+    from the SELECT, and ``increment`` selects the rows that a load computes anew (``metadata.domain.models``).
     """
 
     LOG_KIND: ClassVar[str] = "dataset"
@@ -65,6 +66,8 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
     )
     history_policy = models.JSONField(default=dict, blank=True)
     filter = models.TextField(blank=True, default="", help_text="A condition on the rows, as SQL.")
+    select = models.TextField(blank=True, default="", help_text="The SELECT of a model over other datasets, as SQL.")
+    increment = models.JSONField(default=dict, blank=True)
     hash_version = models.PositiveSmallIntegerField(default=1, editable=False)
     generated_from = models.ForeignKey(
         "metadata.SourceDataset", on_delete=models.SET_NULL, null=True, blank=True, related_name="generated"

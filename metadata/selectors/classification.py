@@ -106,6 +106,7 @@ class _Reader:
 
     def __init__(self, before: Before) -> None:
         self._before = before
+        self._models: set[_Id] = set()
         self._views: set[_Id] = set()
 
     def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
@@ -138,7 +139,9 @@ class _Reader:
     def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
         """Return the columns of these datasets and of the sources that they read."""
         targets = [pk for _, pk in inputs]
-        levels = {row["id"]: row["sensitivity"] for row in self._rows(TargetDataset, "id", targets, "sensitivity")}
+        datasets = self._rows(TargetDataset, "id", targets, "sensitivity", "select")
+        self._models |= {(_TARGET, row["id"]) for row in datasets if row["select"]}
+        levels = {row["id"]: row["sensitivity"] for row in datasets}
         rows = self._rows(TargetColumn, "dataset_id", targets, *_FACTS, "expression", "former_names")
         found = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
         sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}
@@ -159,6 +162,8 @@ class _Reader:
             for name in column.names:
                 by_name.setdefault(column.dataset, {}).setdefault(name, []).append(one)
         for column in columns.values():
+            if column.dataset in self._models:  # all their inputs are recorded
+                continue
             named = _named_in(column.expression) if column.expression else column.names[:1]
             is_recorded = bool(column.reads) and not column.expression
             for kind, dataset in inputs.get(column.dataset, ()):

@@ -131,6 +131,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             former_names=tuple(row["former_names"]),
             history_key=str(row["history__key"]) if row["history__key"] else None,
             filter=row["filter"] or None,
+            select=row["select"] or None,
             inputs=tuple(inputs[row["pk"]]),
             references=tuple(refers[row["pk"]]),
         )
@@ -176,8 +177,8 @@ def dataset_state(dataset: TargetDataset) -> DatasetState:
 
 
 # Fields that a state contains unchanged, and those that it contains in another form.
-_UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version")
-_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter")
+_UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version", "increment")
+_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select")
 _COLUMN = ("name", "nullable", "role", "active")
 _TYPE = ("data_type", "length", "precision", "scale")
 _ORDER = ("ordinal", "id")
@@ -211,9 +212,14 @@ def _type(*parts: Any) -> str:
 
 
 def _dataset_inputs(datasets: QuerySet) -> dict[int, list[str]]:
-    """Return the stable keys of these datasets' inputs, in order, by the dataset's pk."""
+    """Return the stable keys of these datasets' inputs, in order, by the dataset's pk.
+
+    The key of a history is that of its base.
+    """
     rows = DatasetInput.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
-    return _keys_by_owner(rows.values_list("dataset_id", Coalesce("source__key", "upstream__key")))
+    key = Coalesce("source__key", "upstream__history_of__key", "upstream__key")
+    keys = _keys_by_owner(rows.values_list("dataset_id", key))
+    return defaultdict(list, {owner: list(dict.fromkeys(read)) for owner, read in keys.items()})
 
 
 def _keys_by_owner(rows: Iterable[tuple[int, UUID]]) -> dict[int, list[str]]:

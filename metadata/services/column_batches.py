@@ -14,8 +14,10 @@ from metadata.domain.naming import check_column_name
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.columns import described_in_order, values_of
 from metadata.services.checks import check_dataset_columns
-from metadata.services.import_rows import clear_the_way
-from metadata.services.targets import add_column, change_column, check_keys, same_named
+from metadata.services.inputs import same_named
+from metadata.services.models import following
+from metadata.services.row_changes import clear_the_way
+from metadata.services.targets import add_column, change_column, check_keys
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ def edit_target_columns(
     """
     with writing(reason):
         batch = _Batch(dataset)
-        rows = batch.run(edits)
-        if batch.problems:
-            raise BatchProblem(dataset, batch.problems)
+        with following([dataset]):
+            rows = batch.run(edits)
+            if batch.problems:
+                raise BatchProblem(dataset, batch.problems)
         if check:
             transaction.set_rollback(True)
     return rows

@@ -236,18 +236,23 @@ def _schema(row: TargetSchema) -> dict[str, Any]:
 
 
 def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, Any]:
-    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "sensitivity")
-    inputs = list(row.inputs.all())
+    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "select", "sensitivity")
+    # Inputs and expressions of a model follow from its SELECT.
+    inputs = [] if row.select else list(row.inputs.all())
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
     values |= {
         "schema": row.schema.name,
         "key": str(row.key),
         "generated_from": str(row.generated_from) if row.generated_from else None,
         "history_policy": _sorted(row.history_policy),
+        "increment": _sorted(row.increment),
         "history": _history(row.history) if hasattr(row, "history") else None,
         "inputs": [_end(item.source, item.upstream) for item in inputs],
         "columns": [
-            _target_column(column, read.get(column.pk, ()), single=len(inputs) == 1) for column in row.columns.all()
+            _model_column(column)
+            if row.select
+            else _target_column(column, read.get(column.pk, ()), single=len(inputs) == 1)
+            for column in row.columns.all()
         ],
         "references": [
             _reference(reference)
@@ -274,6 +279,12 @@ def _target_column(row: TargetColumn, read: Iterable[EndRead], *, single: bool) 
     if row.key_ordinal is not None:
         values.pop("role")
     return fields.without_defaults(values, fields.TARGET_COLUMN)
+
+
+def _model_column(row: TargetColumn) -> dict[str, Any]:
+    values = _target_column(row, (), single=True)
+    values.pop("expression", None)
+    return values
 
 
 def _column_input(end: EndRead, *, single: bool) -> Any:

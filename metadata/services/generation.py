@@ -5,6 +5,7 @@ objects whose source was removed are retired, never deleted; objects that genera
 again with their source.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.checks import check_history, check_source_policy
+from metadata.services.models import following
 from metadata.services.references import check_references
 from metadata.services.row_changes import store, store_all
 
@@ -61,23 +63,33 @@ def generate_targets(*, source_dataset: SourceDataset) -> Summary:
         )
         proposed = generate(describe(source)) if source.active and source.system.active else ()
         existing = _existing(source)
-        columns: dict[UUID, SourceColumn | TargetColumn] = {c.key: c for c in source.columns.all()}
-        made: dict[UUID, SourceDataset | TargetDataset] = {source.key: source}
-        for spec in proposed:
-            dataset = existing.get(spec.key)
-            if spec.history_of is not None:
-                made[spec.key] = _history(spec, made[spec.history_of], dataset, summary)
-                continue
-            dataset = _dataset(spec, source, dataset, made[spec.input], summary)
-            made[spec.key] = dataset
-            has_more = _columns(spec, dataset, made[spec.input], columns, summary)
-            check_history(dataset)
-            if has_more:
-                check_references(dataset, "columns", with_rules=True)
-        for key, dataset in existing.items():
-            if key not in made and not _historized_by_user(dataset, made):
-                _retire(dataset, summary)
+        with following(list(existing.values())):
+            _generate(source, proposed, existing, summary)
     return summary
+
+
+def _generate(
+    source: SourceDataset,
+    proposed: Sequence[GeneratedDataset],
+    existing: Mapping[UUID, TargetDataset],
+    summary: Summary,
+) -> None:
+    columns: dict[UUID, SourceColumn | TargetColumn] = {c.key: c for c in source.columns.all()}
+    made: dict[UUID, SourceDataset | TargetDataset] = {source.key: source}
+    for spec in proposed:
+        dataset = existing.get(spec.key)
+        if spec.history_of is not None:
+            made[spec.key] = _history(spec, made[spec.history_of], dataset, summary)
+            continue
+        dataset = _dataset(spec, source, dataset, made[spec.input], summary)
+        made[spec.key] = dataset
+        has_more = _columns(spec, dataset, made[spec.input], columns, summary)
+        check_history(dataset)
+        if has_more:
+            check_references(dataset, "columns", with_rules=True)
+    for key, dataset in existing.items():
+        if key not in made and not _historized_by_user(dataset, made):
+            _retire(dataset, summary)
 
 
 def describe(source: SourceDataset) -> SourceDatasetSpec:

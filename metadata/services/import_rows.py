@@ -8,18 +8,16 @@ from typing import Any
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
 from metadata.domain import naming
-from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.models import ColumnInput, Reference, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.services.inputs import column_inputs, link_dataset
 from metadata.services.references import check_reference, set_pairs
 from metadata.services.row_changes import (
     are_constraints_left_to_database,
     free_key,
-    put_aside,
     remove,
     store,
     store_all,
 )
-from metadata.services.targets import column_inputs, link_dataset
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 
@@ -65,29 +63,6 @@ def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], new: 
     else:
         store(row)
     return CREATED if fresh else UPDATED
-
-
-def clear_the_way(changes: list[tuple[Any, str | None, int | None]]) -> None:
-    """Write temporary names and key positions to rows that will get new ones, so that rows can swap them.
-
-    ``changes`` are (row, new name, new position in the key). The given row objects are not changed, so that
-    their differences are still detected.
-    """
-    for row, name, place in changes:
-        between: dict[str, Any] = {}
-        if row.name != name:
-            between["name"] = _name_between(row)
-        if getattr(row, "key_ordinal", None) not in (None, place):
-            between["key_ordinal"] = None
-            if isinstance(row, TargetColumn):
-                between["role"] = TargetColumn.Role.ATTRIBUTE
-        if between:
-            put_aside(row, **between)
-
-
-def _name_between(row: Any) -> str:
-    history = isinstance(row, TargetDataset) and row.history_of_id is not None
-    return f"moving_{row.key.hex}{HISTORY_SUFFIX if history else ''}"
 
 
 def arrange(rows: list[Any], known: list[Any]) -> None:

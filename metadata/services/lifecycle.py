@@ -1,7 +1,6 @@
 """Rename, retirement and deletion of metadata objects."""
 
 from django.db.models import ProtectedError
-from django.utils import timezone
 
 from elevata.accounts.models import RoleGrant
 from elevata.audit.services.change_log import claim, writing
@@ -10,20 +9,21 @@ from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sql import rename_in_expression
-from metadata.models import Reference, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import (
     check_dataset_columns,
     check_history,
     check_target_column,
     check_target_dataset,
+    refuse_derived,
+    refuse_if_paired,
     refuse_if_policy_names,
     with_place,
 )
+from metadata.services.models import derive, following
 from metadata.services.references import check_references
+from metadata.services.retirement import BY_GENERATION, BY_PERSON, set_in_use, set_retired
 from metadata.services.row_changes import former_names, remove, store
-
-BY_PERSON = TargetDataset.RetiredBy.PERSON
-BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
 
 def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, reason: str = "") -> TargetDataset:
@@ -33,17 +33,20 @@ def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, 
         if row.history_of_id is not None:
             raise MetadataError("invalid", "a history dataset is named after its base; rename that", "name", str(row))
         if row.name != name:
-            _rename(row, name)
-            _check_technical_names(row)
-            if hasattr(row, "history"):
-                _rename(row.history, naming.history_name(name))
+            children = TargetDataset.objects.filter(references__parent=row, references__role_name="")
+            with following([row, *children]):
+                _rename(row, name)
+                _check_technical_names(row)
+                if hasattr(row, "history"):
+                    _rename(row.history, naming.history_name(name))
         return row
 
 
 def rename_column(*, column: TargetColumn, name: str, expected_version: int, reason: str = "") -> TargetColumn:
     """Rename a column, and the references to it in policy, filters and expressions; store the former name."""
-    with writing(reason):
+    with writing(reason), following([column.dataset]):
         row = claim(column, expected_version)
+        refuse_derived(row.dataset, "name")
         if row.name != name:
             old = row.name
             row.former_names = former_names(row.former_names, old, name)
@@ -60,9 +63,10 @@ def retire_dataset(*, dataset: TargetDataset, expected_version: int, reason: str
     """Retire a dataset with its history; the tables in the warehouse are not changed."""
     with writing(reason):
         row = claim(dataset, expected_version)
-        set_retired(row, by=BY_PERSON)
-        if hasattr(row, "history"):
-            set_retired(row.history, by=BY_GENERATION)
+        with following([row]):
+            set_retired(row, by=BY_PERSON)
+            if hasattr(row, "history"):
+                set_retired(row.history, by=BY_GENERATION)
         return row
 
 
@@ -75,20 +79,20 @@ def unretire_dataset(*, dataset: TargetDataset, expected_version: int, reason: s
         set_in_use(row)
         if row.historize and hasattr(row, "history"):
             set_in_use(row.history)
+        if row.select:
+            derive(row)
+            row = TargetDataset.objects.select_related("schema").get(pk=row.pk)
         check_dataset_columns(row)
         return row
 
 
 def retire_column(*, column: TargetColumn, expected_version: int, reason: str = "") -> TargetColumn:
     """Retire a column; tables keep it, but no load fills it."""
-    with writing(reason):
+    with writing(reason), following([column.dataset]):
         row = claim(column, expected_version)
-        paired = Reference.objects.filter(active=True, pairs__child_column=row) | Reference.objects.filter(
-            active=True, pairs__parent_column=row
-        )
-        if row.active and paired.exists():
-            raise MetadataError("in_use", f"reference {paired.first()} needs it", "active", str(row))
+        refuse_derived(row.dataset, "active")
         if row.active:
+            refuse_if_paired(row)
             refuse_if_policy_names(row)
         set_retired(row, by=BY_PERSON)
         check_dataset_columns(row.dataset)
@@ -97,8 +101,9 @@ def retire_column(*, column: TargetColumn, expected_version: int, reason: str = 
 
 
 def unretire_column(*, column: TargetColumn, expected_version: int, reason: str = "") -> TargetColumn:
-    with writing(reason):
+    with writing(reason), following([column.dataset]):
         row = claim(column, expected_version)
+        refuse_derived(row.dataset, "active")
         if not row.active:
             row.active, row.retired_at, row.retired_by = True, None, ""
             check_target_column(row)
@@ -106,23 +111,6 @@ def unretire_column(*, column: TargetColumn, expected_version: int, reason: str 
             check_dataset_columns(row.dataset)
             check_references(row.dataset, "active")
         return row
-
-
-def set_retired(row: TargetDataset | TargetColumn, *, by: str) -> bool:
-    """Retire a row; return True if it was active."""
-    if not row.active:
-        return False
-    row.active, row.retired_at, row.retired_by = False, timezone.now(), by
-    store(row)
-    return True
-
-
-def set_in_use(row: TargetDataset | TargetColumn) -> bool:
-    if row.active:
-        return False
-    row.active, row.retired_at, row.retired_by = True, None, ""
-    store(row)
-    return True
 
 
 def _rename(row: TargetDataset, name: str) -> None:
@@ -170,7 +158,7 @@ def _check_readers(dataset: TargetDataset) -> None:
 
 def _follow_logic(column: TargetColumn, old: str) -> None:
     """Rename a column in the expressions and filters of the datasets that read it."""
-    for item in column.dataset.feeds.select_related("dataset__schema"):
+    for item in column.dataset.feeds.filter(dataset__select="").select_related("dataset__schema"):
         reader = item.dataset
         if reader.filter:
             filter_ = _rewritten(reader, "filter", old, column.name)

@@ -12,6 +12,7 @@ from typing import Any
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
 from metadata.domain import naming
+from metadata.domain.types import STRING, DataType
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import (
     check_dataset_columns,
@@ -24,12 +25,13 @@ from metadata.services.checks import (
     check_target_dataset,
 )
 from metadata.services.generation import ensure_history, generate_targets
-from metadata.services.import_rows import CREATED, UPDATED, LineageImporter, Report, arrange, clear_the_way, upsert
-from metadata.services.lifecycle import set_retired
+from metadata.services.import_rows import CREATED, UPDATED, LineageImporter, Report, arrange, upsert
+from metadata.services.inputs import datasets_read, refuse_cycle
+from metadata.services.models import derive, following, in_order
 from metadata.services.references import check_references
-from metadata.services.row_changes import former_names, free_key, store_all
+from metadata.services.retirement import set_retired
+from metadata.services.row_changes import clear_the_way, former_names, free_key, store_all
 from metadata.services.sources import DESCRIBED, plain_fields
-from metadata.services.targets import datasets_read, refuse_cycle
 
 
 @contextmanager
@@ -62,11 +64,17 @@ class Importer:
             self._schema(record)
         for record, dataset in made:
             self._generate(record, dataset)
-        targets = self._targets()
-        lineage = LineageImporter(self.report, targets)
-        for record, dataset in targets:
-            with located(record, str(dataset)):
-                lineage.inputs(record, dataset)
+        rows = TargetDataset.objects.filter(
+            history_of__isnull=True, schema__name__in={r["schema"] for r in self.targets}
+        )
+        with following(list(rows) if self.targets else [], without=self.targets_named()):
+            targets = self._targets()
+            lineage = LineageImporter(self.report, targets)
+            for record, dataset in targets:
+                if not dataset.select:
+                    with located(record, str(dataset)):
+                        lineage.inputs(record, dataset)
+            self._models(targets)
         self.references += [(dataset, item) for record, dataset in targets for item in record["references"]]
         for child, record in self.references:
             with located(record):
@@ -79,6 +87,10 @@ class Importer:
                 check_dataset_columns(stored)
                 check_references(stored, "references", with_rules=True)
         return self.report
+
+    def targets_named(self) -> set[str]:
+        """Return the qualified names of the files' datasets in lower case."""
+        return {f"{record['schema']}.{record['name']}".lower() for record in self.targets}
 
     def _refuse_doubles(self) -> None:
         """Refuse an object that occurs twice, because the result would depend on the order of files."""
@@ -200,6 +212,19 @@ class Importer:
             self._target_columns(record, row)
         return found
 
+    def _models(self, targets: list[tuple[Record, TargetDataset]]) -> None:
+        """Derive the columns of models, each after those that it reads. Refuse columns that differ from the file's."""
+        records = {dataset.pk: record for record, dataset in targets if dataset.select}
+        for dataset in in_order([dataset for _, dataset in targets if dataset.select], by_text=True):
+            record = records[dataset.pk]
+            with located(record, str(dataset)):
+                for change in derive(dataset):
+                    self.report.note(UPDATED, "model", change)
+            rows = {row.name: row for row in TargetColumn.objects.filter(dataset=dataset)}
+            for item in record["columns"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    _refuse_difference(item, rows[item["name"]])
+
     def _find_target(self, record: Record) -> TargetDataset:
         """Return the row by its key, else by its name, else a new unsaved one."""
         with located(record, f"{record['schema']}.{record['name']}"):
@@ -225,7 +250,9 @@ class Importer:
             return row
 
     def _target(self, record: Record, row: TargetDataset) -> None:
-        same = ("materialization", "historize", "history_policy", "filter", "hash_version")
+        same = ("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version")
+        if record["select"] and record["inputs"]:
+            raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)
         values["former_names"] = _former_names(row, record, record["name"])
         values["generated_from"] = self._source_named(record["generated_from"])
@@ -284,6 +311,10 @@ class Importer:
                     TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt)
                 )
             values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
+            if dataset.select:
+                _leave_to_select(record, row, values)
+            elif record["type"] is None:
+                raise MetadataError("missing_field", "is missing", "type")
             values |= _retirement(record) | {"key_ordinal": record["business_key"]}
             values["role"] = record["role"] if record["business_key"] is None else "business_key"
             values["former_names"] = _former_names(row, record, name)
@@ -320,6 +351,33 @@ def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) 
     if row.pk is None or row.name == name or row.name in said:
         return said
     return former_names(said, row.name, name)
+
+
+def _leave_to_select(record: Record, row: TargetColumn, values: dict[str, Any]) -> None:
+    """Take the fields that follow from the SELECT of a model from the row, until it is derived."""
+    for name in ("expression", "inputs"):
+        if record[name]:
+            raise MetadataError("invalid", "follows from the SELECT of the model; leave it out", name)
+    if row.pk is not None:
+        values |= {"type": row.type, "nullable": row.nullable, "expression": row.expression}
+    elif record["type"] is None:
+        values["type"] = DataType(STRING)
+
+
+def _refuse_difference(record: Record, row: TargetColumn) -> None:
+    """Refuse a column of a file that is not as the SELECT of its model makes it."""
+    if not row.active:
+        if record["retired_at"] is None:
+            raise MetadataError("unknown_column", "is no column of the SELECT", "name")
+        return
+    if record["type"] is not None and record["type"] != row.type:
+        message = f"is {record['type']} here and {row.type} in the SELECT; leave it out"
+        raise MetadataError("type_mismatch", message, "type")
+    if "nullable" in record.places and record["nullable"] != row.nullable:
+        message = (
+            f"is {str(record['nullable']).lower()} here and {str(row.nullable).lower()} in the SELECT; leave it out"
+        )
+        raise MetadataError("invalid", message, "nullable")
 
 
 def _retirement(record: Record) -> dict[str, Any]:

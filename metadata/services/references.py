@@ -13,6 +13,7 @@ from metadata.domain.types import DataType
 from metadata.domain.unknown_parents import KEEP, End, rule_problem
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import with_place
+from metadata.services.models import following
 from metadata.services.row_changes import free_key, remove, store, store_all
 
 Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
@@ -36,7 +37,7 @@ def create_reference(
     key: UUID | None = None,
 ) -> Reference:
     """Create a reference; ``pairs`` are (child column, parent's business-key column)."""
-    with writing():
+    with writing(), following([child]):
         derived = key or free_key(
             Reference, lambda attempt: naming.reference_key(child.key, parent.key, role_name, attempt)
         )
@@ -75,7 +76,7 @@ def unretire_reference(*, reference: Reference, expected_version: int, reason: s
 
 
 def _set_active(reference: Reference, expected_version: int, active: bool, reason: str) -> Reference:
-    with writing(reason):
+    with writing(reason), following([reference.child]):
         row = claim(reference, expected_version)
         if row.active != active:
             row.active = active

@@ -20,6 +20,7 @@ from elevata.accounts.roles import Permission, Place
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import EMPTY, Change, Row, are_constraints_left_to_database, unit_of_work
 from elevata.core.errors import MetadataError
+from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.sensitivity import is_sensitive
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.permissions import must_be_changeable
@@ -349,6 +350,29 @@ def put_aside(row: Row, **between: Any) -> None:
     with changed_rows() as tracker:
         tracker.about_to_change(type(row), [row.pk])
         type(row).objects.filter(pk=row.pk).update(**between)
+
+
+def clear_the_way(changes: list[tuple[Any, str | None, int | None]]) -> None:
+    """Write temporary names and key positions to rows that will get new ones, so that rows can swap them.
+
+    ``changes`` are (row, new name, new position in the key). The given row objects are not changed, so that
+    their differences are still detected.
+    """
+    for row, name, place in changes:
+        between: dict[str, Any] = {}
+        if row.name != name:
+            between["name"] = _name_between(row)
+        if getattr(row, "key_ordinal", None) not in (None, place):
+            between["key_ordinal"] = None
+            if isinstance(row, TargetColumn):
+                between["role"] = TargetColumn.Role.ATTRIBUTE
+        if between:
+            put_aside(row, **between)
+
+
+def _name_between(row: Any) -> str:
+    history = isinstance(row, TargetDataset) and row.history_of_id is not None
+    return f"moving_{row.key.hex}{HISTORY_SUFFIX if history else ''}"
 
 
 def remove(rows: Iterable[Row]) -> None:

@@ -3,7 +3,7 @@
 Renames and retirement are in ``lifecycle``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,11 +14,8 @@ from elevata.audit.services.change_log import assign, claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.naming import ENGINE_PREFIX, safe_column_name
-from metadata.domain.sql import check_expression
 from metadata.domain.types import DataType
 from metadata.models import (
-    ColumnInput,
-    DatasetInput,
     SourceColumn,
     SourceDataset,
     TargetColumn,
@@ -30,20 +27,25 @@ from metadata.services.checks import (
     check_schema,
     check_target_column,
     check_target_dataset,
-    with_place,
+    refuse_derived,
 )
 from metadata.services.generation import ensure_history
-from metadata.services.lifecycle import set_retired
+from metadata.services.inputs import columns_named_in, link_column, link_dataset
+from metadata.services.models import derive, following
 from metadata.services.references import check_references
-from metadata.services.row_changes import free_key, remove, store, store_all
+from metadata.services.retirement import set_retired
+from metadata.services.row_changes import free_key, store
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
-DATASET_FIELDS = ("materialization", "historize", "history_policy", "filter", "sensitivity", *DESCRIBED)
+MODEL_FIELDS = ("select", "increment", "materialization", "historize")
+DATASET_FIELDS = (*MODEL_FIELDS, "history_policy", "filter", "sensitivity", *DESCRIBED)
 # Fields that references depend on, and the fields that users set them by.
 _KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type", "nullable": "nullable"}
 # Fields of a dataset on which the rules for unknown parents depend.
 _RULE_FIELDS = ("history_policy", "materialization")
+# Fields of a model's column that follow from the SELECT.
+_DERIVED = ("type", "nullable", "ordinal", "expression")
 COLUMN_FIELDS = (
     "type",
     "nullable",
@@ -85,16 +87,27 @@ def create_target_dataset(
     inputs: Iterable[SourceDataset | TargetDataset] = (),
     key: UUID | None = None,
     take_columns: bool = False,
+    business_key: Sequence[str] | None = None,
     **described: Any,
 ) -> TargetDataset:
-    """Create a dataset described by a user; ``take_columns`` copies the columns of its inputs."""
+    """Create a dataset described by a user.
+
+    ``take_columns`` copies the columns of its inputs. A model, which has a ``select``, gets inputs and columns from it;
+    ``business_key`` are the names of its key columns.
+    """
     with writing():
         derived = key or free_key(TargetDataset, lambda attempt: naming.target_dataset_key(schema.name, name, attempt))
         row = TargetDataset(schema=schema, name=name, key=derived)
         assign(row, plain_fields(row, described), DATASET_FIELDS)
         check_target_dataset(row)
         store(row)
-        link_dataset(row, inputs)
+        if row.select:
+            if take_columns or list(inputs):
+                refuse_derived(row, "inputs")
+            derive(row, business_key)
+            row = TargetDataset.objects.select_related("schema").get(pk=row.pk)
+        else:
+            link_dataset(row, inputs)
         if take_columns:
             _take_columns(row)
         check_dataset_columns(row)
@@ -103,14 +116,31 @@ def create_target_dataset(
         return row
 
 
-def update_target_dataset(*, dataset: TargetDataset, expected_version: int, **changes: Any) -> TargetDataset:
-    """Change a dataset; disabling history retires the history dataset and deletes nothing."""
+def update_target_dataset(
+    *, dataset: TargetDataset, expected_version: int, business_key: Sequence[str] | None = None, **changes: Any
+) -> TargetDataset:
+    """Change a dataset; disabling history retires the history dataset and deletes nothing.
+
+    The columns of a model follow its ``select``; ``business_key`` are the names of its key columns, None keeps them.
+    """
     with writing():
         row = claim(dataset, expected_version)
-        if assign(row, plain_fields(row, changes), DATASET_FIELDS):
-            check_target_dataset(row)
+        was = row.select
+        if business_key is not None and not (changes.get("select") or was):
+            raise MetadataError(
+                "invalid", "is given with a SELECT only; set the roles of columns", "business_key", str(row)
+            )
+        with following([row]):
+            differs = assign(row, plain_fields(row, changes), DATASET_FIELDS)
+            if differs:
+                _check_kind(row, was)
+                check_target_dataset(row)
+                store(row)
+            if row.select and (business_key is not None or (differs and set(changes) & set(MODEL_FIELDS))):
+                derive(row, business_key)
+                row = TargetDataset.objects.select_related("schema").get(pk=row.pk)
+        if differs:
             check_dataset_columns(row)
-            store(row)
             for field in _RULE_FIELDS:
                 if field in changes:
                     check_references(row, field, with_rules=True)
@@ -119,6 +149,14 @@ def update_target_dataset(*, dataset: TargetDataset, expected_version: int, **ch
             elif hasattr(row, "history"):
                 set_retired(row.history, by=TargetDataset.RetiredBy.GENERATION)
         return row
+
+
+def _check_kind(row: TargetDataset, was: str) -> None:
+    """Refuse to make a dataset with columns a model, or a model another dataset."""
+    if was and not row.select:
+        raise MetadataError("invalid", "a model keeps a SELECT; create another dataset without one", "select", str(row))
+    if row.select and not was and row.columns.exists():
+        raise MetadataError("invalid", "has columns described by hand; create a model beside it", "select", str(row))
 
 
 def create_target_column(
@@ -131,7 +169,7 @@ def create_target_column(
     **described: Any,
 ) -> TargetColumn:
     """Create a column after the others; by default, the inputs are those that its expression names."""
-    with writing():
+    with writing(), following([dataset]):
         row = add_column(dataset, name, type, described, inputs=inputs, key=key)
         check_dataset_columns(row.dataset)
         if not row.nullable:
@@ -149,6 +187,7 @@ def add_column(
     key: UUID | None = None,
 ) -> TargetColumn:
     """Write a new column; the caller must check its dataset afterwards."""
+    refuse_derived(dataset, "columns")
     derived = key or free_key(TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt))
     row = TargetColumn(dataset=dataset, name=name, key=derived)
     values = {"type": type, **described}
@@ -168,7 +207,7 @@ def update_target_column(
     **changes: Any,
 ) -> TargetColumn:
     """Change a column; a new expression also sets its inputs, unless they are given."""
-    with writing():
+    with writing(), following([column.dataset]):
         row = claim(column, expected_version)
         if change_column(row, changes, inputs):
             check_dataset_columns(row.dataset)
@@ -190,11 +229,16 @@ def change_column(
 
     The caller must check its dataset afterwards.
     """
-    expression = row.expression
+    expression, derived = row.expression, {name: getattr(row, name) for name in _DERIVED}
     differs = assign(row, plain_fields(row, changes), COLUMN_FIELDS)
+    for name in _DERIVED:
+        if getattr(row, name) != derived[name]:
+            refuse_derived(row.dataset, name)
     if differs:
         check_target_column(row)
         store(row)
+    if row.dataset.select:
+        return differs
     if inputs is None and row.expression and row.expression != expression:
         inputs = columns_named_in(row)
     if inputs is not None and link_column(row, inputs):
@@ -240,6 +284,7 @@ def set_dataset_inputs(
         row = claim(dataset, expected_version)
         if row.history_of_id is not None:
             raise MetadataError("invalid", "a history reads its base and nothing else", "inputs", str(row))
+        refuse_derived(row, "inputs")
         if link_dataset(row, inputs):
             check_dataset_columns(row)
             store(row)
@@ -252,122 +297,14 @@ def set_column_inputs(
     """Set the column's inputs, in this order: columns of its dataset's inputs."""
     with writing():
         row = claim(column, expected_version)
+        refuse_derived(row.dataset, "inputs")
         if link_column(row, inputs):
             store(row)
         return row
 
 
-def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | TargetDataset]) -> bool:
-    """Set the dataset's input rows; return True if they differed."""
-    wanted = list(inputs)
-    existing = {item.source or item.upstream: item for item in dataset.inputs.all()}
-    if list(existing) == wanted:
-        return False
-    if dataset in wanted:
-        raise MetadataError("cycle", "a dataset cannot read itself", "inputs", str(dataset))
-    for upstream, item in existing.items():
-        if upstream not in wanted:
-            reading = sorted(set(item.column_inputs.values_list("column__name", flat=True)))
-            if reading:
-                message = f"columns still read {upstream}: {', '.join(reading)}"
-                raise MetadataError("in_use", message, "inputs", str(dataset))
-            remove([item])
-    for ordinal, upstream in enumerate(wanted, start=1):
-        side = "source" if isinstance(upstream, SourceDataset) else "upstream"
-        item = existing.get(upstream) or DatasetInput(dataset=dataset, **{side: upstream})
-        if item.pk is None or item.ordinal != ordinal:
-            item.ordinal = ordinal
-            store(item)
-    refuse_cycle(dataset)
-    return True
-
-
-def datasets_read() -> dict[int, list[int]]:
-    """Return the target datasets that each one reads, by primary key; a history reads its base."""
-    edges: dict[int, list[int]] = {}
-    for reader, upstream in DatasetInput.objects.filter(upstream__isnull=False).values_list(
-        "dataset_id", "upstream_id"
-    ):
-        edges.setdefault(reader, []).append(upstream)
-    for base, history in TargetDataset.objects.filter(history_of__isnull=False).values_list("history_of_id", "id"):
-        edges.setdefault(history, []).append(base)
-    return edges
-
-
-def refuse_cycle(dataset: TargetDataset, edges: Mapping[int, list[int]] | None = None) -> None:
-    """Refuse a dataset that reads itself, directly or indirectly; ``edges`` as ``datasets_read`` returns them."""
-    edges = datasets_read() if edges is None else edges
-    seen: set[int] = set()
-    pending = list(edges.get(dataset.pk, ()))
-    while pending:
-        reached = pending.pop()
-        if reached == dataset.pk:
-            raise MetadataError("cycle", "would read itself over its inputs", "inputs", str(dataset))
-        if reached not in seen:
-            seen.add(reached)
-            pending += edges.get(reached, ())
-
-
-def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColumn]) -> bool:
-    """Set the column's input rows; return True if they differed.
-
-    Columns of other datasets than the inputs are refused.
-    """
-    wanted = list(dict.fromkeys(inputs))
-    existing = [item.source_column or item.upstream_column for item in column.inputs.all()]
-    if existing == wanted:
-        return False
-    rows = column_inputs(column, wanted, list(column.dataset.inputs.all()))
-    remove(column.inputs.all())
-    store_all(rows)
-    return True
-
-
-def column_inputs(
-    column: TargetColumn, inputs: Iterable[SourceColumn | TargetColumn], dataset_inputs: Iterable[DatasetInput]
-) -> list[ColumnInput]:
-    """Return the unsaved input rows of a column; columns of other datasets than the inputs are refused."""
-    available = {item.source_id or -item.upstream_id: item for item in dataset_inputs}
-    rows = []
-    for ordinal, reads in enumerate(dict.fromkeys(inputs), start=1):
-        from_source = isinstance(reads, SourceColumn)
-        dataset_input = available.get(reads.dataset_id if from_source else -reads.dataset_id)
-        if dataset_input is None:
-            raise MetadataError(
-                "foreign_input",
-                f"{reads} does not belong to an input of {column.dataset}",
-                "inputs",
-                str(column),
-            )
-        side = "source_column" if from_source else "upstream_column"
-        rows.append(ColumnInput(column=column, dataset_input=dataset_input, ordinal=ordinal, **{side: reads}))
-    return rows
-
-
-def columns_named_in(column: TargetColumn) -> list[SourceColumn | TargetColumn]:
-    """Return the columns of the dataset's inputs that an expression names, by input in order."""
-    if not column.expression:
-        return []
-    names = []
-    with_place(column, lambda: names.extend(check_expression(column.expression)))
-    found: list[SourceColumn | TargetColumn] = []
-    for item in column.dataset.inputs.all():
-        by_name = {row.name.lower(): row for row in (item.source or item.upstream).columns.filter(active=True)}
-        found += [by_name[name.lower()] for name in names if name.lower() in by_name]
-    return found
-
-
 def _locked(dataset: TargetDataset) -> QuerySet[TargetColumn]:
     return dataset.columns.select_for_update(of=("self",)).filter(active=True).order_by("ordinal", "id")
-
-
-def same_named(dataset: TargetDataset, name: str) -> list[SourceColumn | TargetColumn]:
-    """Return the column of this name in the first input that has one: the default input of a column."""
-    for item in dataset.inputs.all():
-        found = (item.source or item.upstream).columns.filter(active=True, name__iexact=name).first()
-        if found is not None:
-            return [found]
-    return []
 
 
 def _take_columns(dataset: TargetDataset) -> None:

@@ -254,8 +254,12 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
         moved = moved.and_(message, compares=not follows)
     elif renames.means_another(after.filter, after.key):
         moved = moved.and_("the filter names another column than before", compares=True)
-    if not same_inputs:
+    if before.select != after.select:
+        moved = moved.and_("the SELECT moved", compares=True)
+    elif not same_inputs:
         moved = moved.and_("the inputs moved", compares=True)
+    if before.increment != after.increment:
+        moved = moved.and_("loads compute other rows anew", compares=False)
     if (before.load_policy or None) != (after.load_policy or None):
         moved = moved.and_("the load policy moved", compares=True)
     was, is_ = _policy(before.history_policy, names), _policy(after.history_policy, {})

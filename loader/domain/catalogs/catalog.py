@@ -13,8 +13,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from architecture.domain.tables import ColumnSpec, TableSpec, history_table, history_views, raw_table, rawcore_table
-from architecture.domain.views import view_branches, view_sql
+from architecture.domain.tables import ColumnSpec, TableSpec, current_table, history_table, history_views
+from architecture.domain.views import query_of_view
 from elevata.core.errors import MetadataError
 from loader.domain.historization.stage import query_of
 from loader.domain.refusals import Refusal
@@ -86,10 +86,8 @@ def _by_name(entry: Entry) -> str:
 
 def _tables(state: DatasetState) -> list[TableSpec]:
     """Return the published tables of a dataset. Event logs are not published."""
-    if state.layer == "raw":
-        return [raw_table(state)]
     history = [history_table(state)] if state.historize and state.history_key is not None else []
-    return [rawcore_table(state), *history]
+    return [current_table(state), *history]
 
 
 def _history_views(state: DatasetState) -> list[Entry]:
@@ -109,11 +107,11 @@ def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | No
     if not state.active:
         return None
     try:
-        reads = tuple(dict.fromkeys(branch.table.qualified_name for branch in view_branches(state, by_key)))
-        query = query_of(view_sql(state, by_key))
+        found = query_of_view(state, by_key)
     except MetadataError:
         return None
-    if not reads or not query:
+    query, reads = found.sql, tuple(table.qualified_name for table in found.tables)
+    if not reads:
         return None
     columns = tuple(
         ColumnSpec(active_column.key, active_column.name, active_column.type, "attribute")

@@ -6,14 +6,15 @@ statements describe this in SQL, by the dataset's history policy, and are never 
 
 from collections.abc import Mapping
 
-from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
-from architecture.domain.views import lines, qualified, select, typed, view_sql
-from loader.domain.dependencies import referring
+from architecture.domain.tables import TableSpec, history_table, model_table, raw_table, rawcore_table
+from architecture.domain.views import lines, qualified, query_of_model, select, typed, view_sql
+from loader.domain.dependencies import is_plain_model, referring
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import APPEND, BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
+from metadata.domain.models.increment import KINDS, Increment
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
@@ -21,6 +22,7 @@ from metadata.domain.unknown_parents import NULL, REFUSE
 
 LIVE = "live"
 _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
+_VALUES = {"load_run_id": _RUN, "load_timestamp": _AT}
 
 
 def entity_key_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
@@ -44,7 +46,17 @@ def layer_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], source:
         return view_sql(dataset, by_key)
     if dataset.layer == "raw":
         return raw_sql(dataset, source) if source else ""
+    if is_plain_model(dataset):
+        return model_sql(dataset, by_key)
     return rawcore_sql(dataset, by_key)
+
+
+def model_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return the statement that writes the rows of a model into its table; a comment describes its increment."""
+    increment = Increment.from_dict(dataset.increment)
+    comment = f"-- {KINDS[increment.by]}; all are computed if the SELECT changed\n" if increment.by else ""
+    query = query_of_model(dataset, by_key, values=_VALUES).sql
+    return f"{comment}INSERT OVERWRITE {_name(model_table(dataset))}\n{query}"
 
 
 def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
@@ -301,16 +313,27 @@ def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) 
         hashes.append((components, reference.column_name, _known_keys(reference, by_key)))
     hashes.append((row_hash_components(dataset), table.column("row_hash").name, ""))
     selects = []
-    for stage_input in stage_inputs(dataset, by_key):
-        columns = [_typed_column(column) for column in stage_input.columns]
+    for columns, table_sql, condition in _stage_parts(dataset, by_key):
         keys = []
         for parts, name, known in hashes:
-            value = _hash(parts, stage_input.columns)
+            value = _hash(parts, columns)
             if known:
                 value = f"CASE WHEN {value} IN ({known}) THEN {value} END"
             keys.append(f"{value} AS {quoted(name)}")
-        selects.append(select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
+        selects.append(select([*map(_typed_column, columns), *keys], table_sql, condition))
     return _rule_comments(dataset, by_key) + "\nUNION ALL\n".join(selects)
+
+
+def _stage_parts(
+    dataset: DatasetState, by_key: Mapping[str, DatasetState]
+) -> list[tuple[tuple[StageColumn, ...], str, str]]:
+    """Return columns, source and condition of each part of a dataset's stage; a model is one part."""
+    if not dataset.select:
+        inputs = stage_inputs(dataset, by_key)
+        return [(item.columns, _name(item.table), item.filter or "") for item in inputs]
+    described = (*dataset.business_key, *dataset.attributes)
+    columns = tuple(StageColumn(column.name, column.type, quoted(column.name)) for column in described)
+    return [(columns, f"(\n{_indent(query_of_model(dataset, by_key, values=_VALUES).sql)}\n)", "")]
 
 
 def _known_keys(reference: ReferenceState, by_key: Mapping[str, DatasetState]) -> str:

@@ -1,4 +1,4 @@
-"""Command that runs the demo: the world's airports over six years."""
+"""Command that runs the demo: the world's airports over six years, and a year of flights from New York."""
 
 import csv
 import os
@@ -25,7 +25,7 @@ from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
-from loader.management import demo_data, demo_work
+from loader.management import demo_data, demo_flights, demo_work
 from loader.management.children import Family, peak_bytes, worker_command
 from loader.management.demo_work import DemoUsers, Work
 from loader.management.waiting import follow
@@ -81,6 +81,8 @@ class Command(ProductCommand):
                 people = _set_up(folder)
                 _wait_for(worker, folder)
                 table, loading = self._load_all(files, worker, folder, people)
+                for line in demo_flights.load_flights(people, folder):
+                    self.say(line)
                 self.say("creating sample work: tables for reports, a change to approve, a blocked change …")
                 work = demo_work.leave_work(people=people, folder=folder)
                 peak = _runner_peak()

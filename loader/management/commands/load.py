@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from elevata.accounts.cli import CommandExit
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.management.run_command import RunningCommand, timestamp
 from loader.services.load_runs import request_load_run
 
@@ -20,6 +20,10 @@ class Command(RunningCommand):
         scope.add_argument("--all", action="store_true", help="every active dataset (the default)")
         scope.add_argument("--schema", metavar="S", help="the datasets of a schema, and what they depend on")
         scope.add_argument("--dataset", metavar="S.D", help="a dataset, and what it depends on")
+        scope.add_argument(
+            "--select", metavar="WORDS", help="datasets by name, serving.*, tag:T or layer:L; +W and W+ add the graph"
+        )
+        parser.add_argument("--exclude", metavar="WORDS", default="", help="datasets to leave out, as --select takes")
         parser.add_argument("--target-only", action="store_true", help="leave out what the dataset depends on")
         parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="what the run is dated; default: now")
         parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
@@ -35,6 +39,8 @@ class Command(RunningCommand):
         self.local_argument(parser)
 
     def run(self, **options: Any) -> None:
+        if options["exclude"] and not (options["select"] or options["all"]):
+            raise CommandExit(self.usage_exit, "--exclude goes with --select or --all", "usage")
         if options["target_only"] and not options["dataset"]:
             raise CommandExit(self.usage_exit, "--target-only goes with --dataset", "usage")
         request = partial(
@@ -52,6 +58,8 @@ class Command(RunningCommand):
 
 def _scope(options: dict[str, Any]) -> Scope | None:
     """Return the requested scope; None if none was given, so that a repeated run keeps its scope."""
+    if options["select"] or options["exclude"]:
+        return Scope(SELECTION, options["select"] or "", exclude=options["exclude"])
     if options["schema"]:
         return Scope(SCHEMA, options["schema"])
     if options["dataset"]:

@@ -14,7 +14,14 @@ from django.db.models import Q
 from django.utils import timezone
 
 from architecture.domain.report import Scope
-from architecture.domain.tables import TableSpec, event_log_table, history_table, raw_table, rawcore_table
+from architecture.domain.tables import (
+    TableSpec,
+    current_table,
+    event_log_table,
+    history_table,
+    raw_table,
+    rawcore_table,
+)
 from architecture.domain.workflow import Refused
 from architecture.models import Refresh
 from architecture.permissions import on_behalf_of
@@ -406,7 +413,7 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
         raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
     if kind == "key_search" and not state.business_key:
         raise Refusal("NO_KEY", f"{state.qualified_name} has no business key to search")
-    return rawcore_table(state)
+    return current_table(state)
 
 
 def _source(read: ReadRequest) -> SourceSpec:

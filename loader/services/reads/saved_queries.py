@@ -4,8 +4,8 @@ from typing import Any
 
 from elevata.audit.services.change_log import assign, record_change, writing
 from elevata.core.errors import MetadataError
-from loader.domain.queries.select_statements import MAX_LENGTH
 from loader.models import SavedQuery
+from metadata.domain.select_check import MAX_LENGTH
 from metadata.services.row_changes import remove, store
 
 FIELDS = ("name", "text", "shared")

@@ -15,6 +15,7 @@ from loader.domain.manifest import HashComponent, RawcoreLoad, ReferringRows, St
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
+from loader.spark.model_queries import read_model
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import COLUMN, HistoryPolicy
@@ -36,10 +37,14 @@ def typed_stage(
     load_timestamp: str,
     outranked: Observation | None = None,
 ) -> DataFrame:
-    """Read, type and unite the inputs, and choose between ranked ones. Raise Refusal VALUE_DOES_NOT_FIT.
+    """Read, type and unite the inputs, and choose between ranked ones; or compute the rows of a model.
+
+    Raise Refusal VALUE_DOES_NOT_FIT.
 
     ``outranked`` receives the number of rows of other sources that are left out.
     """
+    if isinstance(load, RawcoreLoad) and load.query is not None:
+        return read_model(session, warehouse, load.query, load.name)
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
     frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
     policy = HistoryPolicy.from_dict(load.policy)

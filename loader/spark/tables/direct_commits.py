@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.util import inheritable_thread_target
 
 from architecture.domain.steps.features import DELETION_VECTORS, features_of
+from elevata.core.canonical_json import sha256_hex
 from loader.spark.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles
 from loader.spark.tables.tables import DeltaTable, metadata_of
 
@@ -96,6 +97,19 @@ class DirectFiles(TableFiles):
 
     def rows(self) -> int | None:
         return rows_in(self.all)
+
+    def content(self) -> str:
+        """Return a digest of the table's files, which a commit without changes of rows leaves as it is."""
+        return sha256_hex(sorted(_file_id(file) for file in self.all))[:32]
+
+    def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
+        """Return the rows of files that only the present version has, and of those that only the earlier one has."""
+        old = DirectFiles(self.session, self.table)
+        old.__dict__["snapshot"] = self.table.snapshot_of(before)
+        own, earlier = ({_file_id(file): file for file in files.all} for files in (self, old))
+        added = [file for name, file in own.items() if name not in earlier]
+        removed = [file for name, file in earlier.items() if name not in own]
+        return self.frame(added), old.frame(removed)
 
     def commit(self, changes: Changes) -> bool:
         session, jvm, app_id = self.session, self.session._jvm, changes.app_id
@@ -246,6 +260,11 @@ def _low_half(number: int) -> int:
 
 def _lookup(pairs: dict[Any, str]) -> Column:
     return F.create_map(*(F.lit(part) for pair in pairs.items() for part in pair))
+
+
+def _file_id(file: Any) -> str:
+    vector = file.deletionVector()
+    return f"{file.path()} {vector.uniqueId()}" if vector else file.path()
 
 
 def _name(path: str) -> str:

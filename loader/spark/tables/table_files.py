@@ -83,6 +83,14 @@ class TableFiles(ABC):
     def rows(self) -> int | None:
         """Return the number of rows without reading them, None if it is not known."""
 
+    def content(self) -> str:
+        """Return a text that identifies the table's rows: equal texts mean equal rows."""
+        return f"version {self.version}"
+
+    def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
+        """Return rows with all that were added since an earlier version, and rows with all that were removed."""
+        return self.table.frame_as_of(self.version), self.table.frame_as_of(before)
+
     @abstractmethod
     def commit(self, changes: Changes) -> bool:
         """Commit the changes; return and raise as ``loader.spark.tables.commits.commit`` describes."""

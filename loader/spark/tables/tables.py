@@ -179,6 +179,11 @@ class DeltaTable:
             _verified[self.location] = (snapshot.version(), identity(snapshot))
         return snapshot
 
+    def snapshot_of(self, version: int) -> Any:
+        """Return the snapshot of an earlier version as a JVM object."""
+        none = getattr(self.spark._jvm, "scala.Option").empty()
+        return self._log.getSnapshotAt(version, none, none, False)
+
     def _update(self) -> Any:
         none = getattr(self.spark._jvm, "scala.Option").empty()
         return self._log.update(False, none, none)

@@ -1,0 +1,59 @@
+"""Loads of models for the runner: the SELECT over the tables of the warehouse, with the values of a run."""
+
+from collections.abc import Mapping
+
+from architecture.domain.tables import TableSpec, model_table
+from architecture.domain.views import query_of_model
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.errors import MetadataError
+from loader.domain.manifest import ModelLoad, ModelQuery
+from loader.domain.refusals import Refusal
+from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
+from metadata.domain.state import DatasetState
+
+
+def model_load(
+    model: DatasetState,
+    states: Mapping[str, DatasetState],
+    *,
+    run_id: str,
+    load_timestamp: str,
+    sequence: int,
+    full: bool = False,
+    depends_on: tuple[str, ...] = (),
+) -> ModelLoad:
+    """Return the load of a model without a history. Raise Refusal UNKNOWN_INPUT or CIRCULAR_INPUTS."""
+    described = [[column.name, column.type, column.role] for column in model.active_columns]
+    return ModelLoad(
+        dataset=model.key,
+        name=model.qualified_name,
+        table=model_table(model),
+        query=model_query(model, states, run_id=run_id, load_timestamp=load_timestamp),
+        digest=sha256_hex([model.select, described, model.increment])[:16],
+        increment=dict(model.increment),
+        sequence=sequence,
+        full=full,
+        depends_on=depends_on,
+    )
+
+
+def model_query(
+    model: DatasetState, states: Mapping[str, DatasetState], *, run_id: str, load_timestamp: str
+) -> ModelQuery:
+    """Return the SELECT of a model over temporary views. Raise Refusal UNKNOWN_INPUT or CIRCULAR_INPUTS."""
+    views: dict[TableSpec, str] = {}
+
+    def called(table: TableSpec) -> str:
+        return quote_identifier(views.setdefault(table, f"__input_{len(views)}"))
+
+    values = {"load_timestamp": f"TIMESTAMP {quote_text(load_timestamp)}", "load_run_id": quote_text(run_id)}
+    try:
+        query = query_of_model(model, states, called, values)
+    except MetadataError as problem:
+        raise Refusal(problem.code, f"{model.qualified_name}: {problem.one_line()}") from problem
+    text = model.select or ""
+    return ModelQuery(
+        query.sql,
+        tuple((name, table) for table, name in views.items()),
+        varies=bind_placeholders(text, values) != text,
+    )

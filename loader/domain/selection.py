@@ -1,0 +1,88 @@
+"""Selection of datasets by words, for a load of a part of the warehouse.
+
+A word is a name (``serving.sales``), a name with ``*`` (``serving.*``), ``tag:finance`` or ``layer:serving``. A plus
+before it adds everything upstream, one after it everything downstream. Words are united.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from loader.domain.refusals import Refusal
+
+_TAG, _LAYER = "tag:", "layer:"
+
+
+@dataclass(frozen=True)
+class Node:
+    """Dataset that can be selected."""
+
+    key: str
+    name: str
+    layer: str
+    tags: frozenset[str] = frozenset()
+
+
+def select_nodes(
+    nodes: Iterable[Node], waits_for: Mapping[str, Iterable[str]], select: str, exclude: str = ""
+) -> frozenset[str]:
+    """Return the keys of the selected datasets.
+
+    Args:
+        nodes: all datasets.
+        waits_for: upstreams of each dataset, by key.
+        select: words of the datasets; empty selects all.
+        exclude: words of datasets to leave out.
+
+    Raises:
+        Refusal: NOTHING_SELECTED for a word that selects nothing.
+    """
+    nodes = list(nodes)
+    readers: dict[str, set[str]] = {}
+    for key, upstreams in waits_for.items():
+        for upstream in upstreams:
+            readers.setdefault(upstream, set()).add(key)
+    chosen = {node.key for node in nodes} if not select.split() else set()
+    for word in select.split():
+        chosen |= _selected_by(word, nodes, waits_for, readers)
+    for word in exclude.split():
+        chosen -= _selected_by(word, nodes, waits_for, readers)
+    return frozenset(chosen)
+
+
+def _selected_by(
+    word: str, nodes: list[Node], waits_for: Mapping[str, Iterable[str]], readers: Mapping[str, Iterable[str]]
+) -> set[str]:
+    name = word.removeprefix("+").removesuffix("+")
+    keys = {node.key for node in nodes if _matches(node, name)}
+    if not keys:
+        raise Refusal(
+            "NOTHING_SELECTED",
+            f"no dataset that loads write is selected by {word}",
+            hint="A word is schema.name, schema.*, tag:NAME or layer:NAME, with a plus before or after it for "
+            "everything upstream or downstream.",
+        )
+    selected = set(keys)
+    if word.startswith("+"):
+        selected |= _reached(keys, waits_for)
+    if word.endswith("+"):
+        selected |= _reached(keys, readers)
+    return selected
+
+
+def _matches(node: Node, name: str) -> bool:
+    if name.startswith(_TAG):
+        return name.removeprefix(_TAG) in node.tags
+    if name.startswith(_LAYER):
+        return name.removeprefix(_LAYER) == node.layer
+    return fnmatchcase(node.name.lower(), name.lower())
+
+
+def _reached(keys: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    reached, waiting = set(keys), list(keys)
+    while waiting:
+        for key in edges.get(waiting.pop(), ()):
+            if key not in reached:
+                reached.add(key)
+                waiting.append(key)
+    return reached

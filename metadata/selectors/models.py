@@ -1,0 +1,172 @@
+"""Datasets that a model may read, with the columns of their published tables, and the models that read a dataset."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Prefetch, Q, QuerySet
+
+from metadata.domain import naming
+from metadata.domain.history_columns import VALID_FROM, VALID_TO, time_type
+from metadata.domain.history_policy import APPEND, HistoryPolicy
+from metadata.domain.models import ModelProblem, ReadColumn, reads_of, versions_of
+from metadata.domain.models.statement import parse_model
+from metadata.models import Reference, TargetColumn, TargetDataset, TargetSchema
+from metadata.selectors.datasets import ShownColumn, described_columns, history_columns
+
+_KEYS = ("entity key", "history key", "row hash", "load run", "load time", "start of the version", "partition")
+_DATA = ("entity key", "foreign key")
+
+
+@dataclass(frozen=True)
+class Readable:
+    """Dataset that models may read.
+
+    ``name`` is its qualified name, and ``active`` its state, when it was read. ``rows`` are its described columns by
+    name in lower case; ``identities`` are the names of all columns by a value that a rename does not change.
+    """
+
+    dataset: TargetDataset
+    name: str
+    active: bool
+    columns: tuple[ReadColumn, ...]
+    versions: tuple[ReadColumn, ...] = ()
+    rows: Mapping[str, TargetColumn] = field(default_factory=dict)
+    identities: Mapping[object, str] = field(default_factory=dict)
+
+
+def readable_datasets(text: str) -> dict[str, Readable]:
+    """Return the datasets that a SELECT reads, by their qualified names in lower case.
+
+    Raise ModelProblem with line and column for one that does not exist, is retired, or is raw.
+    """
+    names = [name.lower() for name in reads_of(text)]
+    found = {str(row).lower(): row for row in _named(names)}
+    for name in names:
+        problem = _refused(found.get(name), name)
+        if problem:
+            raise _at_table(text, name, problem)
+    return {name: readable(found[name]) for name in names}
+
+
+def relations(datasets: Mapping[str, Readable]) -> dict[str, tuple[ReadColumn, ...]]:
+    """Return the columns by name as ``describe_select`` takes them."""
+    columns: dict[str, tuple[ReadColumn, ...]] = {}
+    for each in datasets.values():
+        columns[each.name] = each.columns
+        if each.versions:
+            columns[versions_of(each.name)] = each.versions
+    return columns
+
+
+def readable_now(datasets: Iterable[TargetDataset]) -> list[Readable]:
+    """Return datasets and their histories as they are stored now."""
+    pks = [dataset.pk for dataset in datasets]
+    rows = _with_columns(TargetDataset.objects.filter(Q(pk__in=pks) | Q(history_of__in=pks)))
+    return list(map(readable, rows))
+
+
+def all_readable() -> list[Readable]:
+    """Return every dataset that a model may read, by name."""
+    rows = _with_columns(TargetDataset.objects.filter(active=True).exclude(schema__layer=TargetSchema.Layer.RAW))
+    return sorted(map(readable, rows), key=lambda each: each.name)
+
+
+def models_reading(datasets: Iterable[TargetDataset]) -> QuerySet[TargetDataset]:
+    """Return the active models that read one of these datasets, or the history of one."""
+    pks = [dataset.pk for dataset in datasets]
+    reads = Q(inputs__upstream__in=pks) | Q(inputs__upstream__history_of__in=pks)
+    rows = TargetDataset.objects.filter(reads, active=True).exclude(select="")
+    return rows.select_related("schema").distinct().order_by("schema__name", "name")
+
+
+def readable(dataset: TargetDataset) -> Readable:
+    """Return a dataset (of ``all_readable`` or ``readable_datasets``) with its columns."""
+    described = dataset.history_of or dataset
+    rows = {column.name.lower(): column for column in described.columns.all() if column.active}
+    head = (dataset, str(dataset), dataset.active)
+    if dataset.history_of is None:
+        shown = _shown(dataset)
+        return Readable(*head, tuple(map(_of_table, shown)), rows=rows, identities=_identities(shown))
+    shown = history_columns(dataset)
+    dated = time_type(
+        HistoryPolicy.from_dict(described.history_policy),
+        {column.name: str(column.type) for column in described.columns.all()},
+    )
+    data = tuple(_of_history(each) for each in shown if each.column is not None or each.purpose in _DATA)
+    versions = (*data, ReadColumn(VALID_FROM, dated, False, True), ReadColumn(VALID_TO, dated, True, True))
+    return Readable(*head, tuple(map(_of_history, shown)), versions, rows, _identities(shown))
+
+
+def _identities(shown: Sequence[ShownColumn]) -> dict[object, str]:
+    """Return the names of columns: described ones by their row, technical ones by purpose and position."""
+    purposes: dict[str, int] = {}
+    identities: dict[object, str] = {}
+    for each in shown:
+        purposes[each.purpose] = purposes.get(each.purpose, 0) + 1
+        identities[each.column.pk if each.column else (each.purpose, purposes[each.purpose])] = each.name
+    return identities
+
+
+def _named(names: Iterable[str]) -> Iterable[TargetDataset]:
+    wanted = Q()
+    for name in names:
+        schema, _, own = name.partition(".")
+        wanted |= Q(schema__name__iexact=schema, name__iexact=own)
+    return _with_columns(TargetDataset.objects.filter(wanted)) if wanted else []
+
+
+def _with_columns(rows: QuerySet[TargetDataset]) -> QuerySet[TargetDataset]:
+    columns = Prefetch("columns", TargetColumn.objects.order_by("ordinal", "id"))
+    references = Prefetch("references", Reference.objects.select_related("parent"))
+    bases = Prefetch("history_of", TargetDataset.objects.select_related("schema").prefetch_related(columns, references))
+    return rows.select_related("schema").prefetch_related(columns, references, bases)
+
+
+def _shown(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
+    """Return the columns of a table or view: a model without a history has those of its SELECT only."""
+    described = described_columns(dataset)
+    is_plain = dataset.schema.layer == TargetSchema.Layer.STAGE or (dataset.select and not dataset.historize)
+    if is_plain or dataset.materialization == TargetDataset.Materialization.VIEW:
+        return described
+    appended = HistoryPolicy.from_dict(dataset.history_policy).input == APPEND
+    has_key = not appended or any(each.column and each.column.role == "business_key" for each in described)
+    key = [ShownColumn(naming.entity_key_name(dataset.name), "string", "entity key")] if has_key else []
+    run_id, loaded_at = naming.LOAD_COLUMNS
+    return (
+        *key,
+        *described,
+        ShownColumn("row_hash", "string", "row hash"),
+        ShownColumn(run_id, "string", "load run"),
+        ShownColumn(loaded_at, "timestamp", "load time"),
+    )
+
+
+def _of_table(shown: ShownColumn) -> ReadColumn:
+    nullable = shown.column.nullable if shown.column is not None else shown.purpose not in _KEYS
+    return ReadColumn(shown.name, shown.type, nullable, _is_technical(shown))
+
+
+def _of_history(shown: ShownColumn) -> ReadColumn:
+    """Return a column of a history, in which versions before a column was added have no value of it."""
+    is_key = shown.column is not None and shown.column.role == TargetColumn.Role.BUSINESS_KEY
+    return ReadColumn(shown.name, shown.type, not is_key and shown.purpose not in _KEYS, _is_technical(shown))
+
+
+def _is_technical(shown: ShownColumn) -> bool:
+    return shown.column is None and shown.purpose != "foreign key"
+
+
+def _refused(row: TargetDataset | None, name: str) -> str:
+    if row is None:
+        return f"there is no dataset {name}"
+    if not row.active:
+        return f"{row} is retired"
+    if row.schema.layer == TargetSchema.Layer.RAW:
+        return f"{row} is raw: models read stage, rawcore, histories and other models"
+    return ""
+
+
+def _at_table(text: str, name: str, problem: str) -> ModelProblem:
+    statement = parse_model(text)
+    table = next(each for each in statement.tables if statement.dataset_of(each).lower() == name)
+    return statement.problem(table, problem, "unknown_dataset")

@@ -1,0 +1,43 @@
+"""Selection of datasets by words."""
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.domain.selection import Node, select_nodes
+
+NODES = [
+    Node("a", "raw.orders", "raw"),
+    Node("b", "rawcore.orders", "rawcore", frozenset({"sales"})),
+    Node("c", "serving.totals", "serving", frozenset({"sales"})),
+    Node("d", "serving.people", "serving"),
+]
+WAITS_FOR = {"b": ["a"], "c": ["b"], "d": []}
+
+
+@pytest.mark.parametrize(
+    ("select", "exclude", "keys"),
+    [
+        ("serving.totals", "", "c"),
+        ("SERVING.totals", "", "c"),
+        ("serving.*", "", "cd"),
+        ("tag:sales", "", "bc"),
+        ("layer:serving raw.orders", "", "acd"),
+        ("+serving.totals", "", "abc"),
+        ("raw.orders+", "", "abc"),
+        ("+rawcore.orders+", "", "abc"),
+        ("+serving.totals", "layer:raw", "bc"),
+        ("", "tag:sales", "ad"),
+        ("raw.orders+", "rawcore.orders+", "a"),
+    ],
+)
+def test_words_select(select, exclude, keys):
+    assert select_nodes(NODES, WAITS_FOR, select, exclude) == set(keys)
+
+
+@pytest.mark.parametrize("word", ["serving.nothing", "tag:", "layer:gold", "+x.y"])
+def test_a_word_that_selects_nothing_is_refused_by_name(word):
+    with pytest.raises(Refusal) as refused:
+        select_nodes(NODES, WAITS_FOR, f"serving.* {word}")
+
+    assert refused.value.code == "NOTHING_SELECTED"
+    assert word in refused.value.message

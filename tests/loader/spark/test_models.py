@@ -1,0 +1,287 @@
+"""Loads of models: their rows, what a later run computes, and what is refused before a commit."""
+
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.tables import current_table, tables_of
+from loader.domain.manifest import LoadManifest
+from loader.domain.models import model_load
+from loader.spark.load import LoadAttempt
+from loader.spark.tables import steps
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.state import ColumnState, DatasetState
+from metadata.domain.types import parse, spark_type
+from tests.loader.harness import stable
+
+pytestmark = pytest.mark.spark
+
+ORDERS = {"id": "integer", "customer": "string", "price": "decimal(10,2)", "sold": "date"}
+TOTALS = {"customer": "string", "orders": "bigint", "total": "decimal(20,2)"}
+BY_CUSTOMER = """
+SELECT o.customer, count(*) AS orders, sum(o.price) AS total
+FROM sales.orders AS o GROUP BY o.customer
+"""
+
+
+@dataclass
+class Warehouse:
+    """Tables of a warehouse that models read and write, by name."""
+
+    spark: object
+    folder: Path
+    states: dict[str, DatasetState] = field(default_factory=dict)
+    runs: int = 0
+
+    def table(self, name: str, columns: dict[str, str], rows: list[tuple]) -> None:
+        """Write a table that models read, with these rows in place of others."""
+        self._describe(name, columns, select="SELECT 1")
+        schema = ", ".join(f"`{own}` {spark_type(parse(type_))}" for own, type_ in columns.items())
+        frame = self.spark.createDataFrame(rows, schema)
+        frame.write.format("delta").mode("overwrite").save(self._table(name).location)
+
+    def append(self, name: str, rows: list[tuple]) -> None:
+        frame = self.spark.createDataFrame(rows, self._table(name).schema())
+        frame.write.format("delta").mode("append").save(self._table(name).location)
+
+    def model(self, name: str, columns: dict[str, str], select: str, reads: tuple[str, ...], **more) -> None:
+        keys = more.pop("keys", ())
+        self._describe(name, columns, select, keys, inputs=tuple(stable(read) for read in reads), **more)
+
+    def load(self, name: str, at: str = "2024-01-01T00:00:00+00:00", *, full: bool = False) -> dict:
+        """Load a model by itself; return the event that ends it."""
+        self.runs += 1
+        run = {"run_id": f"r{self.runs}", "load_timestamp": at}
+        states = {state.key: state for state in self.states.values()}
+        load = model_load(self.states[name], states, **run, sequence=self.runs, full=full)
+        manifest = LoadManifest(**run, attempt=1, raw=(), rawcore=(), models=(load,))
+        events: list[dict] = []
+        attempt = LoadAttempt(
+            self.spark,
+            str(self.folder),
+            manifest,
+            lambda kind, **fields: events.append(fields | {"event": kind}),
+            Event(),
+            "models",
+        )
+        attempt.run()
+        return next(event for event in events if event["event"] == "dataset_finished")
+
+    def rows(self, name: str) -> list[tuple]:
+        return sorted(tuple(row) for row in self._table(name).frame().collect())
+
+    def _describe(self, name: str, columns: dict[str, str], select: str, keys=(), **more) -> None:
+        schema, _, own = name.partition(".")
+        described = tuple(
+            ColumnState(stable(name, column), column, type_, role="business_key" if column in keys else "attribute")
+            for column, type_ in columns.items()
+        )
+        state = DatasetState(stable(name), schema, "bizcore", own, described, select=select, **more)
+        if name not in self.states:
+            assert steps.execute(self.spark, str(self.folder), plan_steps(tables_of(state), {}), _ignore)
+        self.states[name] = state
+
+    def _table(self, name: str) -> DeltaTable:
+        return DeltaTable(self.spark, str(self.folder), current_table(self.states[name]).key)
+
+
+def _ignore(event: str, **fields) -> None:
+    """Take an event of a step."""
+
+
+@pytest.fixture
+def warehouse(spark, tmp_path) -> Warehouse:
+    made = Warehouse(spark, tmp_path / "warehouse")
+    made.table("sales.orders", ORDERS, [])
+    return made
+
+
+def order(id_: int, customer: str = "ann", price: str = "1.00", sold: str = "2024-01-01") -> tuple:
+    return id_, customer, Decimal(price), date.fromisoformat(sold)
+
+
+def totals(warehouse: Warehouse) -> list[tuple[str, int, str]]:
+    return [(customer, orders, str(total)) for customer, orders, total in warehouse.rows("mart.totals")]
+
+
+def test_a_model_has_the_rows_of_its_select(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, price="2.50"), order(3, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",))
+
+    done = warehouse.load("mart.totals")
+
+    assert (done["status"], done["counts"]) == ("succeeded", {"rows": 2})
+    assert totals(warehouse) == [("ann", 2, "3.50"), ("bob", 1, "1.00")]
+
+
+def test_a_model_whose_inputs_did_not_change_is_left_as_it_is(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",))
+    first = warehouse.load("mart.totals")
+
+    second = warehouse.load("mart.totals")
+
+    assert second["unchanged_since"] == "r1"
+    assert second["version_after"] == first["version_after"]
+
+
+def test_a_model_is_computed_anew_if_an_input_or_its_select_changes(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",))
+    warehouse.load("mart.totals")
+
+    warehouse.append("sales.orders", [order(2)])
+    warehouse.load("mart.totals")
+    assert totals(warehouse) == [("ann", 2, "2.00")]
+
+    doubled = BY_CUSTOMER.replace("sum(o.price)", "2 * sum(o.price)")
+    warehouse.model("mart.totals", TOTALS, doubled, ("sales.orders",))
+    warehouse.load("mart.totals")
+    assert totals(warehouse) == [("ann", 2, "4.00")]
+
+
+def test_a_select_with_the_time_of_the_load_is_computed_by_each_run(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    select = "SELECT id, {{ load_timestamp }} AS at FROM sales.orders"
+    warehouse.model("mart.totals", {"id": "integer", "at": "timestamp"}, select, ("sales.orders",))
+    warehouse.load("mart.totals", "2024-01-01T00:00:00+00:00")
+
+    warehouse.load("mart.totals", "2024-01-02T00:00:00+00:00")
+
+    assert [row[1].isoformat()[:10] for row in warehouse.rows("mart.totals")] == ["2024-01-02"]
+
+
+def test_by_key_rows_of_absent_keys_stay(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})
+    warehouse.load("mart.totals")
+    warehouse.table("sales.orders", ORDERS, [order(1, price="7.00"), order(2, "bob"), order(4, "dan")])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"] == {"rows": 4, "new": 1, "changed": 1}
+    assert totals(warehouse) == [("ann", 1, "7.00"), ("bob", 1, "1.00"), ("cid", 1, "1.00"), ("dan", 1, "1.00")]
+
+
+def test_by_window_only_rows_of_the_last_days_are_replaced(warehouse):
+    days = {"sold": "date", "orders": "bigint"}
+    select = "SELECT sold, count(*) AS orders FROM sales.orders GROUP BY sold"
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-09")])
+    warehouse.model(
+        "mart.totals", days, select, ("sales.orders",), increment={"by": "window", "column": "sold", "days": 3}
+    )
+    warehouse.load("mart.totals", "2024-01-10T12:00:00+00:00")
+    warehouse.table("sales.orders", ORDERS, [order(3, sold="2024-01-09"), order(4, sold="2024-01-09")])
+
+    warehouse.load("mart.totals", "2024-01-10T18:00:00+00:00")
+
+    assert [(str(day), orders) for day, orders in warehouse.rows("mart.totals")] == [
+        ("2024-01-01", 1),
+        ("2024-01-09", 2),
+    ]
+
+
+CHANGED = {"by": "changed_keys", "input": "sales.orders", "columns": {"customer": "customer"}}
+
+
+def test_by_changed_keys_only_keys_with_changed_rows_are_computed(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.append("sales.orders", [order(3, "bob", "2.00"), order(4, "cid")])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"]["keys"] == 2
+    assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 2, "3.00"), ("cid", 1, "1.00")]
+
+
+def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"]["keys"] == 1
+    assert totals(warehouse) == [("ann", 1, "1.00")]
+
+
+def test_by_changed_keys_all_rows_are_computed_if_another_input_changed(warehouse):
+    rates = {"customer": "string", "rate": "integer"}
+    select = """
+    SELECT o.customer, count(*) AS orders, sum(o.price * r.rate) AS total
+    FROM sales.orders AS o JOIN sales.rates AS r ON r.customer = o.customer GROUP BY o.customer
+    """
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.table("sales.rates", rates, [("ann", 1), ("bob", 1)])
+    warehouse.model("mart.totals", TOTALS, select, ("sales.orders", "sales.rates"), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.append("sales.orders", [order(3)])
+    warehouse.table("sales.rates", rates, [("ann", 1), ("bob", 5)])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["warnings"] == ["Computed anew as a whole: sales.rates changed, too."]
+    assert totals(warehouse) == [("ann", 2, "2.00"), ("bob", 1, "5.00")]
+
+
+def test_a_join_that_multiplies_a_declared_key_is_refused_before_the_commit(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2)])
+    select = "SELECT customer, id AS orders, price AS total FROM sales.orders"
+    columns = {"customer": "string", "orders": "bigint", "total": "decimal(20,2)"}
+    warehouse.model("mart.totals", columns, select, ("sales.orders",), keys=("customer",))
+
+    failed = warehouse.load("mart.totals")
+
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "KEY_REPEATED")
+    assert failed["error"]["samples"] == ["ann"]
+    assert warehouse.rows("mart.totals") == []
+
+
+def test_an_expression_that_divides_by_zero_leaves_the_last_rows(warehouse):
+    select = "SELECT customer, count(*) AS orders, sum(1 / price) AS total FROM sales.orders GROUP BY customer"
+    columns = {"customer": "string", "orders": "bigint", "total": "decimal(38,14)"}
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+    warehouse.model("mart.totals", columns, select, ("sales.orders",))
+    warehouse.load("mart.totals")
+    warehouse.append("sales.orders", [order(2, price="0.00")])
+
+    failed = warehouse.load("mart.totals")
+
+    assert failed["error"]["code"] == "MODEL_FAILED"
+    assert failed["error"]["message"] == "mart.totals: DIVIDE_BY_ZERO, at 1 / price"
+    assert [row[:2] for row in warehouse.rows("mart.totals")] == [("ann", 1)]
+
+
+def test_full_computes_all_rows_of_a_model_with_an_increment(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})
+    warehouse.load("mart.totals")
+    warehouse.table("sales.orders", ORDERS, [order(1)])
+
+    warehouse.load("mart.totals", full=True)
+
+    assert totals(warehouse) == [("ann", 1, "1.00")]
+
+
+def test_a_model_reads_views_over_tables(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model(
+        "mart.anns",
+        {"id": "integer"},
+        "SELECT id FROM sales.orders WHERE customer = 'ann'",
+        ("sales.orders",),
+        materialization="view",
+    )
+    warehouse.model("mart.totals", {"n": "bigint"}, "SELECT count(*) AS n FROM mart.anns", ("mart.anns",))
+
+    warehouse.load("mart.totals")
+
+    assert warehouse.rows("mart.totals") == [(1,)]

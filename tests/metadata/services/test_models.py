@@ -1,0 +1,302 @@
+"""Models: columns and lineage that follow from a SELECT, and models that follow what they read."""
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services import lifecycle, targets
+from tests.factories import ReferenceFactory, TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+
+SELECT = "SELECT id, customer, amount * 2 AS twice FROM rawcore.orders"
+
+
+@pytest.fixture
+def orders() -> TargetDataset:
+    dataset = TargetDatasetFactory(name="orders")
+    TargetColumnFactory(dataset=dataset, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+    TargetColumnFactory(dataset=dataset, name="customer", description="Who ordered", pii=True)
+    TargetColumnFactory(dataset=dataset, name="amount", data_type="decimal", precision=10, scale=2)
+    return dataset
+
+
+@pytest.fixture
+def bizcore():
+    return TargetSchemaFactory(name="bizcore")
+
+
+def model(schema, name: str = "sales", select: str = SELECT, **given) -> TargetDataset:
+    return targets.create_target_dataset(schema=schema, name=name, select=select, **given)
+
+
+def change(dataset: TargetDataset, **changes) -> TargetDataset:
+    stored = TargetDataset.objects.get(pk=dataset.pk)
+    return targets.update_target_dataset(dataset=stored, expected_version=stored.version, **changes)
+
+
+def columns(dataset: TargetDataset) -> dict[str, str]:
+    rows = TargetColumn.objects.filter(dataset=dataset, active=True).order_by("ordinal")
+    return {row.name: str(row.type) for row in rows}
+
+
+def column(dataset: TargetDataset, name: str) -> TargetColumn:
+    return TargetColumn.objects.get(dataset=dataset, name=name)
+
+
+def select_of(dataset: TargetDataset) -> str:
+    return TargetDataset.objects.get(pk=dataset.pk).select
+
+
+# --- what follows from a SELECT ----------------------------------------------------------------
+
+
+def test_columns_follow_from_the_select(orders, bizcore) -> None:
+    assert columns(model(bizcore)) == {"id": "bigint", "customer": "string", "twice": "decimal(12,2)"}
+
+
+def test_inputs_are_the_datasets_and_columns_read(orders, bizcore) -> None:
+    sales = model(bizcore)
+    assert [item.upstream for item in sales.inputs.all()] == [orders]
+    assert [item.upstream_column.name for item in column(sales, "twice").inputs.all()] == ["amount"]
+
+
+def test_a_passed_column_inherits_description_and_classification(orders, bizcore) -> None:
+    customer = column(model(bizcore), "customer")
+    assert (customer.description, customer.pii) == ("Who ordered", True)
+
+
+def test_a_description_by_hand_stays(orders, bizcore) -> None:
+    sales = model(bizcore)
+    row = column(sales, "customer")
+    targets.update_target_column(column=row, expected_version=row.version, description="Buyer")
+    change(sales, select=f"{SELECT} WHERE id > 1")
+    assert column(sales, "customer").description == "Buyer"
+
+
+def test_the_business_key_is_declared_by_name(orders, bizcore) -> None:
+    sales = model(bizcore, business_key=["id"])
+    assert column(sales, "id").role == "business_key"
+    change(sales, select=f"{SELECT} WHERE id > 1")
+    assert column(sales, "id").role == "business_key"
+
+
+def test_a_column_under_another_alias_keeps_its_key(orders, bizcore) -> None:
+    sales = model(bizcore)
+    key = column(sales, "twice").key
+    change(sales, select=SELECT.replace("AS twice", "AS double_amount"))
+    renamed = column(sales, "double_amount")
+    assert (renamed.key, renamed.former_names) == (key, ["twice"])
+
+
+def test_a_column_that_is_left_out_is_retired_and_comes_back(orders, bizcore) -> None:
+    sales = model(bizcore)
+    key = column(sales, "twice").key
+    change(sales, select="SELECT id, customer FROM rawcore.orders")
+    assert not column(sales, "twice").active
+    change(sales, select=SELECT)
+    assert (column(sales, "twice").key, column(sales, "twice").active) == (key, True)
+
+
+def test_columns_swap_their_names(orders, bizcore) -> None:
+    sales = model(bizcore, select="SELECT id AS a, amount AS b FROM rawcore.orders")
+    change(sales, select="SELECT amount AS a, id AS b FROM rawcore.orders")
+    assert columns(sales) == {"a": "decimal(10,2)", "b": "bigint"}
+
+
+def test_all_columns_are_those_described(orders, bizcore) -> None:
+    sales = model(bizcore, select="SELECT * FROM rawcore.orders")
+    assert list(columns(sales)) == ["id", "customer", "amount"]
+    assert select_of(sales) == "SELECT * FROM rawcore.orders"
+
+
+def test_technical_columns_are_read_by_name(orders, bizcore) -> None:
+    sales = model(bizcore, select="SELECT orders_key AS order_key, loaded_at AS at FROM rawcore.orders")
+    assert columns(sales) == {"order_key": "string", "at": "timestamp"}
+
+
+def test_a_history_is_read_at_a_moment(orders, bizcore) -> None:
+    change(orders, historize=True)
+    text = "SELECT id, amount, __valid_from AS since FROM as_of(rawcore.orders_hist, {{ load_timestamp }})"
+    sales = model(bizcore, select=text)
+    assert columns(sales) == {"id": "bigint", "amount": "decimal(10,2)", "since": "timestamp"}
+    assert [item.upstream_column.dataset for item in column(sales, "amount").inputs.all()] == [orders]
+
+
+# --- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("SELECT nothing FROM rawcore.orders", "line 1, column 8: the datasets in FROM have no column nothing"),
+        ("SELECT id\nFROM rawcore.order", "line 2, column 6: there is no dataset rawcore.order"),
+        ("SELECT id FROM raw.raw_orders", "raw.raw_orders is raw"),
+        ("SELECT 1 / 0 AS x", "line 1, column 12: this divides by zero"),
+        ("DELETE FROM rawcore.orders", "only one SELECT"),
+        ("SELECT id, id FROM rawcore.orders", "two columns are named id"),
+        ("SELECT id AS row_hash FROM rawcore.orders", "row_hash"),
+        ("SELECT id FROM bizcore.sales", "reads itself: bizcore.sales → bizcore.sales"),
+    ],
+)
+def test_a_select_is_refused_where_it_is_wrong(orders, bizcore, select, message) -> None:
+    TargetDatasetFactory(schema=TargetSchemaFactory(name="raw"), name="raw_orders")
+    with pytest.raises(MetadataError) as refused:
+        model(bizcore, select=select)
+    assert message in refused.value.message
+
+
+def test_a_cycle_is_refused_with_its_path(orders, bizcore) -> None:
+    first = model(bizcore, "first")
+    model(bizcore, "second", "SELECT id FROM bizcore.first")
+    with pytest.raises(MetadataError, match="bizcore.first → bizcore.second → bizcore.first"):
+        change(first, select="SELECT id FROM bizcore.second")
+
+
+def test_only_bizcore_and_serving_have_models(orders) -> None:
+    with pytest.raises(MetadataError, match="layer rawcore has no models"):
+        model(orders.schema)
+
+
+@pytest.mark.parametrize(
+    "given", [{"filter": "id > 1"}, {"materialization": "view", "increment": {"by": "key"}}, {"take_columns": True}]
+)
+def test_a_model_has_only_fields_of_models(orders, bizcore, given) -> None:
+    with pytest.raises(MetadataError):
+        model(bizcore, **given)
+
+
+def test_a_view_has_no_values_of_a_load(orders, bizcore) -> None:
+    with pytest.raises(MetadataError, match="a view has no load"):
+        model(bizcore, select="SELECT {{ load_timestamp }} AS at", materialization="view")
+
+
+@pytest.mark.parametrize("field", ["type", "nullable", "expression"])
+def test_columns_of_a_model_are_not_changed_by_hand(orders, bizcore, field) -> None:
+    row = column(model(bizcore), "customer")
+    values = {"type": "string(3)", "nullable": False, "expression": "upper(customer)"}
+    with pytest.raises(MetadataError, match="follows from the SELECT"):
+        targets.update_target_column(column=row, expected_version=row.version, **{field: values[field]})
+
+
+def test_columns_of_a_model_are_not_added_renamed_or_retired_by_hand(orders, bizcore) -> None:
+    sales = model(bizcore)
+    row = column(sales, "customer")
+    for work in (
+        lambda: targets.create_target_column(dataset=sales, name="more", type="string"),
+        lambda: lifecycle.rename_column(column=row, name="buyer", expected_version=row.version),
+        lambda: lifecycle.retire_column(column=row, expected_version=row.version),
+        lambda: targets.set_dataset_inputs(dataset=sales, expected_version=sales.version, inputs=[]),
+    ):
+        with pytest.raises(MetadataError, match="follows from the SELECT"):
+            work()
+
+
+def test_a_key_column_is_not_left_out_without_another_key(orders, bizcore) -> None:
+    sales = model(bizcore, business_key=["id"])
+    with pytest.raises(MetadataError, match="in the business key"):
+        change(sales, select="SELECT customer FROM rawcore.orders")
+    change(sales, select="SELECT customer FROM rawcore.orders", business_key=[])
+
+
+@pytest.mark.parametrize(
+    ("increment", "message"),
+    [
+        ({"by": "key"}, "needs a business key"),
+        ({"by": "window", "column": "customer", "days": 3}, "must be a date or a timestamp"),
+        ({"by": "changed_keys", "input": "rawcore.other", "columns": {"id": "id"}}, "does not read rawcore.other"),
+        ({"by": "magic"}, "must be one of"),
+    ],
+)
+def test_an_increment_fits_the_model(orders, bizcore, increment, message) -> None:
+    with pytest.raises(MetadataError, match=message):
+        model(bizcore, increment=increment)
+
+
+def test_a_model_with_a_key_has_a_history(orders, bizcore) -> None:
+    with pytest.raises(MetadataError, match="needs a business key"):
+        model(bizcore, historize=True)
+    sales = model(bizcore, historize=True, business_key=["id"])
+    assert sales.history.name == "sales_hist"
+
+
+# --- models that follow -------------------------------------------------------------------------------
+
+
+def test_a_rename_upstream_is_written_into_the_select(orders, bizcore) -> None:
+    sales = model(bizcore, business_key=["id"])
+    row = column(orders, "amount")
+    lifecycle.rename_column(column=row, name="net amount", expected_version=row.version)
+    assert select_of(sales) == SELECT.replace("amount *", "`net amount` *")
+    assert columns(sales) == {"id": "bigint", "customer": "string", "twice": "decimal(12,2)"}
+
+
+def test_a_rename_flows_through_all_columns_to_the_next_model(orders, bizcore) -> None:
+    everything = model(bizcore, "everything", "SELECT * FROM rawcore.orders")
+    last = model(
+        bizcore, "last", "SELECT e.amount + 1 AS more FROM bizcore.everything e JOIN rawcore.orders USING (id)"
+    )
+    row = column(orders, "amount")
+    lifecycle.rename_column(column=row, name="net", expected_version=row.version)
+    assert column(everything, "net").former_names == ["amount"]
+    assert "e.`net` + 1" in select_of(last)
+
+
+def test_a_dataset_renamed_upstream_keeps_its_readers(orders, bizcore) -> None:
+    sales = model(bizcore, select="SELECT orders.orders_key AS k, orders.id FROM rawcore.orders")
+    lifecycle.rename_dataset(dataset=orders, name="purchases", expected_version=orders.version)
+    assert select_of(sales) == ("SELECT orders.`purchases_key` AS k, orders.id FROM `rawcore`.`purchases` AS `orders`")
+
+
+def test_types_follow_a_type_upstream(orders, bizcore) -> None:
+    sales = model(bizcore)
+    last = model(bizcore, "last", "SELECT max(twice) AS most FROM bizcore.sales")
+    row = column(orders, "amount")
+    targets.update_target_column(column=row, expected_version=row.version, type="decimal(14,2)")
+    assert (columns(sales)["twice"], columns(last)["most"]) == ("decimal(16,2)", "decimal(16,2)")
+
+
+def test_a_column_that_models_read_is_not_retired(orders, bizcore) -> None:
+    model(bizcore)
+    row = column(orders, "amount")
+    with pytest.raises(MetadataError) as refused:
+        lifecycle.retire_column(column=row, expected_version=row.version)
+    assert refused.value.code == "in_use"
+    assert "bizcore.sales" in refused.value.message
+    assert "line 1, column 22: the datasets in FROM have no column amount" in refused.value.message
+
+
+def test_a_column_of_a_model_is_not_left_out_while_another_reads_it(orders, bizcore) -> None:
+    sales = model(bizcore)
+    model(bizcore, "last", "SELECT twice FROM bizcore.sales")
+    with pytest.raises(MetadataError, match=r"bizcore\.last"):
+        change(sales, select="SELECT id FROM rawcore.orders")
+
+
+def test_a_dataset_that_models_read_is_not_retired(orders, bizcore) -> None:
+    model(bizcore)
+    with pytest.raises(MetadataError, match="rawcore.orders is retired"):
+        lifecycle.retire_dataset(dataset=orders, expected_version=orders.version)
+
+
+def test_a_new_column_reaches_models_of_all_columns(orders, bizcore) -> None:
+    sales = model(bizcore, select="SELECT * FROM rawcore.orders")
+    targets.create_target_column(dataset=orders, name="note", type="string")
+    assert list(columns(sales)) == ["id", "customer", "amount", "note"]
+
+
+def test_models_of_one_name_in_two_schemas_need_an_alias(orders, bizcore) -> None:
+    serving = TargetSchemaFactory(name="serving")
+    model(bizcore)
+    model(serving, "sales")
+    both = "SELECT sales.id FROM bizcore.sales JOIN serving.sales ON true"
+    with pytest.raises(MetadataError, match="sales is used twice in FROM: give one of them an alias"):
+        model(serving, "both", both)
+    assert columns(model(serving, "both", both.replace("serving.sales", "serving.sales AS other")))
+
+
+def test_the_change_log_has_the_columns_of_a_new_model(orders, bizcore, django_assert_max_num_queries) -> None:
+    with django_assert_max_num_queries(120):
+        sales = model(bizcore)
+    ReferenceFactory(child=sales, parent=orders, role_name="order")
+    assert [row.name for row in sales.columns.all()] == ["id", "customer", "twice"]
