@@ -88,4 +88,4 @@ def test_deletes_may_be_skipped(spark, tmp_path):
 def test_a_delete_and_a_value_of_one_key_conflict(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FLAGGED)
     status, event = item.load([row(1, "a"), row(1, "a", gone=True)], at=DAY[0])
-    assert status == "failed"
+    assert (status, event["error"]["code"]) == ("failed", "CONFLICTING_ROWS")
