@@ -24,6 +24,8 @@ from tests.loader.processes import CommandServer, environment, make_folder, wait
 
 ITEM = "rawcore.rc_shop_item"
 PASSWORD_FILE = "password"
+# A runner of a test makes few loads: compiling them well takes longer than running them.
+QUICK_START = {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 PEOPLE = {"edda": ("editor", "approver"), "aron": ("approver", "operator")}
 
 SHOP = """
@@ -224,7 +226,7 @@ def working(installation: Installation) -> Iterator[subprocess.Popen]:
         process = subprocess.Popen(
             worker_command(),
             cwd=settings.BASE_DIR,
-            env=installation.environment | {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
+            env=installation.environment | QUICK_START,
             stdout=output,
             stderr=output,
             start_new_session=True,
