@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loader.processes import CommandServer, make_folder, manage, start
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.loader.processes import CommandServer, make_folder, manage, start, wait_until
 
 # These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
 pytestmark = pytest.mark.spark

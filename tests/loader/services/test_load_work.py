@@ -19,6 +19,7 @@ from loader.services.attempts import LoadAttempt
 from loader.services.load_runs import attempt_of, claim, request_cancel, request_load_run
 from loader.services.load_work import claim_with_leases, perform_load_run
 from metadata.models import TargetDataset
+from tests.loader.processes import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -33,15 +34,6 @@ def perform(run: LoadRun, runner, **more) -> LoadRun:
 
 def row(run: LoadRun, name: str) -> DatasetRun:
     return run.datasets.get(qualified_name=name)
-
-
-def wait_until(condition, seconds=10.0):
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not come to that")
 
 
 def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):

@@ -1,6 +1,5 @@
 """Endpoints of a REST API as deliveries: from a real server to raw, rawcore and history."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,12 +12,6 @@ from tests.loader.rest.api_server import RECORDS, Answer, ApiServer
 pytestmark = pytest.mark.spark
 
 DAY = "2024-01-0{}T00:00:00+00:00"
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with api_server.api_server() as server:
-        yield server
 
 
 @pytest.fixture

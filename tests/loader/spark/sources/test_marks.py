@@ -10,13 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.conf import settings
 
 from loader.domain.manifest import DatabaseSpec, LoadManifest
 from loader.domain.run_states import PRUNE, REVERT
 from loader.domain.sources.marks import marks_in
 from loader.spark import load
-from metadata.domain.sources.locations import DatabasePlace
+from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
 
@@ -25,21 +24,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.takes(seconds
 DAY = [f"2024-02-{n:02d}T00:00:00Z" for n in range(1, 29)]
 AT = [f"2024-01-01 00:00:00.{n:06d}+00" for n in range(30)]
 DELTA, EFFECTIVE = {"input": "delta"}, {"input": "effective", "time": "at"}
-SCHEMA = """
-DROP SCHEMA IF EXISTS marks CASCADE;
-CREATE SCHEMA marks;
+TABLE = """
 CREATE TABLE marks.item (id integer PRIMARY KEY, v text, at timestamptz);
 """
 
 
 @pytest.fixture
 def server() -> Iterator[psycopg.Connection]:
-    place = settings.DATABASES["default"]
-    named = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"]}
-    with psycopg.connect(dbname="postgres", autocommit=True, **named) as connection:
-        connection.execute(SCHEMA)
+    with own_schema("marks", TABLE) as connection:
         yield connection
-        connection.execute("DROP SCHEMA marks CASCADE")
 
 
 @dataclass
@@ -65,10 +58,8 @@ class Table(Kept):
 
     def manifest(self, path: Path, *, at: str, run_id: str, **options) -> LoadManifest:
         made = super().manifest(path, at=at, run_id=run_id, **options)
-        configured = settings.DATABASES["default"]
-        place = DatabasePlace("127.0.0.1", int(configured["PORT"]), "postgres", configured["USER"])
         (raw,), (rawcore,) = made.raw, made.rawcore
-        source = replace(raw.source, location="marks.item", database=DatabaseSpec(place), intake=self.intake)
+        source = replace(raw.source, location="marks.item", database=DatabaseSpec(server_place()), intake=self.intake)
         inputs = tuple(replace(stage_input, incremental=True) for stage_input in rawcore.inputs)
         return replace(made, raw=(replace(raw, source=source),), rawcore=(replace(rawcore, inputs=inputs),))
 
