@@ -14,7 +14,7 @@ from elevata.audit.selectors import entries
 from loader.domain.dependencies import Scope, load_steps
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
-from loader.models import DatasetRun, Schedule
+from loader.models import DatasetRun, Schedule, SourceProposal
 from loader.selectors import schedules
 from loader.sources.files import Delivery
 from loader.sources.systems import delivery
@@ -137,6 +137,11 @@ def drift(source: SourceDataset, rows: Iterable[DatasetRun]) -> list[DriftEntry]
                 type_ = item.get("type", "") if isinstance(item, dict) else ""
                 found[name] = DriftEntry(name, type_ or "string", row, column)
     return list(found.values())
+
+
+def open_proposal(source: SourceDataset) -> SourceProposal | None:
+    """Return the open proposal to change a source's contract."""
+    return SourceProposal.objects.filter(source=source, status=SourceProposal.Status.OPEN).first()
 
 
 def schema_changes(source: SourceDataset) -> QuerySet[ChangeLogEntry]:

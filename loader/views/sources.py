@@ -9,7 +9,15 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
-from loader.source_state import DELIVERIES, deliveries, drift, freshness, refusals, schema_changes
+from loader.source_state import (
+    DELIVERIES,
+    deliveries,
+    drift,
+    freshness,
+    open_proposal,
+    refusals,
+    schema_changes,
+)
 from metadata.forms.imports import NewColumnForm
 from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
@@ -46,6 +54,7 @@ class SourceDetail(DetailPage):
             "deliveries": newest,
             "refusals": refusals(self.row),
             "drift": drift(self.row, newest),
+            "proposal": open_proposal(self.row),
             "changes": shown_entries(schema_changes(self.row)[:CHANGES]),
             "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
         }

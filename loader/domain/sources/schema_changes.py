@@ -12,7 +12,7 @@ from typing import Any
 
 from architecture.domain.type_changes import classify_types
 from elevata.core.canonical_json import sha256_hex
-from metadata.domain.types import DataType, parse, stored_type
+from metadata.domain.types import STRING, DataType, parse, stored_type
 
 NEW, RETURNING, GONE = "new", "returning", "gone"
 RENAMED, RECASED, RETYPED = "renamed", "recased", "retyped"
@@ -44,8 +44,8 @@ class ContractColumn:
 class ObservedColumn:
     """Column as a source has it now.
 
-    ``type`` is None if the contract's type holds what was seen, or if nothing tells. ``declared``: the source declares
-    it; otherwise it is inferred from values.
+    ``type`` is None if nothing tells it; it is the contract's if all values that were seen fit that. ``declared``: the
+    source declares it; otherwise it is inferred from values.
     """
 
     name: str
@@ -56,6 +56,12 @@ class ObservedColumn:
         """Return the column without fields that nothing tells."""
         type_ = {"type": str(self.type)} if self.type is not None else {}
         return {"name": self.name, **type_, **({"declared": True} if self.declared else {})}
+
+    def beside(self, known: DataType | None) -> "ObservedColumn":
+        """Return the column as it compares with the contract's type: text without a length tells of no other text."""
+        is_text = self.type is not None and self.type == DataType(STRING)
+        tells_nothing = is_text and known is not None and stored_type(known).name == STRING
+        return replace(self, type=None) if tells_nothing else self
 
     @classmethod
     def from_json(cls, item: dict[str, Any]) -> "ObservedColumn":
