@@ -7,22 +7,15 @@ from elevata.core.errors import ProductError
 from loader.domain.queries.masking import without_examples
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SampledColumn, misfits
-from loader.domain.sources.schema_changes import ContractColumn, ObservedColumn
+from loader.domain.sources.schema_changes import ContractColumn, ObservedColumn, is_retyped, names_all_columns
 from loader.models import SourceProposal
-from loader.services.source_proposals import contract_of, observe_schema, open_changes
+from loader.services.source_observations import observe_schema
+from loader.services.source_proposals import contract_of, open_changes
 from loader.sources.files import Sample
 from loader.sources.systems import sample
 from metadata.domain.sources import formats
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.models import SourceDataset
-
-# Formats that name all their columns; in others a row may lack one.
-_WITH_HEADER = frozenset(
-    {
-        *(formats.CSV, formats.FIXED, formats.XLSX, formats.PARQUET),
-        *(formats.ORC, formats.AVRO, formats.DELTA, formats.TABLE),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ def observed_schema(source: SourceDataset) -> tuple[list[ObservedColumn], bool]:
     result = sample(source.system, source.location, source.format, dict(source.options))
     known = {column.name: column for column in contract_of(source)}
     columns = [_observed(result, place, known.get(column.name)) for place, column in enumerate(result.columns)]
-    return columns, source.format in _WITH_HEADER or result.whole
+    return columns, names_all_columns(source.format) or result.whole
 
 
 def _observed(result: Sample, place: int, known: ContractColumn | None) -> ObservedColumn:
@@ -83,4 +76,6 @@ def _observed(result: Sample, place: int, known: ContractColumn | None) -> Obser
         return ObservedColumn(column.name, column.type)
     values = result.values[place] if place < len(result.values) else ()
     count, _ = misfits(known.type, values, ValueFormats.of(result.options))
-    return ObservedColumn(column.name, column.type if count else known.type)
+    if is_retyped(count, sum(value is not None for value in values)):
+        return ObservedColumn(column.name, column.type)
+    return ObservedColumn(column.name, None if count else known.type)

@@ -1,25 +1,16 @@
-"""Proposals to change a source's contract: made by loads and checks, accepted or dismissed by users.
+"""Decisions on proposals to change a source's contract, and what they change."""
 
-Loads and checks report the schema that they saw (``observe_schema``). What the contract lacks becomes one open proposal
-of the source; a newer one supersedes it, as does a schema that agrees with the contract again. Nothing but new columns
-of a source that declares it is changed without a user.
-"""
-
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
 from architecture.domain.report import DATASET, Scope
-from architecture.domain.workflow import Refused
-from architecture.services.reports import build_report
 from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as, current_actor, may, users_who_may
+from elevata.accounts.permissions import current_actor, may, users_who_may
 from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import record_change, writing
 from elevata.core.canonical_json import sha256_hex
@@ -37,23 +28,16 @@ from loader.domain.sources.schema_changes import (
     RETURNING,
     RETYPED,
     ContractColumn,
-    ObservedColumn,
     SchemaChange,
-    compare_schema,
     fingerprint,
     remaining,
     split_rename,
 )
-from loader.models import LoadRun, SourceProposal
-from metadata.domain.contracts import IGNORE
-from metadata.domain.contracts import TAKE as TAKE_NEW
-from metadata.domain.sources.reading_options import ReadingOptions
+from loader.models import SourceProposal
 from metadata.domain.types import DataType, parse
 from metadata.models import SourceColumn, SourceDataset, TargetDataset
 from metadata.services.generation_preview import GenerationPreview, generate_following
-from metadata.services.sources import ContractChanges, ImportedColumn, change_contract, take_columns
-
-log = logging.getLogger(__name__)
+from metadata.services.sources import ContractChanges, ImportedColumn, change_contract
 
 SUBJECT = "source proposal"
 _NAMED = 3
@@ -67,144 +51,6 @@ def contract_of(source: SourceDataset) -> list[ContractColumn]:
 def open_changes(proposal: SourceProposal) -> tuple[SchemaChange, ...]:
     """Return the changes of a proposal that its contract does not have yet."""
     return remaining(proposal.schema_changes, contract_of(proposal.source))
-
-
-# --- by loads and checks -----------------------------------------------------------------------
-
-
-def observe_schema(
-    *,
-    source: SourceDataset,
-    columns: Iterable[ObservedColumn],
-    complete: bool = True,
-    run: LoadRun | None = None,
-    renew: bool = False,
-) -> SourceProposal | None:
-    """Compare the schema that a load or check saw with the contract; return the open proposal, None without one.
-
-    Changes that a user dismissed are not proposed again, unless a user asks for it (``renew``). Without ``complete``
-    the source may have further columns.
-    """
-    observed = list(columns)
-    taken = _take_new(source, _changes(source, observed, complete=complete), run)
-    with transaction.atomic():
-        row = SourceDataset.objects.select_for_update(of=("self",)).select_related("system").get(pk=source.pk)
-        changes = _changes(row, observed, complete=complete)
-        current = SourceProposal.objects.filter(source=row, status=OPEN).first()
-        if current is not None:
-            changes += _not_refuted(current, changes, observed, complete=complete)
-        if taken:
-            _record_taken(row, taken, run)
-        return _propose(row, current, changes, run=run, renew=renew)
-
-
-def _changes(source: SourceDataset, observed: Iterable[ObservedColumn], *, complete: bool) -> tuple[SchemaChange, ...]:
-    ignored = ReadingOptions.of(source.format, source.options).ignored
-    changes = compare_schema(contract_of(source), observed, ignored=ignored, complete=complete)
-    if source.new_columns != IGNORE:
-        return changes
-    return tuple(change for change in changes if change.kind not in (NEW, RETURNING))
-
-
-def _not_refuted(
-    current: SourceProposal,
-    changes: Iterable[SchemaChange],
-    observed: Iterable[ObservedColumn],
-    *,
-    complete: bool,
-) -> tuple[SchemaChange, ...]:
-    """Return the open changes of which the observation tells nothing: types, and columns that a sample may lack."""
-    seen = {column.name: column for column in observed}
-    known = {change.former or change.name for change in changes}
-
-    def is_untold(change: SchemaChange) -> bool:
-        if change.kind == RETYPED:
-            return change.name in seen and seen[change.name].type is None
-        return not complete and change.kind in (GONE, RENAMED, RECASED) and (change.former or change.name) not in seen
-
-    rest = (change for change in open_changes(current) if (change.former or change.name) not in known)
-    return tuple(change for change in rest if is_untold(change))
-
-
-def _propose(
-    source: SourceDataset,
-    current: SourceProposal | None,
-    changes: tuple[SchemaChange, ...],
-    *,
-    run: LoadRun | None,
-    renew: bool,
-) -> SourceProposal | None:
-    """Store the changes as the source's open proposal, or end the one that they refute."""
-    now, digest = timezone.now(), fingerprint(changes)
-    rows = [change.as_json() for change in changes]
-    if current is not None and current.fingerprint == digest:
-        SourceProposal.objects.filter(pk=current.pk, status=OPEN).update(changes=rows, last_seen_at=now)
-        return SourceProposal.objects.select_related("source__system").get(pk=current.pk)
-    if current is not None:
-        _end(current, SUPERSEDED)
-    if all(change.is_held for change in changes):
-        return None
-    dismissed = SourceProposal.objects.filter(source=source, fingerprint=digest, status=DISMISSED)
-    if not renew and dismissed.exists():
-        return None
-    proposal = SourceProposal.objects.create(source=source, changes=rows, fingerprint=digest, run=run, last_seen_at=now)
-    _tell(proposal, f"{source} differs from its contract: {_in_words(changes)}")
-    return proposal
-
-
-def settle_proposals() -> None:
-    """Supersede open proposals whose changes users made in another way."""
-    for proposal in SourceProposal.objects.filter(status=OPEN).select_related("source__system"):
-        if all(change.is_held for change in open_changes(proposal)):
-            with transaction.atomic():
-                _end(proposal, SUPERSEDED)
-
-
-# --- new columns by declaration ----------------------------------------------------------------
-
-
-def _take_new(source: SourceDataset, changes: Iterable[SchemaChange], run: LoadRun | None) -> tuple[SchemaChange, ...]:
-    """Add the new columns of a source that declares it to its contract and targets, as the system; return them.
-
-    Columns that cannot be added are proposed instead.
-    """
-    new = tuple(change for change in changes if change.kind == NEW and change.after)
-    if source.new_columns != TAKE_NEW or not new or not source.active:
-        return ()
-    reason = f"new columns of {source} are taken at once" + (f", delivered to load run {run.run_id}" if run else "")
-    items = [{"name": change.name, "type": change.after} for change in new]
-    try:
-        with acting_as(None), writing(reason):
-            take_columns(source_dataset=source, proposals=items)
-    except MetadataError as problem:
-        log.warning("new columns of %s are proposed, because they cannot be taken: %s", source, problem.one_line())
-        return ()
-    return new
-
-
-def _record_taken(source: SourceDataset, taken: tuple[SchemaChange, ...], run: LoadRun | None) -> None:
-    """Store the taken columns as an accepted proposal, notify editors, and create the report of the targets."""
-    now = timezone.now()
-    proposal = SourceProposal.objects.create(
-        source=source,
-        status=ACCEPTED,
-        changes=[change.as_json() for change in taken],
-        fingerprint=fingerprint(taken),
-        run=run,
-        last_seen_at=now,
-        decided_at=now,
-        accepted=[change.id for change in taken],
-        reason="The source declares that new columns are taken at once.",
-    )
-    _tell(proposal, f"New columns of {source} were taken into its contract: {_in_words(taken)}")
-    scope = report_scope(source)
-    if scope is None:
-        return
-    try:
-        with acting_as(None), transaction.atomic():
-            build_report(environment=current_environment(), scope=scope)
-    except (Refused, MetadataError) as problem:
-        log.warning("no report was made of the new columns of %s: %s", source, problem)
 
 
 def report_scope(source: SourceDataset) -> Scope | None:
@@ -256,7 +102,7 @@ def accept_proposal(
         if previewed and applied.fingerprint != previewed:
             message = "the contract or its targets have changed since the preview; nothing was changed. Reload the page"
             raise MetadataError("proposal_changed", message, where=str(row))
-        _end(row, ACCEPTED, accepted=[change.id for change in applied.changes], reason=reason)
+        end_proposal(row, ACCEPTED, accepted=[change.id for change in applied.changes], reason=reason)
         _log("accepted", row, applied.changes)
         if not all(change.is_held for change in applied.left):
             SourceProposal.objects.create(
@@ -279,7 +125,7 @@ def dismiss_proposal(*, proposal: SourceProposal, reason: str = "") -> SourcePro
         user = current_actor().user
         if user is not None and not may(user, Permission.CHANGE_METADATA):
             raise MetadataError("not_permitted", f"dismissing it needs the editor role, {user}", where=str(row))
-        _end(row, DISMISSED, reason=reason)
+        end_proposal(row, DISMISSED, reason=reason)
         _log("dismissed", row, row.schema_changes)
         return row
 
@@ -344,7 +190,7 @@ def _claim(proposal: SourceProposal) -> SourceProposal:
     return row
 
 
-def _end(proposal: SourceProposal, status: str, *, accepted: Collection[str] = (), reason: str = "") -> None:
+def end_proposal(proposal: SourceProposal, status: str, *, accepted: Collection[str] = (), reason: str = "") -> None:
     """End an open proposal by compare-and-set, and mark its notices as read."""
     user = current_actor().user if status != SUPERSEDED else None
     values = {"accepted": list(accepted), "decided_by": user, "decided_at": timezone.now(), "reason": reason[:1000]}
@@ -370,13 +216,13 @@ def _log(action: str, proposal: SourceProposal, changes: Iterable[SchemaChange])
     )
 
 
-def _in_words(changes: Iterable[SchemaChange]) -> str:
+def in_words(changes: Iterable[SchemaChange]) -> str:
     words = [change.describe() for change in changes if not change.is_held]
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
     return "; ".join(words[:_NAMED]) + more
 
 
-def _tell(proposal: SourceProposal, title: str) -> None:
+def tell_editors(proposal: SourceProposal, title: str) -> None:
     """Notify the users who may edit contracts."""
     source, changes = proposal.source, proposal.schema_changes
     tell(

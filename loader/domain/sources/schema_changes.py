@@ -12,6 +12,7 @@ from typing import Any
 
 from architecture.domain.type_changes import classify_types
 from elevata.core.canonical_json import sha256_hex
+from metadata.domain.sources import formats
 from metadata.domain.types import STRING, DataType, parse, stored_type
 
 NEW, RETURNING, GONE = "new", "returning", "gone"
@@ -24,10 +25,19 @@ KINDS = (RENAMED, RECASED, RETYPED, GONE, NEW, RETURNING, CLASHING)
 # held by the contract's, of incompatible types neither holds all values of the other.
 WIDER, NARROWER, INCOMPATIBLE = "wider", "narrower", "incompatible"
 
+# Refusals of deliveries whose schema may differ from the contract.
+MISSING_COLUMN, VALUE_DOES_NOT_FIT = "MISSING_COLUMN", "VALUE_DOES_NOT_FIT"
+
 # Weights of a rename's score, and the score from which it is proposed.
 _NAME, _TYPE, _ONLY_PAIR = 0.6, 0.25, 0.15
 PROBABLE = 0.5
 _EQUAL, _COMPATIBLE = 1.0, 0.5
+_WITH_HEADER = frozenset(
+    {
+        *(formats.CSV, formats.FIXED, formats.XLSX, formats.PARQUET),
+        *(formats.ORC, formats.AVRO, formats.DELTA, formats.TABLE),
+    }
+)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 
 
@@ -176,6 +186,16 @@ def type_relation(contract: DataType, source: DataType) -> str | None:
     if classify_types(source, contract).widens:
         return NARROWER
     return WIDER if classify_types(contract, source).widens else INCOMPATIBLE
+
+
+def is_retyped(misfits: int, present: int) -> bool:
+    """Return True if most of a column's values do not fit the contract's type; fewer are errors in the data."""
+    return misfits > 0 and 2 * misfits >= present
+
+
+def names_all_columns(format_name: str) -> bool:
+    """Return True for a format that names all its columns; in others a row may lack one."""
+    return format_name in _WITH_HEADER
 
 
 def rename_score(former: ContractColumn, now: ObservedColumn, *, only_pair: bool = False) -> float:

@@ -13,14 +13,9 @@ from elevata.notifications.models import Notice
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import SourceProposal
 from loader.services.source_checks import check_source
+from loader.services.source_observations import observe_schema, settle_proposals
 from loader.services.source_previews import preview_proposal
-from loader.services.source_proposals import (
-    accept_proposal,
-    dismiss_proposal,
-    observe_schema,
-    open_changes,
-    settle_proposals,
-)
+from loader.services.source_proposals import accept_proposal, dismiss_proposal, open_changes
 from metadata.domain.types import parse
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn
 from metadata.services.generation import generate_targets
