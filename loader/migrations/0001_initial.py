@@ -135,7 +135,11 @@ class Migration(migrations.Migration):
                 ("time_zone", models.CharField(default="UTC", max_length=64)),
                 (
                     "kind",
-                    models.CharField(choices=[("load", "Load"), ("vacuum", "Vacuum")], default="load", max_length=10),
+                    models.CharField(
+                        choices=[("load", "Load"), ("vacuum", "Vacuum"), ("check", "Source check")],
+                        default="load",
+                        max_length=10,
+                    ),
                 ),
                 ("scope", models.JSONField()),
                 ("allow_empty", models.BooleanField(default=False)),
@@ -439,7 +443,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="schedule",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["load", "vacuum"])), name="schedule_kind_is_known"
+                condition=models.Q(("kind__in", ["load", "vacuum", "check"])), name="schedule_kind_is_known"
             ),
         ),
         migrations.AddConstraint(

@@ -3,16 +3,21 @@
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from architecture.models import ChangeReport
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
+from elevata.jobs.registry import handler_of
 from elevata.notifications.models import Notice
+from loader.domain.dependencies import Scope
+from loader.domain.refusals import Refusal
 from loader.domain.sources.schema_changes import ObservedColumn
-from loader.models import SourceProposal
-from loader.services.source_checks import check_source
+from loader.models import ReadRequest, Schedule, SourceProposal
+from loader.services.schedules import create_schedule, run_now, start_due
+from loader.services.source_checks import check_source, request_checks
 from loader.services.source_observations import observe_schema, settle_proposals
 from loader.services.source_previews import preview_proposal
 from loader.services.source_proposals import accept_proposal, dismiss_proposal, open_changes
@@ -334,3 +339,34 @@ def test_a_probable_rename_and_a_retired_column_are_never_taken(orders: SourceDa
 def test_ignored_new_columns_are_not_proposed_but_gone_ones_are(orders: SourceDataset):
     assert proposed(declare(orders, "ignore"), *HEAD, ("vip", "boolean")) is None
     assert ids(proposed(orders, "order_no", "customer", ("vip", "boolean"))) == ["gone:amount"]
+
+
+# --- by schedule -------------------------------------------------------------------------------
+
+
+def test_a_schedule_checks_the_sources_of_its_scope(orders: SourceDataset, landing: Path):
+    with acting_as(someone("olga", Role.OPERATOR)):
+        create_schedule(name="hourly", cron="0 * * * *", kind="check")
+    Schedule.objects.update(next_at=timezone.now())
+    assert start_due() == []
+    (request,) = ReadRequest.objects.filter(kind="source_check")
+    assert (request.requester, Schedule.objects.get().outcome) == ("schedule hourly", "started")
+    deliver(landing, "order_no,customer,amount,vip", "A1,7,12.50,true")
+    done = handler_of("source_check").perform(request.pk, worker="w1", runner=None, stopping=None)
+    assert (done.status, done.answer["status"]) == ("succeeded", "differs")
+    assert ids(SourceProposal.objects.get()) == ["new:vip"]
+
+
+def test_a_scheduled_check_of_a_source_that_cannot_be_read_fails_with_its_reason(orders: SourceDataset, landing: Path):
+    (landing / "orders.csv").unlink()
+    (request,) = request_checks(scope=Scope(), requester="schedule hourly")
+    done = handler_of("source_check").perform(request.pk, worker="w1", runner=None, stopping=None)
+    assert (done.status, done.error["code"]) == ("failed", "MISSING_FILE")
+
+
+def test_a_schedule_of_checks_starts_no_load_run(orders: SourceDataset):
+    with acting_as(someone("olga", Role.OPERATOR)):
+        schedule = create_schedule(name="hourly", cron="0 * * * *", kind="check")
+        with pytest.raises(Refusal) as refused:
+            run_now(schedule=schedule, user=None)
+    assert refused.value.code == "NO_LOAD_RUN"
