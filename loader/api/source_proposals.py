@@ -148,7 +148,8 @@ class ProposalViewSet(ReadOnly):
     writes = _EDITS
 
     def get_queryset(self) -> QuerySet[SourceProposal]:
-        return SourceProposal.objects.select_related("source__system", "run", "decided_by")
+        rows = SourceProposal.objects.select_related("source__system", "run", "decided_by")
+        return rows.prefetch_related("source__columns")
 
     @extend_schema(request=ChoiceSerializer, responses=SourceProposalPreviewSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)

@@ -15,7 +15,7 @@ from architecture.services.reports import gather
 from architecture.services.states import current_environment
 from loader.domain.sources.schema_changes import GONE, SchemaChange
 from loader.models import SourceProposal
-from loader.services.source_proposals import Applied, apply_changes
+from loader.services.source_proposals import Applied, apply_changes, claim_proposal
 from metadata.models import SourceDataset, TargetColumn
 from metadata.selectors.dependents import Dependent, of_column_retirement
 from metadata.services.generation_preview import DatasetPreview
@@ -43,10 +43,11 @@ def preview_proposal(
     """Return what ``accept_proposal`` would do with these ids; nothing is written. Raise its MetadataError."""
     with transaction.atomic():
         try:
+            row = claim_proposal(proposal)
             before, problem = _operations()
             gone = {change.removeprefix(f"{GONE}:") for change in take if change.startswith(f"{GONE}:")}
-            dependents = _dependents(proposal.source, gone) if gone else ()
-            applied = apply_changes(proposal, take=take, split=split)
+            dependents = _dependents(row.source, gone) if gone else ()
+            applied = apply_changes(row, take=take, split=split)
             after, _ = _operations() if before is not None else (None, problem)
             return _preview(applied, dependents, before, after, problem)
         finally:

@@ -45,7 +45,7 @@ _NAMED = 3
 
 def contract_of(source: SourceDataset) -> list[ContractColumn]:
     """Return the columns of a source's contract, retired ones included."""
-    return [ContractColumn(row.name, row.type, row.active) for row in SourceColumn.objects.filter(dataset=source)]
+    return [ContractColumn(row.name, row.type, row.active) for row in source.columns.all()]
 
 
 def open_changes(proposal: SourceProposal) -> tuple[SchemaChange, ...]:
@@ -97,7 +97,7 @@ def accept_proposal(
     ``proposal_changed``, or those of the edits, which the user must be permitted to make.
     """
     with writing(reason):
-        row = _claim(proposal)
+        row = claim_proposal(proposal)
         applied = apply_changes(row, take=take, split=split)
         if previewed and applied.fingerprint != previewed:
             message = "the contract or its targets have changed since the preview; nothing was changed. Reload the page"
@@ -121,7 +121,7 @@ def dismiss_proposal(*, proposal: SourceProposal, reason: str = "") -> SourcePro
     Raise MetadataError ``proposal_closed`` or ``not_permitted``.
     """
     with writing(reason):
-        row = _claim(proposal)
+        row = claim_proposal(proposal)
         user = current_actor().user
         if user is not None and not may(user, Permission.CHANGE_METADATA):
             raise MetadataError("not_permitted", f"dismissing it needs the editor role, {user}", where=str(row))
@@ -181,7 +181,7 @@ def _retyped(chosen: Iterable[SchemaChange], rows: Mapping[str, SourceColumn]) -
     return {row.key: row.type for row, type_ in columns if row is not None and type_ is not None}
 
 
-def _claim(proposal: SourceProposal) -> SourceProposal:
+def claim_proposal(proposal: SourceProposal) -> SourceProposal:
     """Lock source and proposal; return the proposal. Raise MetadataError ``proposal_closed`` unless it is open."""
     SourceDataset.objects.select_for_update(of=("self",)).get(pk=proposal.source_id)
     row = SourceProposal.objects.select_related("source__system", "run").get(pk=proposal.pk)
