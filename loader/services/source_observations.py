@@ -146,8 +146,11 @@ def settle_proposals() -> None:
     """Supersede open proposals whose changes users made in another way."""
     for proposal in SourceProposal.objects.filter(status=OPEN).select_related("source__system"):
         if all(change.is_held for change in open_changes(proposal)):
-            with transaction.atomic():
-                end_proposal(proposal, SUPERSEDED)
+            try:
+                with transaction.atomic():
+                    end_proposal(proposal, SUPERSEDED)
+            except MetadataError:
+                log.info("%s was decided meanwhile", proposal)
 
 
 # --- new columns by declaration ----------------------------------------------------------------

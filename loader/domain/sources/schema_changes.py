@@ -13,7 +13,7 @@ from typing import Any
 from architecture.domain.type_changes import classify_types
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.sources import formats
-from metadata.domain.types import STRING, DataType, parse, stored_type
+from metadata.domain.types import DECIMAL, STRING, DataType, parse, stored_type
 
 NEW, RETURNING, GONE = "new", "returning", "gone"
 RENAMED, RECASED, RETYPED = "renamed", "recased", "retyped"
@@ -24,6 +24,9 @@ KINDS = (RENAMED, RECASED, RETYPED, GONE, NEW, RETURNING, CLASHING)
 # Relation of the source's type to the contract's. A wider type holds every value of the contract's, a narrower one is
 # held by the contract's, of incompatible types neither holds all values of the other.
 WIDER, NARROWER, INCOMPATIBLE = "wider", "narrower", "incompatible"
+
+# Type by which databases describe a number without limits.
+UNLIMITED = DataType(DECIMAL, precision=38, scale=10)
 
 # Refusals of deliveries whose schema may differ from the contract.
 MISSING_COLUMN, VALUE_DOES_NOT_FIT = "MISSING_COLUMN", "VALUE_DOES_NOT_FIT"
@@ -68,9 +71,12 @@ class ObservedColumn:
         return {"name": self.name, **type_, **({"declared": True} if self.declared else {})}
 
     def beside(self, known: DataType | None) -> "ObservedColumn":
-        """Return the column as it compares with the contract's type: text without a length tells of no other text."""
-        is_text = self.type is not None and self.type == DataType(STRING)
-        tells_nothing = is_text and known is not None and stored_type(known).name == STRING
+        """Return the column as it compares with the contract's type.
+
+        Text without a length tells nothing of other text, a decimal without limits nothing of other decimals.
+        """
+        limitless = {DataType(STRING): STRING, UNLIMITED: DECIMAL}.get(self.type) if self.type is not None else None
+        tells_nothing = known is not None and limitless is not None and stored_type(known).name == limitless
         return replace(self, type=None) if tells_nothing else self
 
     @classmethod

@@ -67,6 +67,13 @@ def test_a_type_that_nothing_tells_is_no_change():
     assert changes_of([held("a", "integer")], [seen("a")]) == []
 
 
+def test_a_type_without_limits_tells_nothing_of_the_contracts():
+    assert seen("a", "string").beside(parse("string(10)")).type is None
+    assert seen("a", "decimal(38,10)").beside(parse("decimal(18,2)")).type is None
+    assert seen("a", "string").beside(parse("integer")).type == parse("string")
+    assert seen("a", "decimal(20,2)").beside(parse("decimal(18,2)")).type == parse("decimal(20,2)")
+
+
 def test_a_type_that_the_contract_holds_is_told_but_opens_nothing():
     changes = compare_schema([held("a", "bigint")], [seen("a", "integer", declared=True)])
     assert [change.is_held for change in changes] == [True]
