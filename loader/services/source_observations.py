@@ -40,8 +40,9 @@ from loader.services.source_proposals import (
 from metadata.domain.contracts import IGNORE
 from metadata.domain.contracts import TAKE as TAKE_NEW
 from metadata.domain.sources.reading_options import ReadingOptions
+from metadata.domain.types import parse
 from metadata.models import SourceDataset
-from metadata.services.sources import take_columns
+from metadata.services.sources import ContractChanges, ImportedColumn, change_contract, take_columns
 
 log = logging.getLogger(__name__)
 
@@ -76,15 +77,13 @@ def observe_schema(
     the source may have further columns.
     """
     observed = list(columns)
-    taken = _take_new(source, _changes(source, observed, complete=complete), run)
+    _take_new(source, _changes(source, observed, complete=complete), run)
     with transaction.atomic():
         row = SourceDataset.objects.select_for_update(of=("self",)).select_related("system").get(pk=source.pk)
         changes = _changes(row, observed, complete=complete)
         current = SourceProposal.objects.filter(source=row, status=OPEN).first()
         if current is not None:
             changes += _not_refuted(current, changes, observed, complete=complete)
-        if taken:
-            _record_taken(row, taken, run)
         return _propose(row, current, changes, run=run, renew=renew)
 
 
@@ -156,27 +155,32 @@ def settle_proposals() -> None:
 # --- new columns by declaration ----------------------------------------------------------------
 
 
-def _take_new(source: SourceDataset, changes: Iterable[SchemaChange], run: LoadRun | None) -> tuple[SchemaChange, ...]:
-    """Add the new columns of a source that declares it to its contract and targets, as the system; return them.
+def _take_new(source: SourceDataset, changes: Iterable[SchemaChange], run: LoadRun | None) -> None:
+    """Add the new columns of a source that declares it to its contract and targets, as the system, and report it.
 
     Columns that cannot be added are proposed instead.
     """
     new = tuple(change for change in changes if change.kind == NEW and change.after)
     if source.new_columns != TAKE_NEW or not new or not source.active:
-        return ()
+        return
     reason = f"new columns of {source} are taken at once" + (f", delivered to load run {run.run_id}" if run else "")
-    items = [{"name": change.name, "type": change.after} for change in new]
     try:
         with acting_as(None), writing(reason):
-            take_columns(source_dataset=source, proposals=items)
+            items = [{"name": change.name, "type": change.after} for change in new]
+            if source.generated.exists():
+                take_columns(source_dataset=source, proposals=items)
+            else:
+                added = tuple(ImportedColumn(change.name, parse(change.after)) for change in new)
+                change_contract(source_dataset=source, changes=ContractChanges(add=added))
+            _record_taken(source, new, run)
     except MetadataError as problem:
         log.warning("new columns of %s are proposed, because they cannot be taken: %s", source, problem.one_line())
-        return ()
-    return new
+        return
+    _build_report(source)
 
 
 def _record_taken(source: SourceDataset, taken: tuple[SchemaChange, ...], run: LoadRun | None) -> None:
-    """Store the taken columns as an accepted proposal, notify editors, and create the report of the targets."""
+    """Store the taken columns as an accepted proposal, and notify editors."""
     now = timezone.now()
     proposal = SourceProposal.objects.create(
         source=source,
@@ -190,11 +194,15 @@ def _record_taken(source: SourceDataset, taken: tuple[SchemaChange, ...], run: L
         reason="The source declares that new columns are taken at once.",
     )
     tell_editors(proposal, f"New columns of {source} were taken into its contract: {in_words(taken)}")
+
+
+def _build_report(source: SourceDataset) -> None:
+    """Create the change report of a source's targets; a warehouse that was never observed has none."""
     scope = report_scope(source)
     if scope is None:
         return
     try:
-        with acting_as(None), transaction.atomic():
+        with acting_as(None):
             build_report(environment=current_environment(), scope=scope)
     except (Refused, MetadataError) as problem:
         log.warning("no report was made of the new columns of %s: %s", source, problem)

@@ -34,7 +34,7 @@ from loader.domain.sources.schema_changes import (
     split_rename,
 )
 from loader.models import SourceProposal
-from metadata.domain.types import DataType, parse
+from metadata.domain.types import STRING, DataType, parse
 from metadata.models import SourceColumn, SourceDataset, TargetDataset
 from metadata.services.generation_preview import GenerationPreview, generate_following
 from metadata.services.sources import ContractChanges, ImportedColumn, change_contract
@@ -164,7 +164,7 @@ def _contract_changes(chosen: Iterable[SchemaChange], rows: Mapping[str, SourceC
     retire = tuple(change.name for change in of.get(GONE, ()))
     bring_back = tuple(change.name for change in of.get(RETURNING, ()))
     seen = {name: rows[name].version for name in (*edits, *retire, *bring_back) if name in rows}
-    added = tuple(ImportedColumn(change.name, parse(change.after)) for change in of.get(NEW, ()) if change.after)
+    added = tuple(ImportedColumn(change.name, parse(change.after or STRING)) for change in of.get(NEW, ()))
     return ContractChanges(add=added, change=edits, bring_back=bring_back, retire=retire, seen=seen)
 
 

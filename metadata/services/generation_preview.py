@@ -24,6 +24,8 @@ from metadata.services.row_changes import put_aside
 from metadata.services.sources import import_source_dataset
 from metadata.services.targets import change_column, check_keys
 
+# Label of the field of a difference in types.
+TYPE = "type"
 NEW, CHANGES, SAME, RETIRES, RETURNS = "new", "changes", "same", "retires", "returns"
 
 
@@ -108,7 +110,7 @@ def generate_accepted(
 
 
 def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, DataType]) -> GenerationPreview:
-    """Generate, and let targets follow source columns to new types; return what the generation changed.
+    """Generate, and let targets follow source columns to new types; return what was changed.
 
     ``retyped`` has the former types of source columns by stable key. A target column that had another type than its
     source keeps it.
@@ -116,6 +118,7 @@ def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, 
     with writing():
         source = SourceDataset.objects.select_for_update(of=("self",)).get(pk=source_dataset.pk)
         preview = _generated(source)[1]
+        followed: dict[UUID, set[str]] = {}
         for dataset, pairs in _pairs(source):
             layer = dataset.schema.layer
             former = {naming.generated_column_key(layer, key): type_ for key, type_ in retyped.items()}
@@ -128,6 +131,10 @@ def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, 
                 change_column(column, {"type": spec.type})
             if following:
                 check_dataset_columns(TargetDataset.objects.get(pk=dataset.pk))
+            followed[dataset.key] = {column.name for column, _ in following}
+        for told in preview.datasets:
+            names = followed.get(told.key, set())
+            told.differences = [one for one in told.differences if one.field == TYPE and one.column in names]
         return preview
 
 
@@ -215,7 +222,7 @@ def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Diff
 def _fields(column: TargetColumn, spec: GeneratedColumn) -> dict[str, tuple[str, str]]:
     """Return the current and proposed text of each field; fields the source leaves empty are not compared."""
     fields = {
-        "type": (str(column.type), str(spec.type)),
+        TYPE: (str(column.type), str(spec.type)),
         "may be empty": (_yes(column.nullable), _yes(spec.nullable)),
         "business key": (str(column.key_ordinal or "no"), str(spec.key_ordinal or "no")),
     }

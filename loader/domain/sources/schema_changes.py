@@ -116,7 +116,7 @@ class SchemaChange:
         """Return the change in a few words: ``amount: integer → bigint (wider)``."""
         match self.kind:
             case "new":
-                return f"{self.name} is new ({self.after})"
+                return f"{self.name} is new ({self.after or 'of unknown type'})"
             case "returning":
                 return f"{self.name} is delivered, but retired in the contract"
             case "gone":

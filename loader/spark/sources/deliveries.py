@@ -148,11 +148,13 @@ def read_delivery(
             unknown = unknown_columns(opened, frame, wanted)
         opened.check_places()
     except BaseException as error:
-        if isinstance(error, Refusal):
-            error.schema = refused_schema(opened, source, error, cached)
-        if cached is not None:
-            cached.unpersist()
-        opened.release()
+        try:
+            if isinstance(error, Refusal):
+                error.schema = refused_schema(opened, source, error, cached)
+        finally:
+            if cached is not None:
+                cached.unpersist()
+            opened.release()
         raise
     columns = [
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)

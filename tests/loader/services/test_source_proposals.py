@@ -25,7 +25,12 @@ from metadata.domain.types import parse
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn
 from metadata.services.generation import generate_targets
 from metadata.services.sources import update_source_column
-from metadata.services.targets import create_schema, create_target_column, create_target_dataset
+from metadata.services.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    update_target_column,
+)
 from tests.architecture.world import World, make_world
 from tests.architecture.world import person as someone
 from tests.factories import SourceColumnFactory, SourceDatasetFactory
@@ -210,6 +215,32 @@ def test_a_wider_type_is_followed_by_targets_that_had_the_former_one(orders: Sou
         accept_proposal(proposal=proposal, take=["retyped:customer"])
     types = TargetColumn.objects.filter(name="customer").values_list("dataset__schema__layer", "data_type")
     assert dict(types) == {"raw": "string", "stage": "bigint", "rawcore": "bigint"}
+
+
+def test_a_type_that_a_user_gave_a_target_stays(orders: SourceDataset, ada: object):
+    own = TargetColumn.objects.get(dataset__name="rc_shop_orders", name="customer")
+    with acting_as(ada):
+        update_target_column(column=own, expected_version=own.version, type="decimal(30,0)")
+    proposal = proposed(orders, "order_no", ("customer", "bigint"), "amount")
+    with acting_as(ada):
+        applied = accept_proposal(proposal=proposal, take=["retyped:customer"])
+    own.refresh_from_db()
+    assert str(own.type) == "decimal(30,0)"
+    told = {dataset.name: dataset.differences for dataset in applied.generation.datasets}
+    assert told["rawcore.rc_shop_orders"] == []
+    (difference,) = told["stage.stg_shop_orders"]
+    assert (difference.column, difference.stands, difference.proposed) == ("customer", "integer", "bigint")
+
+
+def test_a_source_without_targets_gets_none(orders: SourceDataset, shop: System, ada: object):
+    alone = SourceDatasetFactory(system=shop, name="alone", short_name="alone", location="alone.csv")
+    SourceColumnFactory(dataset=alone, name="id", key_ordinal=1)
+    proposal = proposed(alone, "id", ("vip", "boolean"))
+    with acting_as(ada):
+        assert accept_proposal(proposal=proposal, take=["new:vip"]).generation is None
+    proposed(declare(alone, "take"), "id", "vip", ("age", "integer"))
+    assert list(contract(alone)) == ["id", "vip", "age"]
+    assert not alone.generated.exists()
 
 
 def test_what_is_left_stays_open(orders: SourceDataset, ada: object):
