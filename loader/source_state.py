@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
@@ -139,9 +139,10 @@ def drift(source: SourceDataset, rows: Iterable[DatasetRun]) -> list[DriftEntry]
     return list(found.values())
 
 
-def open_proposal(source: SourceDataset) -> SourceProposal | None:
-    """Return the open proposal to change a source's contract."""
-    return SourceProposal.objects.filter(source=source, status=SourceProposal.Status.OPEN).first()
+def proposals(source: SourceDataset) -> QuerySet[SourceProposal]:
+    """Return the proposals to change a source's contract: the open one first, then the last decided ones."""
+    rows = SourceProposal.objects.filter(source=source).select_related("decided_by")
+    return rows.order_by(F("decided_at").desc(nulls_first=True), "-pk")
 
 
 def schema_changes(source: SourceDataset) -> QuerySet[ChangeLogEntry]:

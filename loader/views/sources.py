@@ -9,12 +9,13 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
+from loader.domain.sources.proposal_states import OPEN
 from loader.source_state import (
     DELIVERIES,
     deliveries,
     drift,
     freshness,
-    open_proposal,
+    proposals,
     refusals,
     schema_changes,
 )
@@ -25,7 +26,7 @@ from metadata.selectors.datasets import source_dataset_detail
 from metadata.services.sources import ContractChanges, ImportedColumn, change_contract
 from metadata.views.base import Editing
 
-CHANGES = 15
+CHANGES, PROPOSALS = 15, 6
 
 
 class SourceDetail(DetailPage):
@@ -48,13 +49,15 @@ class SourceDetail(DetailPage):
         columns = list(self.row.columns.all())
         keys = [column for column in columns if column.key_ordinal and column.active]
         newest = list(deliveries(self.row)[:DELIVERIES])
+        known = list(proposals(self.row)[:PROPOSALS])
         return {
             "columns": columns,
             "business_key": sorted(keys, key=lambda column: column.key_ordinal),
             "deliveries": newest,
             "refusals": refusals(self.row),
             "drift": drift(self.row, newest),
-            "proposal": open_proposal(self.row),
+            "proposal": next((row for row in known if row.status == OPEN), None),
+            "decided": [row for row in known if row.status != OPEN],
             "changes": shown_entries(schema_changes(self.row)[:CHANGES]),
             "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
         }

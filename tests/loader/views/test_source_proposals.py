@@ -109,6 +109,13 @@ def test_a_proposal_is_dismissed_with_a_reason(editor: Client, orders: SourceDat
     assert (proposal.status, proposal.reason) == ("dismissed", "a test delivery")
 
 
+def test_decided_proposals_are_in_the_schema_history(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+    editor.post(f"{address(proposal)}dismiss/", {"reason": "a test delivery"})
+    history = section(read(editor, f"/sources/{orders.key}/"), "schema-head")
+    assert address(proposal) in history
+    assert "customer is probably customer_no now; amount is gone; vip is new (boolean)" in words(history)
+
+
 def test_who_may_not_edit_reads_the_changes_only(viewer: Client, proposal: SourceProposal):
     page = read(viewer, address(proposal))
     assert "needs the editor role" in page
