@@ -437,7 +437,7 @@ def end_old_reads() -> None:
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
-    short = ~Q(kind__in=(CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    short = ~Q(kind__in=(CHECK, SOURCE_CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
     too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | short
     error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()
     withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, SOURCE_CHECK, Refresh.KIND)), error=error)
