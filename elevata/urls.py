@@ -23,6 +23,7 @@ from loader.api.maintenance import AcceptViewSet, BatchViewSet, CheckViewSet, Pr
 from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
+from loader.api.source_proposals import ProposalViewSet, SourceCheckViewSet
 from metadata.api.changes import ChangeLogViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
@@ -40,6 +41,8 @@ router.APIRootView = ApiRoot
 router.include_format_suffixes = False
 router.register("systems", SystemViewSet, basename="api-system")
 router.register("source-datasets", SourceDatasetViewSet, basename="api-source-dataset")
+router.register("source-proposals", ProposalViewSet, basename="api-source-proposal")
+router.register("source-checks", SourceCheckViewSet, basename="api-source-check")
 router.register("source-columns", SourceColumnViewSet, basename="api-source-column")
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")

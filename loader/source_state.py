@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
@@ -14,7 +14,7 @@ from elevata.audit.selectors import entries
 from loader.domain.dependencies import Scope, load_steps
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
-from loader.models import DatasetRun, Schedule
+from loader.models import DatasetRun, Schedule, SourceProposal
 from loader.selectors import schedules
 from loader.sources.files import Delivery
 from loader.sources.systems import delivery
@@ -144,6 +144,12 @@ def drift(source: SourceDataset, rows: Iterable[DatasetRun]) -> list[DriftEntry]
                 type_ = item.get("type", "") if isinstance(item, dict) else ""
                 found[name] = DriftEntry(name, type_ or "string", row, column)
     return list(found.values())
+
+
+def proposals(source: SourceDataset) -> QuerySet[SourceProposal]:
+    """Return the proposals to change a source's contract: the open one first, then the last decided ones."""
+    rows = SourceProposal.objects.filter(source=source).select_related("decided_by")
+    return rows.order_by(F("decided_at").desc(nulls_first=True), "-pk")
 
 
 def schema_changes(source: SourceDataset) -> QuerySet[ChangeLogEntry]:

@@ -13,6 +13,7 @@ from loader.views import (
     policies,
     queries,
     schedules,
+    source_proposals,
     sources,
     systems,
 )
@@ -40,6 +41,13 @@ urlpatterns = [
     path("sources/<uuid:key>/", sources.SourceDetail.as_view(), name="source_page"),
     path("sources/<uuid:key>/columns/add/", sources.SourceColumnAdd.as_view(), name="source_column_add"),
     path("sources/<uuid:key>/columns/", imports.SourceColumns.as_view(), name="source_columns"),
+    path("sources/<uuid:key>/check/", source_proposals.SourceCheckNow.as_view(), name="source_check"),
+    path("source-proposals/<uuid:key>/", source_proposals.ProposalPage.as_view(), name="source_proposal"),
+    path(
+        "source-proposals/<uuid:key>/dismiss/",
+        source_proposals.ProposalDismiss.as_view(),
+        name="source_proposal_dismiss",
+    ),
     path("sources/<uuid:key>/edit/", systems.SourceEdit.as_view(), name="source_edit"),
     path("datasets/", datasets.DatasetList.as_view(), name="dataset_list"),
     path("datasets/<uuid:key>/sql/", datasets.DatasetSql.as_view(), name="dataset_sql"),

@@ -15,11 +15,14 @@ from bench.web.control import Control
 from elevata.audit.models import ChangeLogEntry
 from elevata.notifications.models import Delivery, Notice, Webhook
 from loader.domain.run_states import REVERT
-from loader.models import LoadRun, MaintenanceRecord, ReadRequest
+from loader.domain.sources.schema_changes import ObservedColumn
+from loader.models import LoadRun, MaintenanceRecord, ReadRequest, SourceProposal
 from loader.services.attempts import seal_end
 from loader.services.reads.queries import SQL
 from loader.services.reads.read_requests import request_query
-from metadata.models import Reference
+from loader.services.source_observations import observe_schema
+from metadata.domain.types import parse
+from metadata.models import Reference, SourceDataset
 from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 
@@ -89,6 +92,7 @@ class Things:
             "column_key": lambda: ("key", dataset.columns.order_by("-ordinal")[0].key),
             "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
             "source_key": lambda: ("key", source.key),
+            "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
@@ -131,6 +135,13 @@ class Things:
             dataset=control.dataset,
             requested_by=person,
         )[0]
+
+    def _proposal(self, source: SourceDataset) -> SourceProposal:
+        columns = [ObservedColumn(column.name) for column in source.columns.all()]
+        made = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
+        if made is None:
+            raise BenchProblem(f"{source} has no proposal")
+        return made
 
     def _query(self) -> ReadRequest:
         person = self._control.people["everything"]

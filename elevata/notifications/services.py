@@ -150,6 +150,12 @@ def mark_read(*, user: Any, notice: Notice | None = None) -> int:
     return count
 
 
+def mark_settled(*, subject_kind: str, subject_key: str) -> int:
+    """Mark all notices about a subject that needs no action any more as read; return the number of unread ones."""
+    events = Event.objects.filter(subject_kind=subject_kind, subject_key=subject_key)
+    return Notice.objects.filter(event__in=events, read_at__isnull=True).update(read_at=timezone.now())
+
+
 def choose_events(
     *, user: Any, listed: Collection[str], emailed: Collection[str], address: str | None = None
 ) -> NoticeChoice:

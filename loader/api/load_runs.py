@@ -242,7 +242,9 @@ class ScheduleChange(ChangeSerializer):
     )
     scope = ScheduleScopeSerializer(required=False, help_text="Default: everything.")
     kind = serializers.ChoiceField(
-        required=False, choices=Schedule.Kind.choices, help_text="A load, or a vacuum of each dataset in the scope."
+        required=False,
+        choices=Schedule.Kind.choices,
+        help_text="A load, a vacuum of each dataset in the scope, or a check of the sources that it reads.",
     )
     retention_hours = serializers.IntegerField(
         required=False,

@@ -19,6 +19,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because, window,
                         unchanged_since: run whose rows a model kept, as no input changed,
                         version_before, version_after, seconds,
+                        schema: columns of the delivery (loader.spark.sources.schemas), also of a refused one,
                         crowded: names of tables with too many small files
     step_started        ordinal, statement, version_before
     step_finished       ordinal, status, observed, version_after, error, seconds, rows (of a step that rewrites)

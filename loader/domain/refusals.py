@@ -28,6 +28,8 @@ class Refusal(ProductError):
     column: str = ""
     count: int | None = None
     samples: tuple[str, ...] = dataclass_field(default=())
+    # Schema of the refused delivery, for the worker: names and, if known, types. It is no part of the message.
+    schema: tuple[dict, ...] = dataclass_field(default=(), repr=False)
 
     @property
     def status(self) -> int:
@@ -39,7 +41,7 @@ class Refusal(ProductError):
 
     def as_json(self) -> dict:
         """Return the fields that are not empty; ``message`` and ``code`` always."""
-        described = asdict(self) | {"samples": list(self.samples)}
+        described = asdict(self) | {"samples": list(self.samples), "schema": None}
         return {name: value for name, value in described.items() if value not in ("", None, [])}
 
     @classmethod

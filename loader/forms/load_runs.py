@@ -206,7 +206,8 @@ class ScheduleFields(WaitFields, LoadFields):
         choices=Schedule.Kind.choices,
         initial=Schedule.Kind.LOAD,
         required=False,
-        help_text="A vacuum removes former files of each dataset in the scope.",
+        help_text="A vacuum removes former files of each dataset in the scope. A source check compares the sources "
+        "that loads of the scope read with their contracts.",
     )
     retention_hours = forms.IntegerField(
         label="Keep hours",

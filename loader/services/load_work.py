@@ -53,6 +53,7 @@ from loader.services.manifests import (
 from loader.services.publication import publish_manifest
 from loader.services.reads.read_permissions import sensitive_in
 from loader.services.runner.worker import Conversation, Stopped, SupportsRequests
+from loader.services.source_observations import observe_delivery
 
 # Claim of a load run together with the leases of the datasets it writes, in one transaction.
 
@@ -162,6 +163,7 @@ def _perform_and_end(work: "LoadWork", worker: str) -> None:
             status = work.perform()
             _end(attempt, status, None if status == states.SUCCEEDED else _datasets_failed(run))
             work.have_compacted()
+            work.compare_sources()
         except Stopped:
             _end(attempt, states.FAILED, _worker_stopped(worker))
         except Blocked as blocked:
@@ -179,12 +181,16 @@ def _perform_and_end(work: "LoadWork", worker: str) -> None:
 
 @dataclass
 class LoadWork:
-    """Work of one attempt of a load run. ``crowded`` are the datasets with too many small files."""
+    """Work of one attempt of a load run.
+
+    ``crowded`` are the datasets with too many small files, ``schemas`` those of the deliveries, by raw dataset.
+    """
 
     claimed: Claimed
     attempt: LoadAttempt
     talk: Conversation
     crowded: set[str] = field(default_factory=set)
+    schemas: dict[str, list[dict]] = field(default_factory=dict)
 
     @property
     def run(self) -> LoadRun:
@@ -224,6 +230,14 @@ class LoadWork:
             else:
                 if requested is not None:
                     log.info("run %s compacts after run %s", requested.run, self.run)
+
+    def compare_sources(self) -> None:
+        """Compare the deliveries with the contracts of their sources; differences become proposals."""
+        for key, schema in sorted(self.schemas.items()):
+            try:
+                retried(partial(observe_delivery, run=self.run, dataset_key=key, schema=schema))
+            except Exception:  # the run itself is done; the next one compares again
+                log.exception("the delivery of %s could not be compared with its contract", key)
 
     def _files(self) -> HistoryFiles | None:
         if self.run.kind != HISTORY_BATCH:
@@ -328,6 +342,8 @@ class LoadWork:
         error = event.get("error")
         if event.get("crowded"):
             self.crowded.add(key)
+        if event.get("schema"):
+            self.schemas[key] = event["schema"]
         self.attempt.dataset(
             key,
             event["status"],

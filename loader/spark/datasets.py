@@ -35,6 +35,7 @@ from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.sources.endpoints import read_endpoint
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.marks import delivered_windows, next_marks, reading_of
+from loader.spark.sources.schemas import contract_schema
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, run_signature
@@ -51,6 +52,7 @@ class Outcome:
 
     counts: dict[str, int] = field(default_factory=dict)
     drift: list[dict] = field(default_factory=list)
+    schema: tuple[dict, ...] = ()
     warnings: list[str] = field(default_factory=list)
     version_before: int | None = None
     version_after: int | None = None
@@ -122,6 +124,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     if task.small is not None and task.small.fits(files := open_files(session, raw)):
         task.phase("writing raw")
         outcome.counts = task.small.write_raw(session, files)
+        outcome.schema = contract_schema(load.source)
         outcome.version_after = raw.version()
         return
     task.phase("reading and checking")
@@ -155,7 +158,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     if delivery.superseded:
         outcome.counts["superseded"] = delivery.superseded
-    outcome.drift = list(delivery.unknown)
+    outcome.drift, outcome.schema = list(delivery.unknown), delivery.schema
     outcome.warnings += delivery.warnings
     if pages is not None:
         outcome.counts |= {"files": pages.count}

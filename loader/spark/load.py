@@ -199,6 +199,7 @@ class LoadAttempt:
             status=status,
             counts=outcome.counts,
             drift=outcome.drift,
+            schema=list(error.schema if error is not None else outcome.schema) or None,
             warnings=outcome.warnings,
             error=without_values(error, self._sensitive[dataset]).as_json() if error else None,
             skipped_because=skipped_because,

@@ -109,6 +109,7 @@ class SourceDatasetSerializer(SourceDatasetListSerializer):
             "options",
             "intake",
             "history_policy",
+            "new_columns",
             "owner",
             "tags",
             "version",
@@ -403,6 +404,11 @@ class SourceDatasetChange(_Described):
     intake = serializers.DictField(required=False, help_text="Rows that a load reads: watermark and look_back.")
     history_policy = serializers.DictField(required=False)
     historize = serializers.BooleanField(required=False)
+    new_columns = serializers.ChoiceField(
+        choices=SourceDataset.NewColumns.choices,
+        required=False,
+        help_text="Rule for columns that are delivered but are not in the contract.",
+    )
     active = serializers.BooleanField(required=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import unknown_parents
+from metadata.domain import contracts, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
@@ -78,6 +78,7 @@ SOURCE_DATASET: Spec = {
     "options": Field(strict.fields, {}),
     "intake": Field(strict.fields, {}),
     "historize": Field(flag, True),
+    "new_columns": Field(strict.choice(*contracts.NEW_COLUMNS), contracts.PROPOSE),
     "history_policy": Field(strict.fields, {}),
     "active": Field(flag, True),
     "generate": Field(flag),

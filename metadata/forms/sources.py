@@ -65,7 +65,10 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
 
     OPTIONS = tuple(_OPTIONS)
     INTAKE = ("watermark", "look_back")
-    FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
+    FACTS = (
+        *("name", "short_name", "location", "format", "historize", "new_columns", "active"),
+        *("description", "owner", "tags"),
+    )
     seen = (*FACTS, *OPTIONS, *INTAKE)
     field_order = (*FACTS, *OPTIONS, *INTAKE, "version")
     elsewhere = {
@@ -87,6 +90,11 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
         required=False,
         label="Keep history",
         help_text="Generates a history table that keeps every version. Needs a business key.",
+    )
+    new_columns = forms.ChoiceField(
+        choices=SourceDataset.NewColumns.choices,
+        help_text="Columns that are delivered and not in the contract. Taken ones are added after the load or check "
+        "that reports them; their tables change as by any other edit.",
     )
     active = forms.BooleanField(
         required=False,

@@ -93,6 +93,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("historize", models.BooleanField(default=True)),
+                (
+                    "new_columns",
+                    models.CharField(
+                        choices=[
+                            ("propose", "Propose them"),
+                            ("take", "Take them at once"),
+                            ("ignore", "Ignore them"),
+                        ],
+                        default="propose",
+                        max_length=10,
+                    ),
+                ),
                 ("active", models.BooleanField(default=True)),
             ],
             options={
@@ -543,6 +555,14 @@ class Migration(migrations.Migration):
                 ),
                 name="source_dataset_format",
                 violation_error_message="There is no such format.",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="sourcedataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("new_columns__in", ("propose", "take", "ignore"))),
+                name="source_dataset_new_columns",
+                violation_error_message="There is no such rule for new columns.",
             ),
         ),
         migrations.AddConstraint(

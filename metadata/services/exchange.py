@@ -209,7 +209,7 @@ def _system(row: System) -> dict[str, Any]:
 
 
 def _source_dataset(row: SourceDataset) -> dict[str, Any]:
-    same = ("name", "short_name", "location", "format", "historize", "active")
+    same = ("name", "short_name", "location", "format", "historize", "new_columns", "active")
     values = {name: getattr(row, name) for name in same} | _described(row)
     values |= {
         "key": str(row.key),

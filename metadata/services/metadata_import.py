@@ -138,7 +138,7 @@ class Importer:
                     SourceDataset, lambda attempt: naming.source_dataset_key(system.short_name, name, attempt)
                 )
             _refuse_other_key(row, record)
-            same = ("location", "format", "options", "intake", "history_policy", "historize", "active")
+            same = ("location", "format", "options", "intake", "history_policy", "historize", "new_columns", "active")
             values = record.picked("name", *same, *DESCRIBED)
             values["short_name"] = record["short_name"] or row.short_name or naming.safe_table_part(name)
             did = upsert(row, plain_fields(row, values), check_source_dataset)

@@ -13,6 +13,7 @@ The script is a JSON file named by the argument, read anew for every request:
     dry run      the answer of every dry run
     fail_steps     table names whose steps fail
     fail           dataset names that fail, with the refusal
+    schemas        schemas of deliveries, by the name of the raw dataset
     held           number of the newest run in an accepted table
     seen           the newest number that the table of a maintenance run has seen
     unreadable     stable keys of tables with a damaged log
@@ -172,7 +173,9 @@ def load(request_id, body, told, stop) -> dict:
         if name in told.get("fail", {}):
             done[key] = "failed"
             refusal = told["fail"][name]
-            emit("dataset_finished", id=request_id, dataset=key, status="failed", error=refusal, seconds=0.1)
+            schema = told.get("schemas", {}).get(name)
+            failed = {"status": "failed", "error": refusal, "schema": schema}
+            emit("dataset_finished", id=request_id, dataset=key, seconds=0.1, **failed)
             continue
         if stop.is_set():
             done[key] = "canceled"
@@ -190,6 +193,7 @@ def load(request_id, body, told, stop) -> dict:
             version_after=1,
             seconds=0.1,
             crowded=[name] if name in told.get("crowded", ()) else None,
+            schema=told.get("schemas", {}).get(name),
         )
     if stop.is_set():
         return {"status": "canceled"}

@@ -108,7 +108,7 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
 
 log = logging.getLogger(__name__)
 
-CHECK = "check"
+CHECK, SOURCE_CHECK = "check", "source_check"
 KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHECK, SQL, PUBLISH)
 # Kinds of reads without a dataset.
 _WITHOUT_DATASET = (SQL, PUBLISH)
@@ -444,10 +444,10 @@ def end_old_reads() -> None:
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
-    short = ~Q(kind__in=(CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    short = ~Q(kind__in=(CHECK, SOURCE_CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
     too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | short
     error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()
-    withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, Refresh.KIND)), error=error)
+    withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, SOURCE_CHECK, Refresh.KIND)), error=error)
 
 
 def withdraw_read(*, read: ReadRequest) -> None:

@@ -132,6 +132,7 @@ class OpenedTable(Opened):
     # Positions of the columns that may have values Spark cannot represent; column ``x0`` … has their text.
     partial: frozenset[int]
     database: _Reader
+    chosen: tuple[DescribedColumn, ...] = ()
     others: tuple[DescribedColumn, ...] = ()
     window: Window | None = None
 
@@ -162,6 +163,9 @@ class OpenedTable(Opened):
     def unfit(self, name: str) -> Column:
         place = self.names.index(name)
         return F.col(f"x{place}").isNotNull() if place in self.partial else F.lit(False)
+
+    def declared_type(self, name: str) -> str | None:
+        return self.database.engine.type_of(self.chosen[self.names.index(name)])
 
     def unknown(self) -> list[dict]:
         """Return the columns outside the contract as the database describes them; no rows are read."""
@@ -288,6 +292,7 @@ def _open(reader: _Reader, location: str, reading: Reading | None) -> OpenedTabl
         has_unique_key=not (read_options.trim_keys or read_options.fold_keys) and _key_is_unique(reader, chosen),
         partial=frozenset(partial),
         database=reader,
+        chosen=tuple(chosen),
         others=tuple(column for column in described if column.name not in wanted),
         window=window,
     )

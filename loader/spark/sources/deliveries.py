@@ -43,9 +43,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
@@ -62,89 +61,14 @@ from loader.spark.sources.files import (
     list_files,
 )
 from loader.spark.sources.opened import Opened
+from loader.spark.sources.schemas import delivered_schema, inferred_columns, refused_schema, unknown_columns
 from loader.spark.sources.topics import new_messages, open_topic
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
-from loader.spark.value_formats import standard_text
-from metadata.domain import types as data_types
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.option_kinds import REFUSE_CHANGED
-from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.sql import quote_identifier
-
-# Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
-# ``007`` and numbers of twenty digits stay string. JSON itself distinguishes text and numbers.
-
-
-_INTEGER = r"^(0|-?[1-9]\d{0,18})$"
-# Fifteen digits before the point: every such number is exact. An exponent needs a point or a sign.
-_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.\d+([eE][+-]?\d+)?|[eE][+-]\d+)?$"
-_TIME_OF_DAY = r"^.{10}[T ]"
-
-
-def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -> list[dict]:
-    """Return ``{"name", "type", "nullable_seen"}`` for each name, in order, in one pass over ``frame``."""
-    if not names:
-        return []
-    tests = {name: _tests(opened, name) for name in names}
-    aggregates = [F.count(F.lit(1)).alias("rows")]
-    for place, name in enumerate(names):
-        aggregates.append(F.count(opened.column(name)).alias(f"present{place}"))
-        aggregates += [F.count_if(test).alias(f"{kind}{place}") for kind, test in tests[name].items()]
-    counts = frame.agg(*aggregates).first()
-    native = opened.reader.own_types(opened)
-    columns = []
-    for place, name in enumerate(names):
-        present = counts[f"present{place}"]
-        fitting = [kind for kind in tests[name] if present and counts[f"{kind}{place}"] == present]
-        declared = opened.type_of(name) if not opened.is_text else native.get(name)
-        columns.append(
-            {"name": name, "type": _choose_type(fitting, declared), "nullable_seen": present < counts["rows"]}
-        )
-    return columns
-
-
-def _tests(opened: Opened, name: str) -> dict[str, Column]:
-    """Return a condition for each type, from narrow to wide; the first type that all values satisfy is used.
-
-    Empty if the format gives the type.
-    """
-    if not opened.is_text:
-        return {}
-    value, formats = opened.column(name), ValueFormats.of(vars(opened.options))
-    truth, number, date, timestamp = (
-        standard_text(value, kind, formats)
-        for kind in (data_types.BOOLEAN, data_types.FLOAT, data_types.DATE, data_types.TIMESTAMP)
-    )
-    is_date = typed(date, data_types.DATE).isNotNull()
-    return {
-        data_types.BOOLEAN: F.lower(truth).isin("true", "false"),
-        data_types.INTEGER: number.rlike(_INTEGER) & number.try_cast("int").isNotNull(),
-        data_types.BIGINT: number.rlike(_INTEGER) & number.try_cast("bigint").isNotNull(),
-        data_types.FLOAT: number.rlike(_FLOAT),
-        data_types.DATE: is_date,
-        data_types.TIMESTAMP: typed(timestamp, data_types.TIMESTAMP).isNotNull() & timestamp.rlike(_TIME_OF_DAY)
-        | is_date,
-    }
-
-
-def _choose_type(fitting: list[str], declared: T.DataType | None) -> str:
-    if declared is None or isinstance(declared, T.NullType):
-        return fitting[0] if fitting else data_types.STRING
-    match declared:
-        case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
-            return data_types.JSON
-        case T.StringType():
-            return next(
-                (kind for kind in fitting if kind in (data_types.DATE, data_types.TIMESTAMP)), data_types.STRING
-            )
-        case T.LongType() if data_types.INTEGER in fitting:
-            return data_types.INTEGER
-        case T.TimeType():
-            return data_types.TIME
-    return str(data_types.from_spark(declared.simpleString()))
-
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
 
@@ -160,7 +84,8 @@ class Delivery:
     ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
     in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
     in ``frame``, ``superseded`` those of whose key another row is there. ``unknown`` describes delivered columns
-    outside the contract; they are not in ``frame``. ``window`` is the part of a source with a watermark that was read.
+    outside the contract; they are not in ``frame``. ``schema`` has all delivered columns
+    (``loader.spark.sources.schemas``). ``window`` is the part of a source with a watermark that was read.
     """
 
     frame: DataFrame
@@ -172,6 +97,7 @@ class Delivery:
     warnings: tuple[str, ...] = ()
     window: Window | None = None
     superseded: int = 0
+    schema: tuple[dict, ...] = ()
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
@@ -219,12 +145,16 @@ def read_delivery(
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
             keyed = check_keys(opened, frame, source, result.rows)
-            unknown = _unknown_columns(opened, frame, wanted)
+            unknown = unknown_columns(opened, frame, wanted)
         opened.check_places()
-    except BaseException:
-        if cached is not None:
-            cached.unpersist()
-        opened.release()
+    except BaseException as error:
+        try:
+            if isinstance(error, Refusal):
+                error.schema = refused_schema(opened, source, error, cached)
+        finally:
+            if cached is not None:
+                cached.unpersist()
+            opened.release()
         raise
     columns = [
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
@@ -232,7 +162,10 @@ def read_delivery(
     ]
     window = opened.window if isinstance(opened, OpenedTable) else None
     frame, warnings = keyed.frame.select(*columns), (*opened.warnings, *result.warnings)
-    return Delivery(frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded)
+    schema = delivered_schema(opened, source, unknown)
+    return Delivery(
+        frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded, schema
+    )
 
 
 def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None, roots: Roots) -> Opened:
@@ -246,14 +179,6 @@ def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading 
     keys = tuple(column.name for column in source.columns if column.business_key)
     where = {"roots": roots, "files": files}
     return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
-
-
-def _unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
-    """Return the delivered columns outside the contract with their types, without those that are to be ignored."""
-    left_out, described = {*wanted, *opened.options.ignored}, opened.unknown()
-    if described is not None:
-        return [column for column in described if column["name"] not in left_out]
-    return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in left_out))
 
 
 def _check_file_count(opened: Opened) -> None:

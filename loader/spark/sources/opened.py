@@ -25,6 +25,7 @@ from loader.spark.sources.files import (
     unreadable,
 )
 from loader.spark.value_formats import BLANKS
+from metadata.domain import types as data_types
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
 
@@ -274,6 +275,13 @@ class Opened(Delivered):
         named = [", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)) for row in found]
         return [Place(self.shown, "", None, row["text"], key) for row, key in zip(found, named, strict=True)]
 
+    def declared_type(self, name: str) -> str | None:
+        """Return the type that the delivery declares for a column; None for text, of which only the values tell."""
+        try:
+            return None if self.is_text else type_name(self.type_of(name))
+        except data_types.TypeProblem:
+            return None
+
     def unknown(self) -> list[dict] | None:
         """Return the columns outside the contract that the source describes; None if only their values tell."""
         return None
@@ -305,6 +313,18 @@ class Opened(Delivered):
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
             places = [file.alias(FILE), order.alias(ORDER)]
         return rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+
+
+def type_name(declared: T.DataType) -> str | None:
+    """Return the data type for a Spark type; None for a column without values."""
+    match declared:
+        case T.NullType():
+            return None
+        case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
+            return data_types.JSON
+        case T.TimeType():
+            return data_types.TIME
+    return str(data_types.from_spark(declared.simpleString()))
 
 
 def attribute(name: str) -> Column:

@@ -27,11 +27,14 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services import recorded_heads
 from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from loader.domain.run_states import REVERT
-from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule
+from loader.domain.sources.schema_changes import ObservedColumn
+from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
 from loader.services.attempts import seal_end
 from loader.services.reads.read_requests import request_query
 from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
+from loader.services.source_observations import observe_schema
+from metadata.domain.types import parse
 from metadata.models import TargetDataset
 from metadata.services.lifecycle import rename_column
 from tests.architecture.world import Warehouse, World, put_policy_in_force
@@ -83,6 +86,7 @@ class Addresses(dict):
             "column_key": lambda: ("key", self._warehouse.columns.get(name="elevation").key),
             "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
             "reference": lambda: ("key", self._warehouse.referenced_by.get().key),
+            "proposal": lambda: ("key", self._proposal().key),
             "source_key": lambda: ("key", self._warehouse.generated_from.key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),
@@ -112,6 +116,13 @@ class Addresses(dict):
         if value not in self._things:
             self._things[value] = known[value]()
         return self._things[value]
+
+    def _proposal(self) -> SourceProposal:
+        source = self._warehouse.generated_from
+        columns = [ObservedColumn(column.name) for column in source.columns.all()]
+        made = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
+        assert made is not None
+        return made
 
     def _schedule(self) -> Schedule:
         return Schedule.objects.first() or create_schedule(name="nightly", cron="0 6 * * *")
