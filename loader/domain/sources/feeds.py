@@ -16,7 +16,7 @@ from loader.domain.refusals import Refusal
 from metadata.domain.sources.option_kinds import KEEP_LOADED, REFUSE_CHANGED
 
 NOTE = "feeds"
-_FILE, _RANGE, _RUN = "elevata.file ", "elevata.offsets ", "elevata.run "
+_FILE, _RANGE, _RUN = PREFIXES = "elevata.file ", "elevata.offsets ", "elevata.run "
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ from pyspark.sql import functions as F
 
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
-from loader.domain.sources.feeds import NOTE, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
+from loader.domain.sources.feeds import NOTE, PREFIXES, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.sources.marks import Reading, Window
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
@@ -330,14 +330,17 @@ def _common_feed_number(
     return min(numbers)
 
 
+# What Scala prints between a key and a value of a map.
+_ARROW = " -> "
+
+
 def _log_of(table: DeltaTable) -> FeedLog:
     """Return the files and runs in a raw table's log; its checksum file lists only a few transactions."""
     snapshot = table.snapshot()
     if snapshot.version() < 0:
         return FeedLog("")
-    pairs = snapshot.transactions().iterator()
-    transactions = {}
-    while pairs.hasNext():
-        pair = pairs.next()
-        transactions[pair._1()] = pair._2()
+    # One call for all of them: identifiers of feeds are JSON on one line.
+    lines = snapshot.transactions().mkString("\n").split("\n")
+    pairs = (line.rpartition(_ARROW) for line in lines if _ARROW in line)
+    transactions = {name: int(number) for name, _, number in pairs if name.startswith(PREFIXES)}
     return FeedLog.of(snapshot.metadata().id(), transactions)
