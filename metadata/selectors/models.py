@@ -65,10 +65,19 @@ def readable_now(datasets: Iterable[TargetDataset]) -> list[Readable]:
     return list(map(readable, rows))
 
 
-def all_readable() -> list[Readable]:
-    """Return every dataset that a model may read, by name."""
-    rows = _with_columns(TargetDataset.objects.filter(active=True).exclude(schema__layer=TargetSchema.Layer.RAW))
-    return sorted(map(readable, rows), key=lambda each: each.name)
+def readable_called(name: str) -> Readable | None:
+    """Return the dataset of a qualified name, ignoring case; None if models cannot read one of this name."""
+    row = next(iter(_named([name.lower()])), None) if "." in name else None
+    return readable(row) if row is not None and not _refused(row, name) else None
+
+
+def readable_names() -> list[str]:
+    """Return the qualified names of all datasets that models may read."""
+    rows = TargetDataset.objects.filter(active=True).exclude(schema__layer=TargetSchema.Layer.RAW)
+    return [
+        f"{schema}.{name}"
+        for schema, name in rows.order_by("schema__ordinal", "schema__name", "name").values_list("schema__name", "name")
+    ]
 
 
 def models_reading(datasets: Iterable[TargetDataset]) -> QuerySet[TargetDataset]:
