@@ -102,7 +102,7 @@ def literal_of(text: str, data_type: str) -> str:
     own, text = parse(data_type), text.strip()
     try:
         if own.name in _NUMBERS:
-            return format(Decimal(text), "f")
+            return format(_finite(Decimal(text)), "f")
         if own.name == BOOLEAN:
             return {"true": "true", "yes": "true", "false": "false", "no": "false"}[text.lower()]
         if own.name == DATE:
@@ -112,6 +112,12 @@ def literal_of(text: str, data_type: str) -> str:
     except (ValueError, KeyError, InvalidOperation):
         raise ModelProblem(f"{text!r} is no {own}") from None
     return quote_text(text)
+
+
+def _finite(number: Decimal) -> Decimal:
+    if not number.is_finite():
+        raise ValueError
+    return number
 
 
 def build_select(build: Build) -> str:

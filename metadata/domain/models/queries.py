@@ -143,6 +143,8 @@ class Queries:
         return items
 
     def _refuse_unsupported(self, node: exp.Select) -> None:
+        if not node.expressions:
+            raise self.statement.problem(node, "the SELECT list is empty")
         for name in _NOT_SUPPORTED:
             if node.args.get(name):
                 raise self.statement.problem(node, f"{name.upper().rstrip('S')} is not allowed in a model")

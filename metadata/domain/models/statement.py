@@ -41,6 +41,7 @@ class _Parser(Spark.Parser):
         name: parser for name, parser in Spark.Parser.FUNCTION_PARSERS.items() if name in _WITH_OWN_SYNTAX
     }
     STRICT_CAST = True
+    ADD_JOIN_ON_TRUE = False
 
 
 class ModelSql(Spark):

@@ -4,6 +4,7 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
+from metadata.selectors import dependents
 from metadata.services import lifecycle, targets
 from tests.factories import ReferenceFactory, TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
@@ -300,3 +301,25 @@ def test_the_change_log_has_the_columns_of_a_new_model(orders, bizcore, django_a
         sales = model(bizcore)
     ReferenceFactory(child=sales, parent=orders, role_name="order")
     assert [row.name for row in sales.columns.all()] == ["id", "customer", "twice"]
+
+
+# --- dependents, before a decision --------------------------------------------------------------
+
+
+def effects(found) -> list[tuple[str, str]]:
+    return [(each.effect, f"{each.dataset} {each.what}") for each in found if each.dataset.select]
+
+
+def test_dependents_are_the_models_that_follow_or_refuse(orders, bizcore) -> None:
+    model(bizcore)
+    model(bizcore, "everything", "SELECT * FROM rawcore.orders")
+    amount = column(orders, "amount")
+    renamed = list(dependents.of_column_rename(amount, "net"))
+    assert effects(renamed) == [("follows", "bizcore.everything columns"), ("follows", "bizcore.sales SELECT")]
+    assert renamed[-1].after == SELECT.replace("amount *", "`net` *")
+    assert effects(dependents.of_column_retirement(amount)) == [
+        ("follows", "bizcore.everything columns"),
+        ("refuses", "bizcore.sales SELECT"),
+    ]
+    assert ("follows", "bizcore.sales SELECT") in effects(dependents.of_dataset_rename(orders, "purchases"))
+    assert ("refuses", "bizcore.sales SELECT") in effects(dependents.of_dataset_retirement(orders))
