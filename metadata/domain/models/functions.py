@@ -7,7 +7,7 @@ first argument, or the name of a rule. Nullability: ``=`` if an argument may be 
 never, ``?`` always; ``1`` if the first argument may be NULL.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from metadata.domain.models import sql_types
@@ -185,6 +185,10 @@ class Value(NamedTuple):
     inputs: tuple[tuple[str, str], ...] = ()
     described: str = ""
     integer: int | None = None
+
+
+def inputs_of(values: Iterable[Value]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(pair for value in values for pair in value.inputs))
 
 
 class Function(NamedTuple):
