@@ -153,8 +153,7 @@ class Expressions:
         is_number = isinstance(divisor, exp.Literal) and not divisor.is_string
         if operator in ("/", "%", "div") and is_number and not float(divisor.this):
             raise self.problem(divisor, "this divides by zero")
-        types = [_as_operand(each, other) for each, other in ((left, right), (right, left))]
-        own = sql_types.arithmetic(operator, *types)
+        own = functions.calculated_type(operator, left, right)
         if own is None:
             raise self.problem(node, f"{left.type} {operator} {right.type} is not possible")
         risky = operator in ("/", "%", "div") or own.name == "decimal"
@@ -331,13 +330,6 @@ class Expressions:
 
     def problem(self, node: exp.Expression, message: str) -> Exception:
         return self.scope.statement.problem(node, message)
-
-
-def _as_operand(value: Value, other: Value) -> SqlType:
-    """Return the type of an operand; an integer literal next to a decimal has its own number of digits."""
-    if value.integer is not None and other.type.name == "decimal":
-        return sql_types.decimal_of_digits(str(abs(value.integer)))
-    return value.type
 
 
 _RULES: dict[type, Callable[[Expressions, Any], Value]] = {

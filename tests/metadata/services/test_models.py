@@ -249,6 +249,16 @@ def test_a_dataset_renamed_upstream_keeps_its_readers(orders, bizcore) -> None:
     assert select_of(sales) == ("SELECT orders.`purchases_key` AS k, orders.id FROM `rawcore`.`purchases` AS `orders`")
 
 
+def test_an_increment_follows_the_names_of_its_input(orders, bizcore) -> None:
+    by_keys = {"by": "changed_keys", "input": "rawcore.orders", "columns": {"id": "id"}}
+    sales = model(bizcore, increment=by_keys)
+    lifecycle.rename_dataset(dataset=orders, name="purchases", expected_version=orders.version)
+    row = column(orders, "id")
+    lifecycle.rename_column(column=row, name="number", expected_version=row.version)
+    sales.refresh_from_db()
+    assert sales.increment == by_keys | {"input": "rawcore.purchases", "columns": {"number": "id"}}
+
+
 def test_types_follow_a_type_upstream(orders, bizcore) -> None:
     sales = model(bizcore)
     last = model(bizcore, "last", "SELECT max(twice) AS most FROM bizcore.sales")

@@ -22,7 +22,7 @@ def bound(text: str) -> str:
         ("SELECT {{load_run_id}} AS r", "SELECT 'run' AS r"),
         (
             "SELECT surrogate_key(a, upper(b)) AS k FROM s.t",
-            "SELECT sha2(to_json(struct(a AS v1, upper(b) AS v2)), 256) AS k FROM <s.t> AS `t`",
+            "SELECT coalesce(sha2(to_json(struct(a AS v1, upper(b) AS v2)), 256), '') AS k FROM <s.t> AS `t`",
         ),
         ("SELECT id FROM versions(s.h)", "SELECT id FROM <versions(s.h)> AS `h`"),
         ("SELECT id FROM current(s.h) c", "SELECT id FROM (SELECT * FROM <versions(s.h)> WHERE __valid_to IS NULL) c"),
