@@ -10,7 +10,7 @@ from metadata.domain.history_columns import VALID_FROM, VALID_TO, time_type
 from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models import ModelProblem, ReadColumn, reads_of, versions_of
 from metadata.domain.models.statement import parse_model
-from metadata.models import Reference, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import DatasetInput, Reference, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.datasets import ShownColumn, described_columns, history_columns
 
 _KEYS = ("entity key", "history key", "row hash", "load run", "load time", "start of the version", "partition")
@@ -83,9 +83,9 @@ def readable_names() -> list[str]:
 def models_reading(datasets: Iterable[TargetDataset]) -> QuerySet[TargetDataset]:
     """Return the active models that read one of these datasets, or the history of one."""
     pks = [dataset.pk for dataset in datasets]
-    reads = Q(inputs__upstream__in=pks) | Q(inputs__upstream__history_of__in=pks)
-    rows = TargetDataset.objects.filter(reads, active=True).exclude(select="")
-    return rows.select_related("schema").distinct().order_by("schema__name", "name")
+    reads = DatasetInput.objects.filter(Q(upstream__in=pks) | Q(upstream__history_of__in=pks)).order_by()
+    rows = TargetDataset.objects.filter(pk__in=reads.values("dataset"), active=True).exclude(select="")
+    return rows.select_related("schema").order_by("schema__name", "name")
 
 
 def readable(dataset: TargetDataset) -> Readable:
