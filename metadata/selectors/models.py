@@ -61,7 +61,7 @@ def relations(datasets: Mapping[str, Readable]) -> dict[str, tuple[ReadColumn, .
 def readable_now(datasets: Iterable[TargetDataset]) -> list[Readable]:
     """Return datasets and their histories as they are stored now."""
     pks = [dataset.pk for dataset in datasets]
-    rows = _with_columns(TargetDataset.objects.filter(Q(pk__in=pks) | Q(history_of__in=pks)))
+    rows = _with_columns(TargetDataset.objects.filter(Q(id__among=pks) | Q(history_of__id__among=pks)))
     return list(map(readable, rows))
 
 
@@ -83,7 +83,7 @@ def readable_names() -> list[str]:
 def models_reading(datasets: Iterable[TargetDataset]) -> QuerySet[TargetDataset]:
     """Return the active models that read one of these datasets, or the history of one."""
     pks = [dataset.pk for dataset in datasets]
-    reads = DatasetInput.objects.filter(Q(upstream__in=pks) | Q(upstream__history_of__in=pks)).order_by()
+    reads = DatasetInput.objects.filter(Q(upstream__id__among=pks) | Q(upstream__history_of__id__among=pks)).order_by()
     rows = TargetDataset.objects.filter(pk__in=reads.values("dataset"), active=True).exclude(select="")
     return rows.select_related("schema").order_by("schema__name", "name")
 

@@ -62,7 +62,7 @@ def describe_select(text: str, datasets: Mapping[str, Sequence[ReadColumn]]) -> 
     return _described(text, tuple((name, tuple(datasets[name])) for name in datasets if _owner(name).lower() in read))
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=1024)
 def _described(text: str, read: tuple[tuple[str, tuple[ReadColumn, ...]], ...]) -> DescribedModel:
     statement, datasets = parse_model(text), dict(read)
     items, _ = described_items(statement, datasets)

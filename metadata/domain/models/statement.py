@@ -86,7 +86,7 @@ class Statement:
         return ".".join(parts)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def parse_model(text: str) -> Statement:
     """Return the parsed SELECT. Raise ModelProblem, with line and column, if a model cannot have it."""
     placeholders: dict[int, str] = {}
