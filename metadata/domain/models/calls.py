@@ -1,9 +1,7 @@
 """Calls of functions: scalar ones, aggregates and windows."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from sqlglot import exp
 
@@ -11,16 +9,34 @@ from metadata.domain.models import functions, sql_types
 from metadata.domain.models.functions import Value, inputs_of
 from metadata.domain.models.sql_types import BIGINT, TIMESTAMP, SqlType
 
-if TYPE_CHECKING:
-    from metadata.domain.models.expressions import Expressions
-
 _NESTED_SORTS = ("sort_array", "array_sort")
 _LISTS = ("collect_list", "array_agg", "collect_set")
 # Functions that have a unit, like DAY, if they have three arguments.
 _WITH_UNIT = ("datediff", "date_diff", "dateadd", "timestampdiff", "timestampadd", "date_add")
 
 
-def call(expressions: Expressions, node: exp.Anonymous, *, in_window: bool = False) -> Value:
+class Evaluation(Protocol):
+    """Evaluation of the expressions of one SELECT (``expressions.Expressions``), as calls need it.
+
+    ``aggregate`` is the name of the aggregate around the expression, empty outside of one.
+    """
+
+    aggregate: str
+    groups: Mapping[Any, Value] | None
+    windows: Mapping[str, exp.Window]
+
+    def value(self, node: exp.Expression) -> Value: ...
+
+    def values(self, nodes: Iterable[exp.Expression]) -> list[Value]: ...
+
+    def condition(self, node: exp.Expression) -> Value: ...
+
+    def extract(self, node: exp.Extract) -> Value: ...
+
+    def problem(self, node: exp.Expression, message: str) -> Exception: ...
+
+
+def call(expressions: Evaluation, node: exp.Anonymous, *, in_window: bool = False) -> Value:
     """Return the value of a call. Raise ModelProblem for a function that is not allowed where it stands."""
     name = name_of(node)
     if name in functions.CHANGING:
@@ -50,7 +66,7 @@ def call(expressions: Expressions, node: exp.Anonymous, *, in_window: bool = Fal
     return _signature(expressions, node, signature, node.expressions)
 
 
-def _plain_cast(expressions: Expressions, node: exp.Anonymous, own: SqlType) -> Value:
+def _plain_cast(expressions: Evaluation, node: exp.Anonymous, own: SqlType) -> Value:
     if len(node.expressions) != 1:
         raise expressions.problem(node, f"{name_of(node)} takes 1 argument")
     value = expressions.value(node.expressions[0])
@@ -59,13 +75,13 @@ def _plain_cast(expressions: Expressions, node: exp.Anonymous, own: SqlType) -> 
     return Value(own, value.nullable, value.inputs)
 
 
-def _with_unit(expressions: Expressions, node: exp.Anonymous, name: str) -> Value:
+def _with_unit(expressions: Evaluation, node: exp.Anonymous, name: str) -> Value:
     rest = expressions.values(node.expressions[1:])
     own = BIGINT if name.endswith("diff") else TIMESTAMP
     return Value(own, any(value.nullable for value in rest), inputs_of(rest))
 
 
-def _aggregated(expressions: Expressions, node: exp.Anonymous, name: str, *, in_window: bool) -> Value:
+def _aggregated(expressions: Evaluation, node: exp.Anonymous, name: str, *, in_window: bool) -> Value:
     if not in_window and expressions.aggregate:
         raise expressions.problem(node, f"{name} cannot stand within {expressions.aggregate}")
     if not in_window and expressions.groups is None:
@@ -87,7 +103,7 @@ def _aggregated(expressions: Expressions, node: exp.Anonymous, name: str, *, in_
 
 
 def _signature(
-    expressions: Expressions, node: exp.Anonymous, signature: functions.Function, arguments: Sequence[exp.Expression]
+    expressions: Evaluation, node: exp.Anonymous, signature: functions.Function, arguments: Sequence[exp.Expression]
 ) -> Value:
     name = name_of(node)
     skipped = [place for place in range(len(arguments)) if signature.arguments and signature.family(place) == "u"]
@@ -107,11 +123,11 @@ def _signature(
     return Value(own, nullable, inputs_of(values))
 
 
-def filter_(expressions: Expressions, node: exp.Filter) -> Value:
+def filter_(expressions: Evaluation, node: exp.Filter) -> Value:
     return _filtered(expressions, node, in_window=False)
 
 
-def _filtered(expressions: Expressions, node: exp.Filter, *, in_window: bool) -> Value:
+def _filtered(expressions: Evaluation, node: exp.Filter, *, in_window: bool) -> Value:
     value = _inner_call(expressions, node.this, in_window=in_window)
     outer, expressions.aggregate = expressions.aggregate, expressions.aggregate if in_window else "filter"
     try:
@@ -121,7 +137,7 @@ def _filtered(expressions: Expressions, node: exp.Filter, *, in_window: bool) ->
     return value._replace(inputs=inputs_of((value, condition)))
 
 
-def within_group(expressions: Expressions, node: exp.WithinGroup, *, in_window: bool = False) -> Value:
+def within_group(expressions: Evaluation, node: exp.WithinGroup, *, in_window: bool = False) -> Value:
     call = node.this
     order = [item.this for item in node.expression.expressions]
     outer, expressions.aggregate = expressions.aggregate, expressions.aggregate if in_window else name_of(call)
@@ -133,7 +149,7 @@ def within_group(expressions: Expressions, node: exp.WithinGroup, *, in_window: 
     return value._replace(inputs=inputs_of((value, *ordered)))
 
 
-def _inner_call(expressions: Expressions, node: exp.Expression, *, in_window: bool) -> Value:
+def _inner_call(expressions: Evaluation, node: exp.Expression, *, in_window: bool) -> Value:
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         return _inner_call(expressions, node.this, in_window=in_window)
     if isinstance(node, exp.Filter):
@@ -145,13 +161,13 @@ def _inner_call(expressions: Expressions, node: exp.Expression, *, in_window: bo
     return call(expressions, node, in_window=in_window)
 
 
-def nulls(expressions: Expressions, node: exp.Expression) -> Value:
+def nulls(expressions: Evaluation, node: exp.Expression) -> Value:
     if isinstance(node.this, exp.Anonymous) and name_of(node.this) in (functions.WINDOWS | functions.AGGREGATES):
         return _inner_call(expressions, node.this, in_window=False)
     return expressions.value(node.this)
 
 
-def window(expressions: Expressions, node: exp.Window) -> Value:
+def window(expressions: Evaluation, node: exp.Window) -> Value:
     call = node.this
     while not isinstance(call, exp.Anonymous) and isinstance(call.this, exp.Expression):
         call = call.this
@@ -165,7 +181,7 @@ def window(expressions: Expressions, node: exp.Window) -> Value:
     return value._replace(described="", inputs=inputs_of([value, *parts]))
 
 
-def _window_parts(expressions: Expressions, node: exp.Window) -> tuple[list[Value], bool]:
+def _window_parts(expressions: Evaluation, node: exp.Window) -> tuple[list[Value], bool]:
     order = node.args.get("order")
     parts = expressions.values(node.args.get("partition_by") or ())
     parts += expressions.values(item.this for item in (order.expressions if order else ()))
