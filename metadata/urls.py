@@ -2,12 +2,16 @@
 
 from django.urls import path
 
-from metadata.views import columns, datasets, lineage, row_actions, sources
+from metadata.views import columns, datasets, lineage, models, row_actions, sources
 from metadata.views.changes import DatasetChanges
 from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAction, DatasetAction, ReferenceAction
 
 urlpatterns = [
     path("datasets/new/", datasets.DatasetCreate.as_view(), name="dataset_create"),
+    path("models/new/", models.ModelCreate.as_view(), name="model_create"),
+    path("models/preview/", models.ModelPreview.as_view(), name="model_preview"),
+    path("models/builder/", models.ModelBuilder.as_view(), name="model_builder"),
+    path("models/<uuid:key>/edit/", models.ModelEdit.as_view(), name="model_edit"),
     path("datasets/<uuid:key>/", datasets.DatasetDetail.as_view(), name="dataset_page"),
     path("datasets/<uuid:key>/lineage/", datasets.DatasetLineage.as_view(), name="dataset_lineage"),
     path("datasets/<uuid:key>/changes/", DatasetChanges.as_view(), name="dataset_changes"),

@@ -129,16 +129,22 @@ def _has(names: Iterable[str], wanted: str) -> bool:
 
 
 ROLES = TargetColumn.Role
+# Cells of a model's column that follow from the SELECT.
+DERIVED = ("type", "nullable", "expression")
 
 
 @dataclass(frozen=True)
 class GridCell:
-    """Content of a cell. After a refusal ``typed`` is the refused text, and ``problem`` the reason."""
+    """Content of a cell; that of a ``readonly`` one follows from a SELECT.
+
+    After a refusal ``typed`` is the refused text, and ``problem`` the reason.
+    """
 
     cell: Cell
     text: str
     typed: str = ""
     problem: str = ""
+    readonly: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +185,13 @@ def grid_row(column: TargetColumn, typed: Mapping[str, str] | None = None, probl
 def cells_of(column: TargetColumn, typed: Mapping[str, str] | None = None, problem: str = "") -> tuple[GridCell, ...]:
     values, typed = values_of(column), typed or {}
     return tuple(
-        GridCell(cell, cell_text(cell.name, values), typed.get(cell.name, ""), problem if cell.name in typed else "")
+        GridCell(
+            cell,
+            cell_text(cell.name, values),
+            typed.get(cell.name, ""),
+            problem if cell.name in typed else "",
+            readonly=bool(column.dataset.select) and cell.name in DERIVED,
+        )
         for cell in CELLS
     )
 

@@ -12,7 +12,6 @@ from elevata.audit.services.change_log import are_constraints_left_to_database, 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.models.increment import Increment
 from metadata.domain.sources.clusters import check_topic, parse_cluster
 from metadata.domain.sources.formats import FORMATS_OF_KIND
 from metadata.domain.sources.intake import INPUTS, Intake
@@ -33,6 +32,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
+from metadata.services.model_checks import check_increment, check_model
 from metadata.services.row_changes import check_word_list
 
 MAX_DATASET_SHORT_NAME = 90
@@ -212,7 +212,7 @@ def check_target_dataset(row: TargetDataset) -> None:
         message = f"layer {row.schema.layer} keeps no history; rawcore and models do"
         raise MetadataError("invalid", message, "historize", where)
     if row.select or row.increment:
-        _check_model(row)
+        check_model(row)
     if row.schema.layer == layers.RAW and row.materialization != "table":
         raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
@@ -221,25 +221,6 @@ def check_target_dataset(row: TargetDataset) -> None:
     check_word_list(row.tags, "tags", where)
     check_word_list(row.former_names, "former_names", where)
     check_fields(row, where)
-
-
-def _check_model(row: TargetDataset) -> None:
-    """Check the fields of a model without its columns."""
-    where, layers = str(row), TargetSchema.Layer
-    if not row.select:
-        raise MetadataError("invalid", "only a model has an increment: a dataset with a SELECT", "increment", where)
-    if row.schema.layer not in (layers.BIZCORE, layers.SERVING):
-        message = f"layer {row.schema.layer} has no models; bizcore and serving have"
-        raise MetadataError("invalid", message, "select", where)
-    if row.filter:
-        raise MetadataError("invalid", "a model has no filter: write WHERE in its SELECT", "filter", where)
-    is_table = row.materialization == TargetDataset.Materialization.TABLE
-    with_place(row, lambda: Increment.from_dict(row.increment))
-    if row.increment and not is_table:
-        raise MetadataError("invalid", "a view has no increment: it computes all rows", "increment", where)
-    if row.increment and row.historize:
-        message = "a model with a history compares all rows; it has no increment"
-        raise MetadataError("invalid", message, "increment", where)
 
 
 def _check_key_place(row: SourceColumn | TargetColumn) -> None:
@@ -276,31 +257,6 @@ def check_dataset_columns(dataset: TargetDataset) -> None:
         check_increment(dataset)
     else:
         check_logic(dataset)
-
-
-def check_increment(dataset: TargetDataset) -> None:
-    """Refuse an increment that does not match the columns and inputs of a model."""
-    if not dataset.increment:
-        return
-    active = [column for column in dataset.columns.all() if column.active]
-    key = tuple(column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY)
-    reads = {
-        str(item.upstream): {column.name: column.type for column in _described(item.upstream) if column.active}
-        for item in dataset.inputs.select_related("upstream__schema", "upstream__history_of")
-        if item.upstream is not None
-    }
-    increment = Increment.from_dict(dataset.increment)
-    with_place(dataset, lambda: increment.check_against({c.name: c.type for c in active}, key, reads))
-
-
-def _described(dataset: TargetDataset) -> list[TargetColumn]:
-    return list((dataset.history_of or dataset).columns.all())
-
-
-def refuse_derived(dataset: TargetDataset, field: str) -> None:
-    """Refuse a change by hand of what follows from the SELECT of a model."""
-    if dataset.select:
-        raise MetadataError("invalid", "follows from the SELECT of the model; change that", field, str(dataset))
 
 
 def check_history(dataset: TargetDataset) -> None:

@@ -15,11 +15,11 @@ from metadata.services.checks import (
     check_history,
     check_target_column,
     check_target_dataset,
-    refuse_derived,
     refuse_if_paired,
     refuse_if_policy_names,
     with_place,
 )
+from metadata.services.model_checks import refuse_derived
 from metadata.services.models import derive, following
 from metadata.services.references import check_references
 from metadata.services.retirement import BY_GENERATION, BY_PERSON, set_in_use, set_retired

@@ -309,10 +309,23 @@ def _rename(model: TargetDataset, before: Mapping[int, Readable], after: Mapping
         now = after.get(pk)
         if now is not None and now.name.lower() in map(str.lower, reads_of(text)):
             text = _rename_columns(text, was, now)
-    if text != model.select:
-        model.select = text
+    increment = _followed_increment(model, before, after)
+    if (text, increment) != (model.select, model.increment):
+        model.select, model.increment = text, increment
         check_target_dataset(model)
         store(model)
+
+
+def _followed_increment(model: TargetDataset, before: Mapping[int, Readable], after: Mapping[int, Readable]) -> dict:
+    """Return the increment of a model with the new names of its input and of the input's columns."""
+    increment = Increment.from_dict(model.increment)
+    for pk, was in before.items():
+        now = after.get(pk)
+        if now is not None and increment.input.lower() == was.name.lower():
+            names = dict(_renames(was, now))
+            columns = {names.get(name, name): own for name, own in increment.columns.items()}
+            return replace(increment, input=now.name, columns=columns).to_dict()
+    return model.increment
 
 
 def _rename_columns(text: str, was: Readable, now: Readable) -> str:

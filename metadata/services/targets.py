@@ -27,10 +27,10 @@ from metadata.services.checks import (
     check_schema,
     check_target_column,
     check_target_dataset,
-    refuse_derived,
 )
 from metadata.services.generation import ensure_history
 from metadata.services.inputs import columns_named_in, link_column, link_dataset
+from metadata.services.model_checks import refuse_derived
 from metadata.services.models import derive, following
 from metadata.services.references import check_references
 from metadata.services.retirement import set_retired

@@ -128,10 +128,11 @@ def _surrogate_keys(statement: Statement) -> Iterator[Change]:
         if call.name.lower() == SURROGATE_KEY:
             start = start_of(call)
             opening, *commas, close = separators(statement.tokens, start)
-            yield Change(start, opening.end + 1, "sha2(to_json(struct(")
+            # sha2 of a text is never NULL, which Spark does not know.
+            yield Change(start, opening.end + 1, "coalesce(sha2(to_json(struct(")
             for number, comma in enumerate(commas, start=1):
                 yield Change(comma.start, comma.end + 1, f" AS v{number},")
-            yield Change(close.start, close.end + 1, f" AS v{len(commas) + 1})), 256)")
+            yield Change(close.start, close.end + 1, f" AS v{len(commas) + 1})), 256), '')")
 
 
 def separators(tokens: Sequence[Token], start: int) -> list[Token]:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from metadata.domain.models.binding import reads_of
 from metadata.domain.models.functions import Value
 from metadata.domain.models.queries import Queries
 from metadata.domain.models.scopes import Item, Reference
@@ -57,7 +58,13 @@ def describe_select(text: str, datasets: Mapping[str, Sequence[ReadColumn]]) -> 
     A history that helpers may read is also there as ``versions(schema.name)``. Raise ModelProblem, whose message begins
     with line and column.
     """
-    statement = parse_model(text)
+    read = {name.lower() for name in reads_of(text)}
+    return _described(text, tuple((name, tuple(datasets[name])) for name in datasets if _owner(name).lower() in read))
+
+
+@lru_cache(maxsize=1024)
+def _described(text: str, read: tuple[tuple[str, tuple[ReadColumn, ...]], ...]) -> DescribedModel:
+    statement, datasets = parse_model(text), dict(read)
     items, _ = described_items(statement, datasets)
     names = {name.lower(): name for name in datasets}
     reads = dict.fromkeys(statement.dataset_of(table).lower() for table in statement.tables)

@@ -7,7 +7,7 @@ first argument, or the name of a rule. Nullability: ``=`` if an argument may be 
 never, ``?`` always; ``1`` if the first argument may be NULL.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from metadata.domain.models import sql_types
@@ -187,6 +187,10 @@ class Value(NamedTuple):
     integer: int | None = None
 
 
+def inputs_of(values: Iterable[Value]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(pair for value in values for pair in value.inputs))
+
+
 class Function(NamedTuple):
     """Signature of a function."""
 
@@ -302,7 +306,18 @@ def _integral(types: Sequence[SqlType], _: Sequence[Value]) -> SqlType:
 
 
 def _calculated(operator: str) -> Callable[[Sequence[SqlType], Sequence[Value]], SqlType | None]:
-    return lambda types, _: arithmetic(operator, types[0], types[1])
+    return lambda _, arguments: calculated_type(operator, *arguments)
+
+
+def calculated_type(operator: str, left: Value, right: Value) -> SqlType | None:
+    """Return the type of a calculation; an integer literal next to a decimal has its own number of digits."""
+    return arithmetic(operator, _operand(left, right), _operand(right, left))
+
+
+def _operand(value: Value, other: Value) -> SqlType:
+    if value.integer is not None and other.type.name == "decimal":
+        return sql_types.decimal_of_digits(str(abs(value.integer)))
+    return value.type
 
 
 def _array(types: Sequence[SqlType], _: Sequence[Value]) -> SqlType | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from metadata.domain.models import functions, sql_types
-from metadata.domain.models.expressions import Expressions, Query, inputs_of
-from metadata.domain.models.functions import Value
+from metadata.domain.models.expressions import Expressions, Query
+from metadata.domain.models.functions import Value, inputs_of
 from metadata.domain.models.scopes import Item, Reference, Relations, Scope, Source
 from metadata.domain.models.statement import Statement
 
@@ -143,6 +143,8 @@ class Queries:
         return items
 
     def _refuse_unsupported(self, node: exp.Select) -> None:
+        if not node.expressions:
+            raise self.statement.problem(node, "the SELECT list is empty")
         for name in _NOT_SUPPORTED:
             if node.args.get(name):
                 raise self.statement.problem(node, f"{name.upper().rstrip('S')} is not allowed in a model")

@@ -41,6 +41,7 @@ class _Parser(Spark.Parser):
         name: parser for name, parser in Spark.Parser.FUNCTION_PARSERS.items() if name in _WITH_OWN_SYNTAX
     }
     STRICT_CAST = True
+    ADD_JOIN_ON_TRUE = False
 
 
 class ModelSql(Spark):
@@ -85,7 +86,7 @@ class Statement:
         return ".".join(parts)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def parse_model(text: str) -> Statement:
     """Return the parsed SELECT. Raise ModelProblem, with line and column, if a model cannot have it."""
     placeholders: dict[int, str] = {}
