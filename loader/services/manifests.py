@@ -246,7 +246,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
 
     They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
     location is read then, and raw has the latest delivery. So it is for tables, which have neither files nor offsets,
-    and for an endpoint, which is asked anew by each run.
+    for an endpoint, which is asked anew by each run, and for files with a watermark.
     """
     feeding: set[str] = set()
     dated: set[str] = set()
@@ -262,9 +262,14 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
                 continue
             if is_dated:
                 dated.add(table.key)
-            is_read_once = all(specs[key].format in READ_ONCE for key in table.inputs if key in specs)
+            is_read_once = all(_is_read_once(specs[key]) for key in table.inputs if key in specs)
             (feeding if is_fed and is_read_once else whole).add(table.key)
     return Feeds(frozenset(feeding - whole), frozenset(dated))
+
+
+def _is_read_once(source: SourceSpec) -> bool:
+    """Return True unless each run asks for the rows again: all of them, or those from a watermark on."""
+    return source.format in READ_ONCE and not source.intake.get("watermark")
 
 
 def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> RawLoad:

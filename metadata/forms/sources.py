@@ -6,7 +6,7 @@ from django import forms
 
 from elevata.core.lengths import MAX_SHORT_NAME
 from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, TagsField
-from metadata.domain.sources.formats import FORMATS_OF_KIND, REST, TABLE
+from metadata.domain.sources.formats import FORMATS_OF_KIND, WATERMARK_FORMATS
 from metadata.domain.sources.reading_options import OPTIONS
 from metadata.forms.base import DescribedApart
 from metadata.forms.options import FORMATS_OF_FIELD, changed_arguments, option_fields, option_help, option_text
@@ -40,19 +40,22 @@ class NewSourceForm(DescribedApart, SourceFields, MetadataForm):
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
 
+_WITH_WATERMARK = {FORMATS_OF_FIELD: " ".join(WATERMARK_FORMATS)}
+
+
 class IntakeFields(forms.Form):
     """Fields of the rows that a load reads."""
 
     watermark = TagsField(
         required=False,
-        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}", "placeholder": "changed_at"}),
+        widget=forms.TextInput(attrs=MONO | _WITH_WATERMARK | {"placeholder": "changed_at"}),
         help_text="Columns whose values grow with each change of a row, separated by commas. A load then reads the "
         "rows from the last mark on. Empty reads all rows.",
     )
     look_back = forms.CharField(
         max_length=40,
         required=False,
-        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}", "placeholder": "2 days"}),
+        widget=forms.TextInput(attrs=MONO | _WITH_WATERMARK | {"placeholder": "2 days"}),
         help_text="How far before the mark a load reads again: a number, or a time like 2 days or 3 hours.",
     )
 
@@ -100,7 +103,7 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
         self.shown_options = [name for name, option in _OPTIONS.items() if {*option.formats} & {*formats}]
         for name in self.shown_options:
             self.fields[name].help_text = option_help(_OPTIONS[name], formats)
-        self.shown_intake = self.INTAKE if {TABLE, REST} & {*formats} else ()
+        self.shown_intake = self.INTAKE if {*WATERMARK_FORMATS} & {*formats} else ()
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 
     @classmethod

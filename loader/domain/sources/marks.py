@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from loader.domain.manifest import SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.intake import Intake
+from metadata.domain.types import DATE, TIMESTAMP, parse
 
 NOTE = "marks"
 MAX_SINCE = 100
@@ -49,6 +50,11 @@ def value_of(text: str, kind: str, zone: str = "UTC") -> Value:
     if moment.tzinfo:
         moment = moment.astimezone(_zone(zone)).replace(tzinfo=None)
     return moment.date() if kind == DAY else moment
+
+
+def kind_of(type_text: str) -> str:
+    """Return the kind of a watermark column of this type whose values are read in the contract's types."""
+    return {DATE: DAY, TIMESTAMP: INSTANT}.get(parse(type_text).name, NUMBER)
 
 
 def _zone(name: str) -> Any:
@@ -116,9 +122,10 @@ def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
     if source.database is not None:
         place = source.database.place
         where = [place.kind, place.host, place.port, place.name, source.location]
-    else:
-        assert source.api is not None, f"{source.name} has no marks"
+    elif source.api is not None:
         where = [source.api.place.url(source.location)]
+    else:
+        where = [source.format, source.location]
     described = json.dumps([where, read, columns, sorted(kinds.items())], sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()
 

@@ -133,7 +133,6 @@ class OpenedTable(Opened):
     partial: frozenset[int]
     database: _Reader
     others: tuple[DescribedColumn, ...] = ()
-    window: Window | None = None
 
     @property
     def shown(self) -> str:

@@ -53,16 +53,13 @@ from loader.domain.sources.feeds import NOTE, FeedChoice, FeedFile, FeedLog, Fee
 from loader.domain.sources.marks import Reading, Window
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
-from loader.spark.sources.databases import OpenedTable, open_table
+from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
-from loader.spark.sources.files import (
-    DeliveredFile,
-    is_one_file,
-    list_files,
-)
+from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
 from loader.spark.sources.opened import Opened
 from loader.spark.sources.topics import new_messages, open_topic
+from loader.spark.sources.windows import within_window
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
@@ -230,9 +227,10 @@ def read_delivery(
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    window = opened.window if isinstance(opened, OpenedTable) else None
     frame, warnings = keyed.frame.select(*columns), (*opened.warnings, *result.warnings)
-    return Delivery(frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded)
+    return Delivery(
+        frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, opened.window, keyed.superseded
+    )
 
 
 def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None, roots: Roots) -> Opened:
@@ -245,7 +243,8 @@ def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading 
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
     where = {"roots": roots, "files": files}
-    return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
+    opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
+    return opened if reading is None else within_window(opened, source, reading)
 
 
 def _unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:

@@ -49,6 +49,8 @@ FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA
 FOLDER_FORMATS = (*FILE_FORMATS, DELTA)
 # Formats of the datasets of a system, by the system's kind.
 FORMATS_OF_KIND = {"files": FOLDER_FORMATS, "jdbc": (TABLE,), "kafka": (KAFKA,), "rest": (REST,)}
+# Formats of sources of which a load reads rows from a watermark on: a filter suffices, without conversion of text.
+WATERMARK_FORMATS = (TABLE, REST, DELTA, PARQUET, ORC, AVRO)
 # Formats of which a feed reads each file or message once.
 READ_ONCE = (*FILE_FORMATS, KAFKA)
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)

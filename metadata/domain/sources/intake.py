@@ -14,7 +14,7 @@ from typing import Any
 from elevata.core.errors import MetadataError
 from elevata.core.markdown import markdown_table
 from metadata.domain.history_policy import CDC, DELTA, EFFECTIVE, HistoryPolicy
-from metadata.domain.sources.formats import REST, TABLE
+from metadata.domain.sources.formats import REST, WATERMARK_FORMATS
 from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
 
 NUMBERS = (INTEGER, BIGINT, DECIMAL)
@@ -84,8 +84,11 @@ class Intake:
         """
         if not self.watermark:
             return
-        if format_name not in (TABLE, REST):
-            message = f"goes with the formats {TABLE} and {REST} only; each file of a feed is read once anyway"
+        if format_name not in WATERMARK_FORMATS:
+            message = (
+                f"goes with the formats {', '.join(WATERMARK_FORMATS)} only: values of {format_name} can be compared "
+                "only after a whole delivery is read, and each file of a feed is read once anyway"
+            )
             raise IntakeProblem("watermark", message)
         if format_name == REST and "incremental_parameter" not in options:
             raise IntakeProblem("watermark", "needs the option incremental_parameter, which receives the mark")

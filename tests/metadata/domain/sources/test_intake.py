@@ -70,6 +70,7 @@ def test_an_invalid_intake_is_refused_with_its_field(given: Any, field: str):
     ("given", "format_name", "field"),
     [
         ({"watermark": ["at"]}, "csv", "intake.watermark"),
+        ({"watermark": ["at"]}, "kafka", "intake.watermark"),
         ({"watermark": ["gone"]}, "table", "intake.watermark"),
         ({"watermark": ["v"]}, "table", "intake.watermark"),
         ({"watermark": ["at"], "look_back": 3}, "table", "intake.look_back"),
