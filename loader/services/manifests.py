@@ -31,6 +31,7 @@ from loader.domain.dependencies import (
     tables_read,
     views_read,
 )
+from loader.domain.historization.detection import detecting_inputs, key_list_source
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.references import (
     Feeds,
@@ -56,7 +57,16 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
-from metadata.domain.history_policy import APPEND, BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, SNAPSHOT, HistoryPolicy
+from metadata.domain.history_policy import (
+    APPEND,
+    BATCH_FILES,
+    CDC,
+    EFFECTIVE,
+    KEY_LIST,
+    LOAD_TIME,
+    SNAPSHOT,
+    HistoryPolicy,
+)
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
 from metadata.domain.sources.formats import FORMATS_OF_KIND, READ_ONCE
 from metadata.domain.sources.locations import (
@@ -251,6 +261,7 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
     feeding: set[str] = set()
     dated: set[str] = set()
     whole: set[str] = set()
+    listed: set[str] = set()
     for state in states.values():
         if not is_loaded(state):
             continue
@@ -262,9 +273,11 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
                 continue
             if is_dated:
                 dated.add(table.key)
+            if policy.delete_detection == KEY_LIST:
+                listed.add(table.key)
             is_read_once = all(_is_read_once(specs[key]) for key in table.inputs if key in specs)
             (feeding if is_fed and is_read_once else whole).add(table.key)
-    return Feeds(frozenset(feeding - whole), frozenset(dated))
+    return Feeds(frozenset(feeding - whole), frozenset(dated), frozenset(listed))
 
 
 def _is_read_once(source: SourceSpec) -> bool:
@@ -295,6 +308,7 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
         columns=tuple(columns),
         feed=dataset.key in feeds.read_once,
         depends_on=step.depends_on,
+        key_list=key_list_source(source) if dataset.key in feeds.with_key_list else None,
     )
 
 
@@ -323,6 +337,7 @@ def _rawcore_load(
     sources = sources_read(dataset, plan.states, specs, feeds)
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
     inputs = () if by_files else fed_stage_inputs(dataset, plan.states, sources, feeds)
+    inputs = detecting_inputs(dataset, inputs, plan.states, sources)
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
@@ -405,17 +420,20 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             hint="Sources in a database have the format table, those in a cluster kafka, those of an API rest, and "
             "files another one.",
         )
-    location = source.location.strip()
+    location, key_list = source.location.strip(), source.intake.get("key_list", "")
     match system.kind:
         case System.Kind.JDBC:
             place = {"database": DatabaseSpec(database_place(system), system.secret)}
         case System.Kind.KAFKA:
             place = {"cluster": ClusterSpec(cluster_place(system), system.secret)}
         case System.Kind.REST:
-            location, options = endpoint_at(source.location, options, source=str(source), at=at or timezone.now())
+            at = at or timezone.now()
+            location, options = endpoint_at(source.location, options, source=str(source), at=at)
+            key_list = key_list and endpoint_at(key_list, {}, source=str(source), at=at)[0]
             place = {"api": api_of(system)}
         case _:
             location = source_location(source, at=at)
+            key_list = key_list and place_of(key_list, system.location, shown=str(source), at=at)
     return SourceSpec(
         name=str(source),
         location=location,
@@ -431,7 +449,7 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             for column in source.columns.all()
         ),
         options=options,
-        intake=dict(source.intake),
+        intake=dict(source.intake) | ({"key_list": key_list} if key_list else {}),
         **place,
     )
 

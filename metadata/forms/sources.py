@@ -7,6 +7,7 @@ from django import forms
 from elevata.core.lengths import MAX_SHORT_NAME
 from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, TagsField
 from metadata.domain.sources.formats import FORMATS_OF_KIND, WATERMARK_FORMATS
+from metadata.domain.sources.intake import KEY_LIST_FORMATS
 from metadata.domain.sources.reading_options import OPTIONS
 from metadata.forms.base import DescribedApart
 from metadata.forms.options import FORMATS_OF_FIELD, changed_arguments, option_fields, option_help, option_text
@@ -58,6 +59,19 @@ class IntakeFields(forms.Form):
         widget=forms.TextInput(attrs=MONO | _WITH_WATERMARK | {"placeholder": "2 days"}),
         help_text="How far before the mark a load reads again: a number, or a time like 2 days or 3 hours.",
     )
+    key_list = forms.CharField(
+        max_length=1000,
+        required=False,
+        label="Key list",
+        widget=forms.TextInput(
+            attrs=MONO | {FORMATS_OF_FIELD: " ".join(KEY_LIST_FORMATS), "placeholder": "customer_keys.csv"}
+        ),
+        help_text="Location of the keys of all rows, for delete detection by key list.",
+    )
+
+
+def _formats_of(field: forms.Field) -> list[str]:
+    return field.widget.attrs[FORMATS_OF_FIELD].split()
 
 
 class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
@@ -67,7 +81,7 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
     """
 
     OPTIONS = tuple(_OPTIONS)
-    INTAKE = ("watermark", "look_back")
+    INTAKE = ("watermark", "look_back", "key_list")
     FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
     seen = (*FACTS, *OPTIONS, *INTAKE)
     field_order = (*FACTS, *OPTIONS, *INTAKE, "version")
@@ -103,14 +117,15 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
         self.shown_options = [name for name, option in _OPTIONS.items() if {*option.formats} & {*formats}]
         for name in self.shown_options:
             self.fields[name].help_text = option_help(_OPTIONS[name], formats)
-        self.shown_intake = self.INTAKE if {*WATERMARK_FORMATS} & {*formats} else ()
+        self.shown_intake = tuple(name for name in self.INTAKE if {*_formats_of(self.fields[name])} & {*formats})
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 
     @classmethod
     def values(cls, row: SourceDataset) -> dict[str, Any]:
         facts = {name: getattr(row, name) for name in cls.FACTS}
         options = {name: option_text(row.options.get(name)) for name in cls.OPTIONS}
-        intake = {"watermark": list(row.intake.get("watermark", ())), "look_back": str(row.intake.get("look_back", ""))}
+        intake = {name: str(row.intake.get(name, "")) for name in ("look_back", "key_list")}
+        intake["watermark"] = list(row.intake.get("watermark", ()))
         return facts | options | intake
 
     def changes(self) -> dict[str, Any]:

@@ -39,11 +39,12 @@ class Feeds:
     """Stable keys of the raw tables that are read in another way than as the latest delivery with one row per key.
 
     Of those ``read_once`` each file is read once and every run's rows stay; of those ``many_per_key`` a delivery has
-    several rows of one key, which differ by their time.
+    several rows of one key, which differ by their time; of those ``with_key_list`` the keys of all rows are read, too.
     """
 
     read_once: frozenset[str] = frozenset()
     many_per_key: frozenset[str] = frozenset()
+    with_key_list: frozenset[str] = frozenset()
 
 
 def as_checked(source: SourceSpec, raw: str, feeds: Feeds) -> SourceSpec:

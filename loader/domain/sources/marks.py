@@ -88,12 +88,14 @@ class Window:
     """Part of a source that a run read: from ``start`` (None: everything) up to its highest values ``end``.
 
     ``by_hand``: a user gave the start, so the marks of the run's readers become ``end`` even if they were higher.
+    ``bounds`` are the values from which rows were read, which a look-back puts before the start.
     """
 
     source: str
     start: Values | None
     end: Values
     by_hand: bool = False
+    bounds: Values | None = None
 
     def as_note(self) -> dict[str, str]:
         return {NOTE: json.dumps(asdict(self), sort_keys=True)}

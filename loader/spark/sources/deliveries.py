@@ -178,6 +178,10 @@ class Delivery:
         if self._cached is None:
             self._opened.check_unchanged()
 
+    @property
+    def opened(self) -> Opened:
+        return self._opened
+
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which Spark's errors while ``frame`` is read become refusals (``Opened.reading``)."""
         return self._opened.reading(again=self._cached is None)
@@ -204,7 +208,11 @@ def read_delivery(
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, part, reading, roots or source_roots(spark))
+    return read_opened(_open(spark, source, part, reading, roots or source_roots(spark)), source)
+
+
+def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
+    """Check an opened delivery, like ``read_delivery``; it is released if it is refused."""
     cached = None
     try:
         _check_file_count(opened)

@@ -22,6 +22,7 @@ from tests.loader.reference.test_properties import (
     batch,
     day,
     deletes,
+    evidence,
     feed,
     files,
     seen,
@@ -127,7 +128,7 @@ def batches_of(row_of):
 
 
 # Every policy every night; by day those that hold what the others are made of.
-BY_DAY = ("snapshot", "cdc")
+BY_DAY = ("snapshot", "cdc", "delta, key list")
 
 
 @pytest.mark.usefixtures("commit_path")
@@ -139,10 +140,11 @@ def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, 
     if name in ("snapshot", "delta"):
         row_of = row_of.map(lambda one: one | {"t": day(0)})
     columns = COLUMNS | {"t": time_type}
-    both, source = Both(spark, tmp_path_factory.mktemp("both"), data.draw(policy_of), columns), Source(columns)
+    policy = data.draw(policy_of)
+    both, source = Both(spark, tmp_path_factory.mktemp("both"), policy, columns), Source(columns)
     for n, (found, step) in enumerate(data.draw(batches_of(row_of))):
         after, content = source.next(step, found)
-        one = batch(3 * n, content)
+        one = batch(3 * n, content | data.draw(evidence(policy, many_keys)))
         if both.apply(one):
             source = after
             version = both.engine._table(both.engine._specs()[0]).version()

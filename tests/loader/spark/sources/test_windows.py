@@ -4,73 +4,15 @@ Which rows a run reads, and when a mark moves, is decided without Spark (tests/l
 tests/loader/spark/sources/test_marks.py has deaths, reverts and runs by hand, which do not depend on the format.
 """
 
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loader.domain.manifest import LoadManifest
-from loader.domain.sources.marks import marks_in
 from loader.spark import load
 from tests.loader.harness import finished
-from tests.loader.histories import Kept
+from tests.loader.lakes import COLUMNS, Lake
 
 pytestmark = pytest.mark.spark
-
-DAY = [f"2024-02-{n:02d}T00:00:00Z" for n in range(1, 29)]
-COLUMNS = {"id": "integer", "v": "string", "n": "bigint"}
-
-
-@dataclass
-class Lake(Kept):
-    """Dataset over a Delta table or Parquet files, whose rows have the number of their last change."""
-
-    intake: Any = None
-
-    @property
-    def _feed(self) -> bool:
-        return False
-
-    @property
-    def location(self) -> Path:
-        return self.folder / "lake"
-
-    def deliver(self, rows: list[dict]) -> Path:
-        """Replace the rows of the same key, and add the others."""
-        values = ", ".join(f"({row['id']}, '{row['v']}', CAST({row['n']} AS BIGINT))" for row in rows)
-        known = self._known().where(f"id NOT IN ({', '.join(str(row['id']) for row in rows)})" if rows else "true")
-        changed = self.spark.sql(f"SELECT * FROM VALUES {values} t (id, v, n)") if rows else known.limit(0)
-        after = known.unionByName(changed).localCheckpoint()
-        after.coalesce(1).write.format(self.format).mode("overwrite").save(str(self.location))
-        return self.location
-
-    def _known(self):
-        if not self.location.exists():
-            return self.spark.createDataFrame([], "id INT, v STRING, n BIGINT")
-        return self.spark.read.format(self.format).load(str(self.location))
-
-    def manifest(self, path: Path, *, at: str, run_id: str, **options) -> LoadManifest:
-        made = super().manifest(path, at=at, run_id=run_id, **options)
-        (raw,), (rawcore,) = made.raw, made.rawcore
-        inputs = tuple(replace(stage_input, incremental=True) for stage_input in rawcore.inputs)
-        raw = replace(raw, source=replace(raw.source, intake=self.intake))
-        return replace(made, raw=(raw,), rawcore=(replace(rawcore, inputs=inputs),))
-
-    def run(self, day: int, *rows: tuple[int, str, int], **options: Any) -> dict:
-        """Write rows (key, value, number), load them, and return raw's finishing event."""
-        delivered = [{"id": id_, "v": v, "n": n} for id_, v, n in rows]
-        self.status, _ = self.load(delivered, at=DAY[day], **options)
-        if self.status != "succeeded":
-            self.sequence -= 1
-        return finished(self.events, self.raw_state.key)
-
-    def mark(self) -> str | None:
-        marks = marks_in(self.table(self.history_spec).newest_run_commit().notes)
-        return marks[self.raw_state.key].values["n"] if marks else None
-
-    def kept(self) -> list[tuple]:
-        return [(row["id"], row["v"]) for row in self.current()]
 
 
 @pytest.fixture(params=["delta", pytest.param("parquet", marks=pytest.mark.nightly)])
