@@ -68,7 +68,7 @@ from metadata.domain.history_policy import (
     HistoryPolicy,
 )
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
-from metadata.domain.sources.formats import FORMATS_OF_KIND, READ_ONCE
+from metadata.domain.sources.formats import FORMATS_OF_KIND, READ_ONCE, reads_changes
 from metadata.domain.sources.locations import (
     DatabasePlace,
     Roots,
@@ -282,7 +282,8 @@ def _feeds(states: Mapping[str, DatasetState], specs: Mapping[str, SourceSpec]) 
 
 def _is_read_once(source: SourceSpec) -> bool:
     """Return True unless each run asks for the rows again: all of them, or those from a watermark on."""
-    return source.format in READ_ONCE and not source.intake.get("watermark")
+    read_once = source.format in READ_ONCE or reads_changes(source.format, source.options)
+    return read_once and not source.intake.get("watermark")
 
 
 def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> RawLoad:
@@ -300,6 +301,12 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
                 hint="give the column an input in the metadata, or retire it",
             )
         columns.append((column.name, delivered))
+    if reads_changes(source.format, source.options) and dataset.key not in feeds.read_once:
+        raise Refusal(
+            "BAD_OPTION",
+            f"{dataset.qualified_name}: a reader of {source.name} takes no change feed, and changes are read once",
+            hint="Give each of its readers history input cdc, or remove the source's option changes.",
+        )
     return RawLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,

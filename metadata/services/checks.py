@@ -11,8 +11,9 @@ from django.db.models import Q
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history_policy import NONE, HistoryPolicy
+from metadata.domain.history_policy import CDC, NONE, HistoryPolicy
 from metadata.domain.sources.clusters import check_topic, parse_cluster
+from metadata.domain.sources.formats import OP, SEQUENCE, reads_changes
 from metadata.domain.sources.intake import INPUTS, Intake
 from metadata.domain.sources.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.sources.option_kinds import names_of
@@ -128,6 +129,9 @@ def check_source_policy(dataset: SourceDataset) -> None:
         message = "ranks several sources, so it belongs to the policy of the dataset that unites them"
         raise MetadataError("bad_history_policy", message, "history_policy.rank", str(dataset))
     _check_deduplication(dataset, policy)
+    if reads_changes(dataset.format, dataset.options) and policy.input != CDC:
+        message = f"needs history input {CDC}, with op {OP} and time {SEQUENCE}"
+        raise MetadataError("bad_option", message, "options.changes", str(dataset))
     if not dataset.history_policy:
         return
     with_place(dataset, lambda: policy.check_historize(dataset.historize))

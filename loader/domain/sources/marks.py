@@ -88,7 +88,8 @@ class Window:
     """Part of a source that a run read: from ``start`` (None: everything) up to its highest values ``end``.
 
     ``by_hand``: a user gave the start, so the marks of the run's readers become ``end`` even if they were higher.
-    ``bounds`` are the values from which rows were read, which a look-back puts before the start.
+    ``bounds`` are the values from which rows were read, which a look-back puts before the start. ``is_open``: rows that
+    have the value of a bound may be missing, because an endpoint decides if its parameter includes them.
     """
 
     source: str
@@ -96,6 +97,7 @@ class Window:
     end: Values
     by_hand: bool = False
     bounds: Values | None = None
+    is_open: bool = False
 
     def as_note(self) -> dict[str, str]:
         return {NOTE: json.dumps(asdict(self), sort_keys=True)}

@@ -137,19 +137,11 @@ class SnapshotBatch:
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         stage = with_hashes(self.parents.with_ghosts(stage), self.load)
         if self.detection is not None:
-            self._detect(self.detection, stage)
+            self._detected = self.detection.keys(self.target, stage, self.parents)
+            self._detected = self._detected.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
+            self._detected_count = self._detected.count()
         stage = self.parents.resolved(stage, self._detected)
         self.take(stage, guard=guard, expected=None if expected is None else expected + self.parents.added)
-
-    def _detect(self, detection: Detection, stage: DataFrame) -> None:
-        """Find the open keys that the source deleted: the evidence lacks them, and the delta does not have them."""
-        key = self.load.leading.column("entity_key").name
-        absent = detection.select(self.target.open_rows(), key).select(quote_identifier(key))
-        delivered = stage.select(F.col(quote_identifier(key)).alias("__delivered"))
-        absent = absent.join(delivered, F.col(quote_identifier(key)) == F.col("__delivered"), "left_anti")
-        absent = self.parents.without_referred(absent, key)
-        self._detected = absent.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
-        self._detected_count = self._detected.count()
 
     def take(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         """Prepare the batch from rows that already have their hashes."""

@@ -15,6 +15,8 @@ from loader.domain.historization import load_guards
 from loader.domain.historization.load_guards import READ_WINDOW
 from loader.domain.manifest import RawcoreLoad, StageInput
 from loader.domain.refusals import Refusal
+from loader.spark.historization.history import Target
+from loader.spark.historization.parents import UnknownParents
 from loader.spark.historization.stage import key_hashes, typed_keys
 from loader.spark.sources.key_lists import read_key_list
 from loader.spark.sources.marks import DeliveredWindow
@@ -22,7 +24,7 @@ from metadata.domain.history_policy import KEY_LIST, WINDOW, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import DATE, parse
 
-_LISTED = "__listed"
+_LISTED, _DELIVERED = "__listed", "__delivered"
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,25 @@ class Detection:
     rows: int | None
     select: Callable[[DataFrame, str], DataFrame]
 
+    def keys(self, target: Target, stage: DataFrame, parents: UnknownParents) -> DataFrame:
+        """Return the entity keys of the open rows to close, without those of the hashed rows of the delta."""
+        key = target.load.leading.column("entity_key").name
+        absent = self.select(target.open_rows(), key).select(quote_identifier(key))
+        delivered = stage.select(F.col(quote_identifier(key)).alias(_DELIVERED))
+        absent = absent.join(delivered, F.col(quote_identifier(key)) == F.col(_DELIVERED), "left_anti")
+        return parents.without_referred(absent, key)
 
-def by_window(column: str, start: Column | None) -> Detection:
+
+def by_window(column: str, start: Column | None, *, is_open: bool = False) -> Detection:
     """Return the detection within a delta that has all rows whose ``column`` is at or above ``start``.
 
-    Without a start it has all rows. Rows without a value are in no window that has a start.
+    Without a start it has all rows. Rows without a value are in no window that has a start. ``is_open``: the delta has
+    only those above it for sure.
     """
 
     def select(rows: DataFrame, _: str) -> DataFrame:
-        return rows if start is None else rows.where(F.col(quote_identifier(column)) >= start)
+        value = F.col(quote_identifier(column))
+        return rows if start is None else rows.where(value > start if is_open else value >= start)
 
     return Detection(READ_WINDOW, None, select)
 
@@ -84,7 +96,8 @@ def detection_of(
     bound = next(iter((window.bounds or {}).values()), None)
     type_text = next(column.type for column in load.leading.columns if column.name == stage_input.window)
     zone = stage_input.options.get("timezone", "UTC")
-    return by_window(stage_input.window, None if bound is None else window_start(bound, type_text, zone))
+    start = None if bound is None else window_start(bound, type_text, zone)
+    return by_window(stage_input.window, start, is_open=window.is_open)
 
 
 def window_start(text: str, type_text: str, zone: str) -> Column:

@@ -57,6 +57,7 @@ from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
+from loader.spark.sources.formats.delta_tables import OpenedChanges, changes_reader, new_versions
 from loader.spark.sources.opened import Opened
 from loader.spark.sources.topics import new_messages, open_topic
 from loader.spark.sources.windows import within_window
@@ -65,6 +66,7 @@ from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.sources.formats import DELTA, reads_changes
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.option_kinds import REFUSE_CHANGED
 from metadata.domain.sources.value_formats import ValueFormats
@@ -251,7 +253,11 @@ def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading 
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
     where = {"roots": roots, "files": files}
+    if ranges:
+        where["reader"] = changes_reader(source, ranges)
     opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
+    if ranges:
+        return OpenedChanges(**vars(opened))
     return opened if reading is None else within_window(opened, source, reading)
 
 
@@ -333,6 +339,9 @@ class Feed:
         if load.source.cluster is not None:
             choice, warnings = new_messages(session, load, log, held)
             return cls(load, run_id, table, log, choice, warnings=warnings)
+        if reads_changes(load.source.format, load.source.options):
+            choice, warnings = new_versions(session, load, log, held, full=manifest.full)
+            return cls(load, run_id, table, log, choice, warnings=warnings)
         location = load.source.location
         listed = {file.path: file for file in list_files(session, location, source_roots(session))}
         choice = choose(
@@ -367,7 +376,8 @@ class Feed:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {} if self.load.source.cluster is not None else {"files": len(self.files)}
+        has_files = self.load.source.cluster is None and self.load.source.format != DELTA
+        return {"files": len(self.files)} if has_files else {}
 
     @property
     def recorded(self) -> dict[str, int]:

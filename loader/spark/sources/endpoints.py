@@ -77,7 +77,8 @@ def read_endpoint(
     delivery = read_delivery(spark, pages.source, roots=ANYWHERE)
     if window is not None:
         try:
-            delivery.window = ended(window, load.source.name, kinds, _highest(delivery, load, kinds))
+            end = ended(window, load.source.name, kinds, _highest(delivery, load, kinds))
+            delivery.window = replace(end, is_open=True)
         except BaseException:
             delivery.release()
             raise

@@ -14,7 +14,7 @@ from typing import Any
 from elevata.core.errors import MetadataError
 from elevata.core.markdown import markdown_table
 from metadata.domain.history_policy import CDC, DELTA, EFFECTIVE, KEY_LIST, WINDOW, HistoryPolicy
-from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, WATERMARK_FORMATS
+from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, WATERMARK_FORMATS, reads_changes
 from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
 
 NUMBERS = (INTEGER, BIGINT, DECIMAL)
@@ -88,6 +88,8 @@ class Intake:
         """
         if not self.watermark:
             return
+        if reads_changes(format_name, options):
+            raise IntakeProblem("watermark", "does not go with the option changes, whose mark is the table's version")
         if format_name not in WATERMARK_FORMATS:
             message = (
                 f"goes with the formats {', '.join(WATERMARK_FORMATS)} only: values of {format_name} can be compared "

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from loader.domain.historization.detection import key_list_source
 from loader.domain.sources.marks import Window
 from loader.spark import datasets, load
 from loader.spark.historization import difference
+from loader.spark.historization.detection import window_start
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
 from tests.loader.lakes import COLUMNS, DAY, Lake
@@ -116,6 +118,30 @@ def test_a_run_that_dies_moves_no_mark_and_closes_no_key(lake, monkeypatch, boun
     assert (item.status, item.mark(), item.kept()) == ("failed", "2", [(1, "a"), (2, "b")])
     item.run(3)
     assert (item.mark(), item.kept(), len(key_lists(item))) == ("3", [(2, "B")], 1)
+
+
+@pytest.mark.parametrize(
+    ("bound", "type_text", "zone", "inside", "outside"),
+    [
+        ("7", "bigint", "UTC", "7", "6"),
+        ("7.50", "decimal(9,2)", "UTC", "7.50", "7.49"),
+        ("2024-07-01", "date", "UTC", "2024-07-01", "2024-06-30"),
+        ("2024-07-01 10:00:00", "date", "UTC", "2024-07-02", "2024-07-01"),
+        (
+            "2024-07-01 10:00:00+00:00",
+            "timestamp",
+            "Europe/Berlin",
+            "2024-07-01 10:00:00",
+            "2024-07-01 09:59:59.999999",
+        ),
+        ("2024-07-01 10:00:00", "timestamp", "Europe/Berlin", "2024-07-01 08:00:00", "2024-07-01 07:59:59.999999"),
+        ("2024-07-01 10:00:00", "timestamp", "+02:00", "2024-07-01 08:00:00", "2024-07-01 07:59:59.999999"),
+    ],
+)
+def test_the_start_of_a_window_compares_with_stored_values(spark, bound, type_text, zone, inside, outside):
+    start = window_start(bound, type_text, zone)
+    values = [F.lit(value).cast(type_text) >= start for value in (inside, outside)]
+    assert tuple(spark.range(1).select(*values).first()) == (True, False)
 
 
 def test_rows_whose_window_is_unknown_show_no_deletes(lake, monkeypatch):
