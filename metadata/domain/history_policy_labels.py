@@ -112,7 +112,7 @@ class Chosen:
     """Current choices that other fields depend on.
 
     ``numbered``: the time column has numbers; ``tracks``: only some columns are tracked; ``ranks``: sources are ranked;
-    ``flagged``: a column flags deletes; ``historize``: a history is kept; ``detects``: deleted keys are looked for.
+    ``flagged``: a column flags deletes; ``historize``: a history is kept; ``detects``: delete detection is on.
     """
 
     input: str = SNAPSHOT
@@ -171,10 +171,10 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
 
 def _no_detection(chosen: Chosen) -> str:
     if chosen.input == EFFECTIVE:
-        return "Deleted keys are looked for with deltas only."
+        return "Delete detection goes with deltas only."
     if chosen.input != DELTA:
         return _FLAGLESS[chosen.input]
-    return "" if chosen.time == LOAD_TIME else "Deleted keys are looked for only if the load dates the rows."
+    return "" if chosen.time == LOAD_TIME else "Delete detection needs rows that the load dates."
 
 
 def _no_deletes(chosen: Chosen) -> str:
@@ -185,7 +185,7 @@ def _no_deletes(chosen: Chosen) -> str:
     if chosen.input == DELTA:
         return (
             "Deletes can only be ignored: a delta says nothing of the keys that it lacks, no column flags them, and "
-            "they are not looked for."
+            "delete detection is off."
         )
     if chosen.input == EFFECTIVE and chosen.absent_keys == "nothing":
         return "Deletes can only be ignored: absent keys mean nothing, and rows do not say deletes."

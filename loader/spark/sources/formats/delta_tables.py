@@ -12,6 +12,7 @@ UNREADABLE_TABLE
 TABLE_REPLACED         the loaded versions are those of an earlier table
 NO_CHANGE_FEED         the table records no changes, or did not in these versions
 VERSIONS_GONE          versions, or files of changes, were removed before they were loaded
+COLUMNS_CHANGED        columns were renamed, dropped or retyped between these versions
 =====================  =====================================================================
 """
 
@@ -86,7 +87,7 @@ class OpenedChanges(Opened):
 
     @contextmanager
     def reading(self, *, again: bool) -> Iterator[None]:
-        with _reading(self.location):
+        with super().reading(again=again), _reading(self.location):
             yield
 
 
@@ -146,7 +147,7 @@ def changes_reader(source: SourceSpec, ranges: tuple[FeedRange, ...]) -> DeltaCh
 _NOT_RECORDED = ("DELTA_MISSING_CHANGE_DATA", "change data was not recorded", "DELTA_CHANGE_TABLE_FEED_DISABLED")
 _GONE = (
     "VersionNotFoundException", "DELTA_VERSION_NOT_FOUND", "DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSIONS_NOT_CONTIGUOUS",
-    "FileNotFoundException", "FILE_NOT_EXIST", "DELTA_VERSION_INVALID",
+    "FileNotFoundException", "FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "DELTA_VERSION_INVALID",
 )  # fmt: skip
 
 
@@ -165,6 +166,14 @@ def _reading(location: str) -> Iterator[None]:
                 f"{location}: versions of the table were removed before they were loaded: {first_line(failure)}",
                 file=location,
                 hint=f"Load more often than the table is vacuumed and its log cleaned. {VERSIONS_LOST}",
+            ) from None
+        if "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE" in text:
+            raise Refusal(
+                "COLUMNS_CHANGED",
+                f"{location}: columns of the table were renamed, dropped or retyped since the last load, so changes "
+                "before and after cannot be read together",
+                file=location,
+                hint=VERSIONS_LOST,
             ) from None
         raise
 

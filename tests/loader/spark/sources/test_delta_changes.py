@@ -128,18 +128,38 @@ def test_a_table_that_records_no_changes_is_refused(spark, tmp_path):
     assert made.kept() == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_versions_that_were_removed_are_refused(item):
+def clean_log(item: Changing) -> None:
+    """Remove the commits before the newest checkpoint, as Delta does after the retention of the log."""
+    for commit in sorted((item.folder / "lake" / "_delta_log").glob("*.json"))[:-1]:
+        commit.unlink()
+
+
+def vacuum(item: Changing) -> None:
+    shutil.rmtree(item.folder / "lake" / "_change_data")
+
+
+@pytest.mark.parametrize("remove", [clean_log, vacuum])
+def test_versions_that_were_removed_before_they_were_loaded_are_refused(item, remove):
     item.run(1)
-    item.sql("UPDATE LAKE SET v = 'B' WHERE id = 2", "DELETE FROM LAKE WHERE id = 3")
-    shutil.rmtree(item.folder / "lake" / "_change_data", ignore_errors=True)
-    item.sql("UPDATE LAKE SET v = 'C' WHERE id = 2")
-    log = item.folder / "lake" / "_delta_log"
-    (log / "00000000000000000002.json").unlink()
-    for place in log.glob("*2.crc"):
-        place.unlink()
+    item.sql("ALTER TABLE LAKE SET TBLPROPERTIES (delta.checkpointInterval = 1)")
+    item.sql(
+        "UPDATE LAKE SET v = 'B' WHERE id = 2", "DELETE FROM LAKE WHERE id = 3", "UPDATE LAKE SET v = 'A' WHERE id = 1"
+    )
+    remove(item)
     error = item.run(2)["error"]
     assert (error["code"], "--full" in error["hint"]) == ("VERSIONS_GONE", True)
-    assert item.run(2, full=True)["counts"]["rows"] == 2
+    item.run(2, full=True)
+    assert (item.status, item.kept()) == ("succeeded", [(1, "A"), (2, "B"), (3, "c")])
+
+
+def test_changes_before_and_after_a_column_was_renamed_are_refused(item):
+    mapped = "delta.columnMapping.mode = 'name', delta.minReaderVersion = 2, delta.minWriterVersion = 5"
+    item.sql(f"ALTER TABLE LAKE SET TBLPROPERTIES ({mapped})", "ALTER TABLE LAKE ADD COLUMNS (w STRING)")
+    item.run(1)
+    item.sql("INSERT INTO LAKE VALUES (4, 'd', 'x')", "ALTER TABLE LAKE RENAME COLUMN w TO x")
+    item.sql("INSERT INTO LAKE VALUES (5, 'e', 'y')")
+    error = item.run(2)["error"]
+    assert (error["code"], "--full" in error["hint"]) == ("COLUMNS_CHANGED", True)
 
 
 def test_a_table_that_was_created_again_is_refused_and_read_whole_by_hand(item):

@@ -89,6 +89,13 @@ def test_an_intake_that_does_not_fit_the_columns_is_refused(given: dict, format_
     assert refused.value.field == field
 
 
+def test_the_mark_of_changes_is_the_version_and_no_watermark():
+    intake = Intake.from_dict({"watermark": ["id"]})
+    intake.check_against("delta", COLUMNS)
+    with pytest.raises(MetadataError, match="whose mark is the table's version"):
+        intake.check_against("delta", COLUMNS, {"changes": True})
+
+
 def test_an_endpoint_has_one_watermark_that_its_parameter_receives():
     options = {"incremental_parameter": "since"}
     Intake.from_dict({"watermark": ["at"]}).check_against("rest", COLUMNS, options)
