@@ -4,7 +4,7 @@ Which versions a run reads is decided without Spark (tests/loader/domain/sources
 """
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 
 from loader.domain.manifest import LoadManifest
 from loader.spark import datasets, load
-from tests.loader.harness import finished
+from metadata.domain.state import DatasetState
+from tests.loader.harness import Dataset, finished
 from tests.loader.histories import Kept
 from tests.loader.lakes import DAY
 
@@ -24,7 +25,13 @@ POLICY = {"input": "cdc", "op": "_op", "time": "_sequence"}
 
 @dataclass
 class Changing(Kept):
-    """Dataset over the changes of a Delta table, which statements write."""
+    """Dataset over the changes of a Delta table, which statements write. ``runs`` are the results of its runs."""
+
+    runs: list[str] = field(default_factory=list)
+
+    @property
+    def raw_state(self) -> DatasetState:
+        return replace(super().raw_state, columns=Dataset._columns(self, typed=True))
 
     @property
     def source(self) -> str:
@@ -48,7 +55,8 @@ class Changing(Kept):
 
     def run(self, day: int, **options: Any) -> dict:
         """Load the table, and return raw's finishing event."""
-        self.status, _ = self.load([], at=DAY[day], **options)
+        self.status, _ = self.load([], at=DAY[day], run_id=f"run-{len(self.runs)}", **options)
+        self.runs.append(self.status)
         if self.status != "succeeded":
             self.sequence -= 1
         return finished(self.events, self.raw_state.key)
@@ -165,6 +173,7 @@ def test_changes_before_and_after_a_column_was_renamed_are_refused(item):
 def test_a_table_that_was_created_again_is_refused_and_read_whole_by_hand(item):
     item.run(1)
     shutil.rmtree(item.folder / "lake")
+    item.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     item.create()
     item.sql("UPDATE LAKE SET v = 'B' WHERE id = 2")
     error = item.run(2)["error"]
