@@ -27,7 +27,7 @@ from pyspark.sql.window import Window
 
 from loader.domain.manifest import RawLoad, SourceSpec
 from loader.domain.refusals import Refusal
-from loader.domain.sources.feeds import VERSIONS_LOST, WHOLE, FeedChoice, FeedLog, FeedRange, choose_versions
+from loader.domain.sources.feeds import CHANGES, VERSIONS_LOST, WHOLE, FeedChoice, FeedLog, FeedRange, choose_versions
 from loader.spark.session import first_line, source_roots, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, checked_location
 from loader.spark.sources.formats.typed_files import TypedFormat
@@ -47,7 +47,7 @@ class DeltaFormat(TypedFormat):
 
     def files(self, spark: SparkSession, location: str, roots: Roots) -> tuple[DeliveredFile, ...]:
         """Return the table at its newest version. Raise Refusal MISSING_TABLE or UNREADABLE_TABLE."""
-        path, snapshot = _newest(spark, location, roots)
+        path, _, snapshot = _newest(spark, location, roots)
         return (DeliveredFile(path, 0, snapshot.version()),)
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
@@ -55,12 +55,13 @@ class DeltaFormat(TypedFormat):
         return delivered.spark.read.format("delta").option("versionAsOf", table.written).load(table.path)
 
 
-def _newest(spark: SparkSession, location: str, roots: Roots) -> tuple[str, Any]:
-    """Return the path of the table at a location, and its newest snapshot. Raise Refusal."""
+def _newest(spark: SparkSession, location: str, roots: Roots) -> tuple[str, DeltaTable, Any]:
+    """Return the table at a location, with its path and its newest snapshot. Raise Refusal."""
     path = checked_location(location, roots)
     folder, _, name = path.rstrip("/").rpartition("/")
     try:
-        snapshot = DeltaTable(spark, folder, name).snapshot()
+        table = DeltaTable(spark, folder, name)
+        snapshot = table.snapshot()
     except JAVA_ERRORS as error:
         raise Refusal(
             "UNREADABLE_TABLE",
@@ -75,7 +76,7 @@ def _newest(spark: SparkSession, location: str, roots: Roots) -> tuple[str, Any]
             file=location,
             hint="Correct the source's location: it is the folder that has the table's _delta_log.",
         )
-    return path, snapshot
+    return path, table, snapshot
 
 
 # --- changes --------------------------------------------------------------------------------------
@@ -127,13 +128,16 @@ def new_versions(
 ) -> tuple[FeedChoice, tuple[str, ...]]:
     """Return the versions that a feed has not loaded, up to the present one, and warnings.
 
-    Raise Refusal TABLE_REPLACED or NO_CHANGE_FEED.
+    Raise Refusal TABLE_REPLACED, VERSIONS_GONE or NO_CHANGE_FEED.
     """
-    path, snapshot = _newest(spark, load.source.location, source_roots(spark))
+    path, table, snapshot = _newest(spark, load.source.location, source_roots(spark))
     if metadata_of(snapshot).properties.get("delta.enableChangeDataFeed") != "true":
         raise _no_change_feed(load.source.location, "records no changes")
     newest = snapshot.version()
     choice = choose_versions(load.name, log, path, snapshot.metadata().id(), newest, held=held, full=full)
+    for read in choice.ranges:
+        if read.partition == CHANGES and table.commit(read.start) is None:
+            raise _versions_gone(load.source.location, f"its log has no version {read.start}")
     message = f"No new versions: version {newest} of {load.source.location} was loaded before."
     return choice, () if choice.ranges else (message,)
 
@@ -161,12 +165,7 @@ def _reading(location: str) -> Iterator[None]:
         if any(word in text for word in _NOT_RECORDED):
             raise _no_change_feed(location, "did not record the changes of all versions since the last load") from None
         if any(word in text for word in _GONE):
-            raise Refusal(
-                "VERSIONS_GONE",
-                f"{location}: versions of the table were removed before they were loaded: {first_line(failure)}",
-                file=location,
-                hint=f"Load more often than the table is vacuumed and its log cleaned. {VERSIONS_LOST}",
-            ) from None
+            raise _versions_gone(location, first_line(failure)) from None
         if "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE" in text:
             raise Refusal(
                 "COLUMNS_CHANGED",
@@ -176,6 +175,15 @@ def _reading(location: str) -> Iterator[None]:
                 hint=VERSIONS_LOST,
             ) from None
         raise
+
+
+def _versions_gone(location: str, reason: str) -> Refusal:
+    return Refusal(
+        "VERSIONS_GONE",
+        f"{location}: versions of the table were removed before they were loaded: {reason}",
+        file=location,
+        hint=f"Load more often than the table is vacuumed and its log cleaned. {VERSIONS_LOST}",
+    )
 
 
 def _no_change_feed(location: str, reason: str) -> Refusal:
