@@ -122,6 +122,7 @@ class RawLoad:
     ``columns`` are pairs of a raw column's name and its name in the delivery.
     ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
     ``feed``: each file is read once and the table keeps the rows of every run, else only those of the latest delivery.
+    ``key_list`` is the source of the keys of all rows, for readers with delete detection by key list.
     """
 
     dataset: str
@@ -132,6 +133,12 @@ class RawLoad:
     feed: bool = False
     depends_on: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    key_list: SourceSpec | None = None
+
+    def with_password(self, values: Mapping[str, str]) -> "RawLoad":
+        """Return the load with the password of its system, from the values of secrets."""
+        key_list = None if self.key_list is None else self.key_list.with_password(values)
+        return replace(self, source=self.source.with_password(values), key_list=key_list)
 
 
 @dataclass(frozen=True)
@@ -170,7 +177,8 @@ class StageInput:
 
     ``options`` are the source's reading options that affect the conversion of text (``timezone``). ``feed``: only
     the rows of this run are read. ``rank``: position of its source in the policy's ``rank``, from 0, the best.
-    ``incremental``: the table has the rows that are new or changed in its source.
+    ``incremental``: the table has the rows that are new or changed in its source. ``window`` is the column that has the
+    source's watermark, for delete detection in the read window.
     """
 
     table: TableSpec
@@ -180,6 +188,7 @@ class StageInput:
     feed: bool = False
     rank: int = 0
     incremental: bool = False
+    window: str = ""
 
 
 @dataclass(frozen=True)
@@ -350,7 +359,7 @@ class LoadManifest:
 
     def with_passwords(self, values: Mapping[str, str]) -> "LoadManifest":
         """Return the manifest with the password of each source, from the values of its secrets."""
-        return replace(self, raw=tuple(replace(load, source=load.source.with_password(values)) for load in self.raw))
+        return replace(self, raw=tuple(load.with_password(values) for load in self.raw))
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,9 @@ COMPACTED_FILE_BYTES = 128 * 1024 * 1024
 
 # Of the counts of a change feed, N is ``unchanged``, which every list shows, and X is ``missing``.
 FURTHER = {
+    "absent": "deleted, absent from the key list or read window",
+    "keys": "keys in the key list",
+    "repeated_keys": "keys that the key list repeats",
     "missing": "not delivered, left as they were (X)",
     "files": "files read",
     "unknown_parents": "with an unknown parent",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from elevata.core.errors import MetadataError
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
-from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, TOMBSTONE, HistoryPolicy
+from metadata.domain.history_policy import DELTA, LOAD_TIME, NONE, SNAPSHOT, TOMBSTONE, HistoryPolicy
 from metadata.domain.sources.formats import CSV, PARQUET
 from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.sql import quote_identifier
@@ -68,12 +68,13 @@ def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
 
 
 def _is_dated_by_load(policy: HistoryPolicy) -> bool:
-    """Return True for snapshots and deltas without tombstones, flagged deletes or columns that are updated in place."""
+    """Return True for snapshots and deltas without tombstones, deletes to find or columns to update in place."""
     return (
         policy.input in (SNAPSHOT, DELTA)
         and policy.time == LOAD_TIME
         and policy.op is None
         and policy.delete_flag is None
+        and policy.delete_detection == NONE
         and policy.deletes != TOMBSTONE
         and (policy.track is None or policy.untracked == "keep")
     )

@@ -31,6 +31,7 @@ from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE, OF_FILES
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
 from loader.services.manifests import LoadPlan, plan_load, source_datasets
+from metadata.domain.sources.formats import reads_changes
 
 # Holder kind of the leases of a load run; the holder id is the run id.
 LOAD_RUN = "load run"
@@ -102,15 +103,18 @@ def request_load_run(
         allow_deletes=allow_deletes,
         full=full,
         since=since,
-        check=lambda: _check_plan(plan_load(scope or Scope()), by_hand=full or bool(since)),
+        check=lambda: _check_plan(plan_load(scope or Scope()), full=full, since=since),
         reason=reason,
     )
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
 
-def _check_plan(plan: LoadPlan, *, by_hand: bool) -> None:
-    """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a watermark."""
-    if by_hand and not _incremental(plan):
+def _check_plan(plan: LoadPlan, *, full: bool, since: str) -> None:
+    """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a mark."""
+    if not (full or since) or any(step.dataset.select for step in plan.steps):
+        return
+    sources = source_datasets(step.dataset for step in plan.steps)
+    if not _incremental(plan) and not (full and any(reads_changes(s.format, s.options) for s in sources.values())):
         raise Refusal(
             "NO_WATERMARK",
             "no source of this load has a watermark: all of them are read whole anyway",

@@ -33,6 +33,7 @@ from loader.domain.dependencies import (
     tables_read,
     views_read,
 )
+from loader.domain.historization.detection import detecting_inputs, key_list_source
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.references import (
     Feeds,
@@ -62,7 +63,7 @@ from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.history_policy import APPEND, BATCH_FILES, HistoryPolicy
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
-from metadata.domain.sources.formats import FORMATS_OF_KIND
+from metadata.domain.sources.formats import FORMATS_OF_KIND, reads_changes
 from metadata.domain.sources.locations import (
     DatabasePlace,
     Roots,
@@ -283,6 +284,12 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
                 hint="give the column an input in the metadata, or retire it",
             )
         columns.append((column.name, delivered))
+    if reads_changes(source.format, source.options) and dataset.key not in feeds.read_once:
+        raise Refusal(
+            "BAD_OPTION",
+            f"{dataset.qualified_name}: a reader of {source.name} takes no change feed, and changes are read once",
+            hint="Give each of its readers history input cdc, or remove the source's option changes.",
+        )
     return RawLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
@@ -291,6 +298,7 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
         columns=tuple(columns),
         feed=dataset.key in feeds.read_once,
         depends_on=step.depends_on,
+        key_list=key_list_source(source) if dataset.key in feeds.with_key_list else None,
     )
 
 
@@ -320,6 +328,7 @@ def _rawcore_load(
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
     has_stage = not by_files and not dataset.select
     inputs = fed_stage_inputs(dataset, plan.states, sources, feeds) if has_stage else ()
+    inputs = detecting_inputs(dataset, inputs, plan.states, sources)
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
@@ -402,18 +411,20 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             hint="Sources in a database have the format table, those in a cluster kafka, those of an API rest, and "
             "files another one.",
         )
-    location = source.location.strip()
+    location, key_list = source.location.strip(), source.intake.get("key_list", "")
     match system.kind:
         case System.Kind.JDBC:
             place = {"database": DatabaseSpec(database_place(system), system.secret)}
         case System.Kind.KAFKA:
             place = {"cluster": ClusterSpec(cluster_place(system), system.secret)}
         case System.Kind.REST:
-            undated = (location, str(options.get("parameters", "")))
-            location, options = endpoint_at(source.location, options, source=str(source), at=at or timezone.now())
+            at, undated = at or timezone.now(), (location, str(options.get("parameters", "")))
+            location, options = endpoint_at(source.location, options, source=str(source), at=at)
+            key_list = key_list and endpoint_at(key_list, {}, source=str(source), at=at)[0]
             place = {"api": api_of(system), "undated": undated}
         case _:
             location = source_location(source, at=at)
+            key_list = key_list and place_of(key_list, system.location, shown=str(source), at=at)
     return SourceSpec(
         name=str(source),
         location=location,
@@ -429,7 +440,7 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             for column in source.columns.all()
         ),
         options=options,
-        intake=dict(source.intake),
+        intake=dict(source.intake) | ({"key_list": key_list} if key_list else {}),
         **place,
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from loader.domain.run_states import REVERT
 from loader.spark.historization import history
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
 from loader.spark.historization.current_rows import frames_of
+from loader.spark.historization.detection import detection_of
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
@@ -34,7 +35,8 @@ from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.sources.endpoints import read_endpoint
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.marks import delivered_windows, next_marks, reading_of
+from loader.spark.sources.key_lists import KeyList, remove_other_key_lists, write_key_list
+from loader.spark.sources.marks import DeliveredWindow, delivered_windows, next_marks, reading_of
 from loader.spark.sources.schemas import contract_schema
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
@@ -139,10 +141,17 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading)
     else:
         delivery = read_delivery(session, load.source, feed.part if feed is not None else (), reading)
+    notes: dict[str, str] = {}
+    key_list: KeyList | None = None
     try:
         if reading is not None and delivery.window is not None:
-            session.conf.set(USER_METADATA, task.signature(0, notes=delivery.window.as_note()))
-            outcome.window = {"from": reading.bounds(delivery.window), "to": dict(delivery.window.end)}
+            window = replace(delivery.window, bounds=reading.bounds(delivery.window))
+            notes |= window.as_note()
+            outcome.window = {"from": window.bounds, "to": dict(window.end)}
+        if load.key_list is not None:
+            key_list = write_key_list(session, raw, load, delivery, task.manifest.run_id, task.phase)
+            notes |= key_list.as_note()
+        session.conf.set(USER_METADATA, task.signature(0, notes=notes))
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
         run_id = load.table.column("run_id").name
@@ -160,6 +169,10 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         outcome.counts["superseded"] = delivery.superseded
     outcome.drift, outcome.schema = list(delivery.unknown), delivery.schema
     outcome.warnings += delivery.warnings
+    remove_other_key_lists(session, raw, key_list)
+    if key_list is not None:
+        outcome.counts |= key_list.counts
+        outcome.warnings += key_list.warnings(load.name)
     if pages is not None:
         outcome.counts |= {"files": pages.count}
         outcome.warnings += pages.warnings
@@ -286,7 +299,7 @@ def _load_batch(
     # If rawcore may differ from the history by more than this batch, it must be rebuilt.
     windows = delivered_windows(session, task.warehouse, load)
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
-    with _prepared_batch(task, session, load, target, committed) as batch:
+    with _prepared_batch(task, session, load, target, committed, windows) as batch:
         outcome.counts = batch.counts
         if outranked := batch.counts.get(OUTRANKED):
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
@@ -305,7 +318,12 @@ def _load_batch(
 
 @contextmanager
 def _prepared_batch(
-    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int
+    task: Task,
+    session: SparkSession,
+    load: RawcoreLoad,
+    target: Target,
+    committed: int,
+    windows: list[DeliveredWindow],
 ) -> Iterator[Batch]:
     """Yield the prepared batch of the run, from stage or from the files of a history batch."""
     with ExitStack() as resources:
@@ -331,7 +349,8 @@ def _prepared_batch(
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
         outranked = Observation()
         stage = typed_stage(session, task.warehouse, load, **run, outranked=outranked)
-        batch = find_batch(session, load, target, task.stamp, committed)
+        detection = detection_of(session, load, windows, **run)
+        batch = find_batch(session, load, target, task.stamp, committed, detection)
         resources.callback(batch.release)
         expected = _maximum_rows(task, session, load)
         batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)

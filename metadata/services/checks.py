@@ -11,9 +11,9 @@ from django.db.models import Q
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history_policy import CDC, NONE, HistoryPolicy
 from metadata.domain.sources.clusters import check_topic, parse_cluster
-from metadata.domain.sources.formats import FORMATS_OF_KIND
+from metadata.domain.sources.formats import FORMATS_OF_KIND, OP, SEQUENCE, reads_changes
 from metadata.domain.sources.intake import INPUTS, Intake
 from metadata.domain.sources.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.sources.option_kinds import names_of
@@ -81,7 +81,7 @@ def check_source_dataset(row: SourceDataset) -> None:
     if row.format == SourceDataset.Format.TABLE and row.system.location:
         with_place(row, lambda: check_queries(row.system.location, row.options))
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
-    with_place(row, lambda: Intake.from_dict(row.intake).check_reader(HistoryPolicy.from_dict(row.history_policy)))
+    with_place(row, lambda: _check_intake(row))
     check_word_list(row.tags, "tags", where)
     _check_other_source(row)
     check_fields(row, where)
@@ -93,6 +93,18 @@ def _check_format(row: SourceDataset, kind: str) -> None:
     if row.format not in known:
         message = f"{row.format!r} is no format of a system of kind {kind}; possible are {', '.join(known)}"
         raise MetadataError("bad_format", message, "format", str(row))
+
+
+def _check_intake(row: SourceDataset) -> None:
+    intake, policy = Intake.from_dict(row.intake), HistoryPolicy.from_dict(row.history_policy)
+    intake.check_reader(policy)
+    intake.check_detection(policy, row.format)
+    check = _DATASET_LOCATIONS.get(row.system.kind)
+    if intake.key_list and check is not None:
+        try:
+            check(intake.key_list)
+        except MetadataError as problem:
+            raise MetadataError(problem.code, problem.message, "intake.key_list") from None
 
 
 def _check_other_source(row: SourceDataset) -> None:
@@ -139,6 +151,9 @@ def check_source_policy(dataset: SourceDataset) -> None:
         message = "ranks several sources, so it belongs to the policy of the dataset that unites them"
         raise MetadataError("bad_history_policy", message, "history_policy.rank", str(dataset))
     _check_deduplication(dataset, policy)
+    if reads_changes(dataset.format, dataset.options) and policy.input != CDC:
+        message = f"needs history input {CDC}, with op {OP} and time {SEQUENCE}"
+        raise MetadataError("bad_option", message, "options.changes", str(dataset))
     if not dataset.history_policy:
         return
     with_place(dataset, lambda: policy.check_historize(dataset.historize))
@@ -307,8 +322,12 @@ def _source_names(dataset: TargetDataset) -> set[str]:
 
 
 def _check_intakes(dataset: TargetDataset, policy: HistoryPolicy) -> None:
-    """Refuse a policy that closes absent keys for a reader of sources of which a load reads changed rows only."""
-    if policy.input in INPUTS and policy.absent_keys == "nothing":
+    """Refuse a policy that closes absent keys for a reader of sources of which a load reads changed rows only.
+
+    Refuse delete detection that the one source of the dataset does not permit.
+    """
+    detects = policy.delete_detection != NONE
+    if policy.input in INPUTS and policy.absent_keys == "nothing" and not detects:
         return
     if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
         return
@@ -317,13 +336,30 @@ def _check_intakes(dataset: TargetDataset, policy: HistoryPolicy) -> None:
         feeds__dataset__feeds__dataset__schema__layer=TargetSchema.Layer.STAGE,
     )
     read = by_stage | Q(feeds__dataset__feeds__dataset=dataset)
-    source = SourceDataset.objects.filter(read, intake__has_key="watermark").select_related("system").first()
+    sources = SourceDataset.objects.filter(read).select_related("system").distinct()
+    if detects:
+        _check_detection(dataset, policy, list(sources))
+    source = sources.filter(intake__has_key="watermark").first()
     if source is not None:
         try:
             Intake.from_dict(source.intake).check_reader(policy)
         except MetadataError as problem:
             message = f"{source} has a watermark, which {problem.message}"
             raise MetadataError(problem.code, message, "history_policy.input", str(dataset)) from None
+
+
+def _check_detection(dataset: TargetDataset, policy: HistoryPolicy, sources: list[SourceDataset]) -> None:
+    """Refuse delete detection for several sources, or for one that does not show its deletes."""
+    field = "history_policy.delete_detection"
+    if len(sources) > 1:
+        message = f"needs one source; {', '.join(sorted(map(str, sources)))} have keys of their own"
+        raise MetadataError("bad_history_policy", message, field, str(dataset))
+    for source in sources:
+        try:
+            Intake.from_dict(source.intake).check_detection(policy, source.format)
+        except MetadataError as problem:
+            message = f"does not fit {source}: its {problem.field} {problem.message}"
+            raise MetadataError("bad_history_policy", message, field, str(dataset)) from None
 
 
 def check_logic(dataset: TargetDataset) -> None:

@@ -13,7 +13,17 @@ from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from metadata.domain.history_columns import open_end
-from metadata.domain.history_policy import APPEND, BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
+from metadata.domain.history_policy import (
+    APPEND,
+    BATCH_FILES,
+    IGNORE,
+    KEY_LIST,
+    LOAD_TIME,
+    NONE,
+    TOMBSTONE,
+    WINDOW,
+    HistoryPolicy,
+)
 from metadata.domain.models.increment import KINDS, Increment
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
@@ -79,6 +89,14 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
     )
 
 
+# What loads do about deleted keys besides the statements, by the policy's delete detection.
+_DETECTION = {
+    NONE: "",
+    KEY_LIST: "-- open keys that the source's key list lacks are closed in the same commit\n",
+    WINDOW: "-- open keys in the read window that are absent are closed in the same commit\n",
+}
+
+
 def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
     """Return the MERGE into rawcore: of stage if the load dates the rows, else of the open versions.
 
@@ -116,7 +134,8 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
     differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked_columns(dataset, policy)]
     changed = " OR ".join([f"r.{row_hash} <> s.{row_hash}", *differ])
     return (
-        f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indent(stage)}\n) AS s\n"
+        f"{_DETECTION[policy.delete_detection]}MERGE INTO {_name(table)} AS r\n"
+        f"USING (\n{_indent(stage)}\n) AS s\n"
         f"ON r.{key} = s.{key}\n{flagged}WHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {lines(updates)}\n"
         f"WHEN NOT MATCHED{unless} THEN {insert}{absent}"
     )
@@ -252,13 +271,13 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
         f"LEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
         f"WHERE h.{key} IS NULL OR h.{row_hash} <> s.{row_hash}",
     ]
-    if tombstones and (policy.closes_absent or policy.delete_flag):
+    if tombstones and (policy.closes_absent or policy.delete_flag or policy.delete_detection != NONE):
         tombstone = lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
         sentences.append(
             f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {tombstone}\nFROM {_name(table)} AS h\n"
             f"LEFT ANTI JOIN (\n{_indent(live)}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
         )
-    message = "-- one atomic commit; of the history only open versions are read\n"
+    message = "-- one atomic commit; of the history only open versions are read\n" + _DETECTION[policy.delete_detection]
     return message + ";\n\n".join(sentences)
 
 

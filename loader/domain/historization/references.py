@@ -9,8 +9,8 @@ from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
 from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows, SourceSpec, StageInput
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
-from metadata.domain.sources.formats import READ_ONCE
+from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, KEY_LIST, HistoryPolicy
+from metadata.domain.sources.formats import READ_ONCE, reads_changes
 from metadata.domain.state import DatasetState
 from metadata.domain.unknown_parents import KEEP
 
@@ -38,17 +38,25 @@ def foreign_keys(dataset: DatasetState, states: Mapping[str, DatasetState]) -> t
     return tuple(keys)
 
 
+def _is_read_once(source: SourceSpec) -> bool:
+    """Return True unless each run asks for the rows again: all of them, or those from a watermark on."""
+    read_once = source.format in READ_ONCE or reads_changes(source.format, source.options)
+    return read_once and not source.intake.get("watermark")
+
+
 @dataclass(frozen=True)
 class Feeds:
     """Stable keys of the raw tables that are read in another way than as the latest delivery with one row per key.
 
     Of those ``read_once`` each file is read once and every run's rows stay; of those ``many_per_key`` a delivery has
-    several rows of one key, which differ by their time. ``shared_appends`` are the names of the readers, by raw table,
-    if a feed has several and one of them appends its rows.
+    several rows of one key, which differ by their time; of those ``with_key_list`` the keys of all rows are read, too.
+    ``shared_appends`` are the names of the readers, by raw table, if a feed has several and one of them appends its
+    rows.
     """
 
     read_once: frozenset[str] = frozenset()
     many_per_key: frozenset[str] = frozenset()
+    with_key_list: frozenset[str] = frozenset()
     shared_appends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -57,11 +65,12 @@ class Feeds:
 
         They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
         location is read then, and raw has the latest delivery. So it is for tables, which have neither files nor
-        offsets, and for an endpoint, which is asked anew by each run.
+        offsets, for an endpoint, which is asked anew by each run, and for files with a watermark.
         """
         dated: set[str] = set()
         whole: set[str] = set()
         appended: set[str] = set()
+        listed: set[str] = set()
         readers: dict[str, list[str]] = {}
         for state in states.values():
             if not is_loaded(state):
@@ -77,11 +86,13 @@ class Feeds:
                     dated.add(table.key)
                 if policy.input == APPEND:
                     appended.add(table.key)
-                is_read_once = all(specs[key].format in READ_ONCE for key in table.inputs if key in specs)
+                if policy.delete_detection == KEY_LIST:
+                    listed.add(table.key)
+                is_read_once = all(_is_read_once(specs[key]) for key in table.inputs if key in specs)
                 if not (is_fed and is_read_once):
                     whole.add(table.key)
         shared = {key: tuple(sorted(readers[key])) for key in appended - whole if len(readers[key]) > 1}
-        return cls(frozenset(readers.keys() - whole), frozenset(dated), shared)
+        return cls(frozenset(readers.keys() - whole), frozenset(dated), frozenset(listed), shared)
 
     def refuse_shared_append(self, raw: DatasetState) -> None:
         """Raise Refusal SHARED_APPEND for a feed with an append among several readers.

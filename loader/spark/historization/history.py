@@ -254,6 +254,12 @@ class Target:
         counted = segment_counts(self.history, self.load.history)
         return {"versions": sum(counted.values()), "open": counted.get(OPEN, 0)}
 
+    def open_rows(self) -> DataFrame:
+        """Return the open live versions, or the rows of rawcore without a history, as of the start of the load."""
+        if self.history is None:
+            return self.rawcore_files.frame(self.rawcore_files.all)
+        return self.versions.frame(OPEN)
+
     def current(self) -> DataFrame:
         """Return the rows that rawcore must have: the open live versions, with rawcore's columns."""
         assert self.history is not None

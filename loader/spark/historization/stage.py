@@ -69,17 +69,34 @@ def _input_frame(
         frame = open_files(session, table).frame()
     if stage_input.filter:
         frame = frame.where(bound(stage_input.filter, **fill))
+    return _stage_columns(frame, load, stage_input, stage_input.columns, fill)
+
+
+def typed_keys(frame: DataFrame, load: RawcoreLoad, stage_input: StageInput, fill: dict) -> DataFrame:
+    """Return the business keys of rows of raw that have only what these need. Raise Refusal VALUE_DOES_NOT_FIT."""
+    keys = {column.name for column in load.table.of_purpose("business_key")}
+    columns = [column for column in stage_input.columns if column.name in keys]
+    return _stage_columns(frame, load, stage_input, columns, fill)
+
+
+def _stage_columns(
+    frame: DataFrame,
+    load: RawcoreLoad | ReferringRows,
+    stage_input: StageInput,
+    columns: Sequence[StageColumn],
+    fill: dict,
+) -> DataFrame:
     delivered = {column.name: column for column in stage_input.table.columns}
-    untyped = [c.name for c in stage_input.columns if _needs_typing(c.expression, c.type, delivered)]
-    expressions = {column.name: bound(column.expression, **fill) for column in stage_input.columns}
+    untyped = [c.name for c in columns if _needs_typing(c.expression, c.type, delivered)]
+    expressions = {column.name: bound(column.expression, **fill) for column in columns}
     if not load.delivery_checked:
-        suspects = [column for column in stage_input.columns if column.name in untyped]
+        suspects = [column for column in columns if column.name in untyped]
         _refuse_misfits(frame, load.name, suspects, expressions, stage_input.options)
     return frame.select(
         *(
             (typed(expressions[c.name], c.type, stage_input.options) if c.name in untyped else expressions[c.name])
             .alias(c.name)
-            for c in stage_input.columns
+            for c in columns
         )
     )  # fmt: skip
 
@@ -154,6 +171,23 @@ def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
     if policy.delete_flag is not None:
         columns.append(flags_delete(policy).alias(IS_DELETE))
     return frame.select(*columns)
+
+
+def key_hashes(keys: DataFrame, load: RawcoreLoad) -> DataFrame:
+    """Return the distinct entity keys of typed business keys. Raise Refusal NULL_KEY."""
+    types = {field.name: field.dataType for field in keys.schema.fields}
+    components = [(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in load.entity_key]
+    null_key = any_of(column.isNull() for _, column, _ in components)
+    count = keys.where(null_key).count()
+    if count:
+        raise Refusal(
+            "NULL_KEY",
+            f"{load.name}: {count} rows of the key list have no value in their business key",
+            count=count,
+            samples=sample_rows(keys.where(null_key), [part.column for part in load.entity_key]),
+            hint="Every business-key column of the key list needs a value.",
+        )
+    return keys.select(digest(components).alias(load.table.column("entity_key").name)).distinct()
 
 
 def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int, int]:

@@ -134,7 +134,8 @@ class OpenedTable(Opened):
     database: _Reader
     chosen: tuple[DescribedColumn, ...] = ()
     others: tuple[DescribedColumn, ...] = ()
-    window: Window | None = None
+    # The connection is another opened table's, which ends the snapshot.
+    is_part: bool = False
 
     @property
     def shown(self) -> str:
@@ -185,6 +186,8 @@ class OpenedTable(Opened):
 
     def release(self) -> None:
         """End the snapshot."""
+        if self.is_part:
+            return
         _close_quietly(self.database.connection.close)
 
 
@@ -211,6 +214,22 @@ def open_table(spark: SparkSession, source: SourceSpec, reading: Reading | None 
             raise
     except JAVA_ERRORS as failure:
         _raise_refusal(spark, source, failure, timeout=options.timeout, started=False)
+
+
+def open_keys(opened: OpenedTable, source: SourceSpec) -> OpenedTable:
+    """Return the keys of all rows of an opened table, in its snapshot if the database has one.
+
+    ``source`` is that of the key list. Raise Refusal.
+    """
+    reader = opened.database
+    options = _check_queries(TableOptions.of(source.name, source.options), source)
+    try:
+        return replace(_open(replace(reader, source=source, options=options), opened.location, None), is_part=True)
+    except JAVA_ERRORS as failure:
+        _raise_refusal(reader.spark, source, failure, timeout=options.timeout, started=True)
+    finally:
+        if not reader.engine.has_snapshots:  # as after the first description
+            reader.connection.rollback()
 
 
 def _check_queries(options: TableOptions, source: SourceSpec) -> TableOptions:

@@ -52,20 +52,19 @@ from loader.domain.sources.feeds import NOTE, PREFIXES, FeedChoice, FeedFile, Fe
 from loader.domain.sources.marks import Reading, Window
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
-from loader.spark.sources.databases import OpenedTable, open_table
+from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
-from loader.spark.sources.files import (
-    DeliveredFile,
-    is_one_file,
-    list_files,
-)
+from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
+from loader.spark.sources.formats.delta_tables import OpenedChanges, changes_reader, new_versions
 from loader.spark.sources.opened import Opened
 from loader.spark.sources.schemas import delivered_schema, inferred_columns, refused_schema, unknown_columns
 from loader.spark.sources.topics import new_messages, open_topic
+from loader.spark.sources.windows import within_window
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
+from metadata.domain.sources.formats import DELTA, reads_changes
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.option_kinds import REFUSE_CHANGED
 from metadata.domain.sql import quote_identifier
@@ -107,6 +106,10 @@ class Delivery:
         if self._cached is None:
             self._opened.check_unchanged()
 
+    @property
+    def opened(self) -> Opened:
+        return self._opened
+
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which Spark's errors while ``frame`` is read become refusals (``Opened.reading``)."""
         return self._opened.reading(again=self._cached is None)
@@ -133,7 +136,11 @@ def read_delivery(
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, part, reading, roots or source_roots(spark))
+    return read_opened(_open(spark, source, part, reading, roots or source_roots(spark)), source)
+
+
+def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
+    """Check an opened delivery, like ``read_delivery``; it is released if it is refused."""
     cached = None
     try:
         _check_file_count(opened)
@@ -160,9 +167,8 @@ def read_delivery(
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    window = opened.window if isinstance(opened, OpenedTable) else None
     frame, warnings = keyed.frame.select(*columns), (*opened.warnings, *result.warnings)
-    schema = delivered_schema(opened, source, unknown)
+    schema, window = delivered_schema(opened, source, unknown), opened.window
     return Delivery(
         frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded, schema
     )
@@ -178,7 +184,12 @@ def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading 
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
     where = {"roots": roots, "files": files}
-    return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
+    if ranges:
+        where["reader"] = changes_reader(source, ranges)
+    opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
+    if ranges:
+        return OpenedChanges(**vars(opened))
+    return opened if reading is None else within_window(opened, source, reading)
 
 
 def _check_file_count(opened: Opened) -> None:
@@ -251,6 +262,9 @@ class Feed:
         if load.source.cluster is not None:
             choice, warnings = new_messages(session, load, log, held)
             return cls(load, run_id, table, log, choice, warnings=warnings)
+        if reads_changes(load.source.format, load.source.options):
+            choice, warnings = new_versions(session, load, log, held, full=manifest.full)
+            return cls(load, run_id, table, log, choice, warnings=warnings)
         location = load.source.location
         listed = {file.path: file for file in list_files(session, location, source_roots(session))}
         choice = choose(
@@ -285,7 +299,8 @@ class Feed:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {} if self.load.source.cluster is not None else {"files": len(self.files)}
+        has_files = self.load.source.cluster is None and self.load.source.format != DELTA
+        return {"files": len(self.files)} if has_files else {}
 
     @property
     def recorded(self) -> dict[str, int]:

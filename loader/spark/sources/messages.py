@@ -18,7 +18,8 @@ from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import STRICT, is_one_object, object_schema, unique_ignoring_case
 from loader.spark.sources.opened import MALFORMED, Place, nulls_read, only_parents, paths_within
 from metadata.domain import types as data_types
-from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
+from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP
+from metadata.domain.sources.formats import OP, SEQUENCE
 from metadata.domain.sources.option_kinds import LSN, TIME
 
 DELETED = "deleted"

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from loader.domain.sources.marks import Window
 from loader.spark.expressions import united
 from loader.spark.sources.files import (
     JAVA_ERRORS,
@@ -172,7 +173,10 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class Opened(Delivered):
-    """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key."""
+    """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key.
+
+    ``window`` is the part of a source with a watermark that is read, ``condition`` selects its rows.
+    """
 
     reader: FileFormat
     keys: tuple[str, ...]
@@ -181,6 +185,8 @@ class Opened(Delivered):
     groups: tuple[Group, ...]
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
+    window: Window | None = field(default=None, kw_only=True)
+    condition: Column | None = field(default=None, kw_only=True)
 
     @property
     def is_text(self) -> bool:
@@ -312,7 +318,8 @@ class Opened(Delivered):
             file = F.col("_metadata.file_path") if rows.file is None else rows.file
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
             places = [file.alias(FILE), order.alias(ORDER)]
-        return rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+        selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+        return selected if self.condition is None else selected.where(self.condition)
 
 
 def type_name(declared: T.DataType) -> str | None:

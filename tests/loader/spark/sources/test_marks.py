@@ -11,10 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from loader.domain.historization.detection import key_list_source
 from loader.domain.manifest import DatabaseSpec, LoadManifest
 from loader.domain.run_states import PRUNE, REVERT
 from loader.domain.sources.marks import marks_in
-from loader.spark import load
+from loader.spark import datasets, load
+from loader.spark.sources.key_lists import write_key_list
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
@@ -61,7 +63,9 @@ class Table(Kept):
         (raw,), (rawcore,) = made.raw, made.rawcore
         source = replace(raw.source, location="marks.item", database=DatabaseSpec(server_place()), intake=self.intake)
         inputs = tuple(replace(stage_input, incremental=True) for stage_input in rawcore.inputs)
-        return replace(made, raw=(replace(raw, source=source),), rawcore=(replace(rawcore, inputs=inputs),))
+        key_list = key_list_source(source) if self.policy.get("delete_detection") == "key_list" else None
+        raw = replace(raw, source=source, key_list=key_list)
+        return replace(made, raw=(raw,), rawcore=(replace(rawcore, inputs=inputs),))
 
     def run(self, day: int, *rows: tuple[int, str, int], **options: Any) -> dict:
         """Write rows (key, value, time), load the table, and return raw's finishing event."""
@@ -157,6 +161,23 @@ def test_a_dataset_without_history_has_the_mark_in_rawcore(table):
     item = table(DELTA, historize=False)
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
     assert (item.rows_read(2, (1, "A", 3)), item.mark(), item.kept()) == (2, shown(3), [(1, "A"), (2, "b")])
+
+
+def test_the_keys_of_a_key_list_are_those_of_the_snapshot_of_the_rows(table, monkeypatch):
+    item = table(DELTA | {"delete_detection": "key_list"})
+    item.rows_read(1, (1, "a", 1), (2, "b", 2), (3, "c", 3))
+    item.server.execute("DELETE FROM marks.item WHERE id = 1")
+
+    def meanwhile(*given: Any) -> Any:
+        item.server.execute("DELETE FROM marks.item WHERE id = 2")
+        return write_key_list(*given)
+
+    monkeypatch.setattr(datasets, "write_key_list", meanwhile)
+    event = item.run(2, (3, "C", 4))
+    assert (item.status, event["counts"]["rows"], event["counts"]["keys"]) == ("succeeded", 1, 2)
+    assert item.kept() == [(2, "b"), (3, "C")]
+    monkeypatch.undo()
+    assert (item.rows_read(3), item.kept()) == (1, [(3, "C")])
 
 
 def test_a_refused_load_leaves_the_mark(table):
