@@ -19,6 +19,7 @@ import pyarrow as pa
 from loader.arrow.deliveries import Delivery, NotPlain, read_delivery
 from loader.arrow.parquet_files import StoredFile, Table, read_rows, write_rows
 from loader.arrow.versions import History, Part, Rows, Stamp, compare, history_files, live_rows, stage_rows
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class SmallLoad:
     """Raw load and the rawcore load that reads it.
 
     ``raw_columns`` are (raw column, delivered column), ``stage_columns`` (rawcore column, delivered column).
-    ``raw_stamps`` and ``rawcore_stamps`` are the columns of run id and load time; hashes are (column, parts).
+    ``raw_stamps`` and ``rawcore_stamps`` are the columns of run id and load time, ``raw_provenance`` those of a row's
+    file and number; hashes are (column, parts).
     ``history`` is None for a dataset without one; then its rawcore table is compared. ``open_files`` contain the rows
     to compare with, ``ended_files`` the last versions of deleted keys. ``closes_absent``: a stored key that is not
     delivered is deleted.
@@ -37,6 +39,7 @@ class SmallLoad:
     raw: Table
     raw_columns: tuple[tuple[str, str], ...]
     raw_stamps: tuple[str, str]
+    raw_provenance: tuple[str, str]
     rawcore: Table
     rawcore_stamps: tuple[str, str]
     stage_columns: tuple[tuple[str, str], ...]
@@ -82,7 +85,8 @@ def _load(load: SmallLoad) -> dict[str, Any]:
 
 
 def _raw_files(load: SmallLoad, delivered: pa.Table) -> list[str]:
-    values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in load.raw_columns}
+    columns = (*load.raw_columns, *zip(load.raw_provenance, (SOURCE_FILE, SOURCE_ROW), strict=True))
+    values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in columns}
     return write_rows(load.raw, pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows)))
 
 

@@ -21,6 +21,7 @@ from loader.domain.historization.load_guards import (
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization import history
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
 from loader.spark.historization.current_rows import frames_of
@@ -142,10 +143,12 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
         run_id = load.table.column("run_id").name
-        rows = delivery.frame.select(
+        rows = delivery.rows_with_provenance.select(
             *delivered,
             F.lit(task.manifest.run_id).alias(run_id),
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
+            F.col(SOURCE_FILE).alias(load.table.column("source_file").name),
+            F.col(SOURCE_ROW).alias(load.table.column("source_row").name),
         )
         with delivery.reading():
             _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)

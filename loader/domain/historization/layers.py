@@ -58,10 +58,13 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
     selected += [
         f"{_RUN} AS {quoted(table.column('run_id').name)}",
         f"current_timestamp() AS {quoted(table.column('loaded_at').name)}",
+        f"_metadata.file_path AS {quoted(table.column('source_file').name)}",
+        f"1 + monotonically_increasing_id() AS {quoted(table.column('source_row').name)}",
     ]
     return (
         "-- the whole delivery is checked against the source's contract before anything is written;\n"
-        "-- of a feed each file is read once, and its rows are added to those of the runs before\n"
+        "-- of a feed each file is read once, and its rows are added to those of the runs before;\n"
+        "-- the path of a file is the one below the source's location, and rows are counted in each file\n"
         f"INSERT OVERWRITE {_name(table)}\nSELECT\n  {lines(selected)}\n"
         f"FROM {source.format}.{quoted(source.location)}"
     )

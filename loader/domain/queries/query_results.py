@@ -32,6 +32,8 @@ _WORDS = {
     "row_hash": "row hash",
     "run_id": "load run",
     "loaded_at": "load time",
+    "source_file": "source file",
+    "source_row": "source row",
 }
 
 

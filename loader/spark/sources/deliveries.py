@@ -51,6 +51,7 @@ from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpe
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import NOTE, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.sources.marks import Reading, Window
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
 from loader.spark.sources.databases import OpenedTable, open_table
@@ -62,6 +63,7 @@ from loader.spark.sources.files import (
     list_files,
 )
 from loader.spark.sources.opened import Opened
+from loader.spark.sources.provenance import with_provenance
 from loader.spark.sources.topics import new_messages, open_topic
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
@@ -157,13 +159,14 @@ Part = tuple[DeliveredFile | FeedRange, ...]
 class Delivery:
     """Delivery that fulfils its contract.
 
-    ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
-    in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
+    ``rows_with_provenance`` has the contract's columns in its order, with the delivered names: as text from text
+    formats, else in the contract's types; then the columns of ``loader.domain.sources.provenance``. ``frame`` has the
+    same rows without these. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
     in ``frame``, ``superseded`` those of whose key another row is there. ``unknown`` describes delivered columns
     outside the contract; they are not in ``frame``. ``window`` is the part of a source with a watermark that was read.
     """
 
-    frame: DataFrame
+    rows_with_provenance: DataFrame
     rows: int
     duplicates: int
     _opened: Opened
@@ -172,6 +175,10 @@ class Delivery:
     warnings: tuple[str, ...] = ()
     window: Window | None = None
     superseded: int = 0
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.rows_with_provenance.drop(SOURCE_FILE, SOURCE_ROW)
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
@@ -213,13 +220,14 @@ def read_delivery(
         _check_file_count(opened)
         wanted = tuple(column.name for column in source.columns)
         missing_columns(opened, wanted)
-        frame = opened.frame()
+        frame = opened.frame(numbered=True)
         is_read_again = opened.is_read_again
         cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
             keyed = check_keys(opened, frame, source, result.rows)
             unknown = _unknown_columns(opened, frame, wanted)
+            placed = with_provenance(opened, frame, keyed.frame)
         opened.check_places()
     except BaseException:
         if cached is not None:
@@ -231,8 +239,8 @@ def read_delivery(
         for c in source.columns
     ]
     window = opened.window if isinstance(opened, OpenedTable) else None
-    frame, warnings = keyed.frame.select(*columns), (*opened.warnings, *result.warnings)
-    return Delivery(frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded)
+    rows, warnings = placed.select(*columns, SOURCE_FILE, SOURCE_ROW), (*opened.warnings, *result.warnings)
+    return Delivery(rows, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded)
 
 
 def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None, roots: Roots) -> Opened:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pyspark.core.context import Py4JError  # pyspark's bridge: exceptions that it does not translate
 from pyspark.errors import PySparkException
@@ -64,6 +64,11 @@ def from_uri(uri: str) -> str:
     """Return the path of Spark's ``_metadata.file_path``, spelled as in ``list_files``."""
     path = unquote(uri)
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def as_uri(path: str) -> str:
+    """Return the URI of a listed path, of which ``from_uri`` returns the path."""
+    return quote(path, safe="/:")
 
 
 def list_files(spark: SparkSession, location: str, roots: Roots) -> list[DeliveredFile]:

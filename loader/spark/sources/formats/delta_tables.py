@@ -6,7 +6,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.session import first_line
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, checked_location
 from loader.spark.sources.formats.typed_files import TypedFormat
-from loader.spark.sources.opened import Delivered
+from loader.spark.sources.opened import Delivered, Opened
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sources.locations import Roots
 
@@ -40,6 +40,11 @@ class DeltaFormat(TypedFormat):
                 hint="Correct the source's location: it is the folder that has the table's _delta_log.",
             )
         return (DeliveredFile(path, 0, version),)
+
+    def table_name(self, opened: Opened) -> str:
+        """Return the name of the table's folder, and the version that was read, as Delta writes them."""
+        (table,) = opened.files
+        return f"{table.path.rstrip('/').rpartition('/')[2]}@v{table.written}"
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         (table,) = delivered.files
