@@ -1,6 +1,6 @@
 """Queries about loading that pages, the API and commands share: runs, statements of datasets, statistics."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -259,6 +259,48 @@ def disk_use(key: Any) -> DatasetRun | None:
     measured = DatasetRun.objects.filter(dataset_key=key, run__kind=VACUUM, status=DatasetRun.Status.SUCCEEDED)
     in_environment = measured.filter(run__environment=current_environment())
     return in_environment.select_related("run").order_by("-finished_at", "-pk").first()
+
+
+@dataclass(frozen=True)
+class KeptDelivery:
+    """Delivery in a raw table; ``removable``: the retention no longer keeps it."""
+
+    run_id: str
+    loaded_at: datetime
+    rows: int
+    bytes: int
+    removable: bool
+
+
+@dataclass(frozen=True)
+class KeptDeliveries:
+    """Deliveries in a raw table after its newest vacuum or dry run; ``listed`` has the oldest ones, newest first."""
+
+    count: int
+    listed: tuple[KeptDelivery, ...]
+
+    @property
+    def oldest(self) -> datetime:
+        return self.listed[-1].loaded_at
+
+    @property
+    def bytes(self) -> int:
+        return sum(delivery.bytes for delivery in self.listed)
+
+
+def kept_deliveries(measured: DatasetRun | None) -> KeptDeliveries | None:
+    """Return the deliveries of ``disk_use``; None if nothing was measured, or the table has no delivery."""
+    tables = measured.run.details.get("tables", {}) if measured is not None else {}
+    for table in tables.values():
+        if table.get("deliveries"):
+            listed = [item for item in table["deliveries_listed"] if not item.get("removed")]
+            return KeptDeliveries(table["deliveries"], tuple(map(_kept_delivery, listed)))
+    return None
+
+
+def _kept_delivery(item: Mapping[str, Any]) -> KeptDelivery:
+    at = datetime.fromisoformat(item["loaded_at"])
+    return KeptDelivery(item["run_id"], at, item["rows"], item["bytes"], bool(item.get("removable")))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from uuid import UUID, uuid5
 
-from metadata.domain import naming
+from metadata.domain import naming, raw_keeping
 from metadata.domain.history_columns import (
     CHANGE,
     CHANGED_AT,
@@ -48,7 +48,7 @@ class ColumnSpec:
     """Column of a physical table. ``type`` is a metadata type (``decimal(10,2)``), not a Spark type.
 
     ``purpose`` is one of entity_key, history_key, business_key, attribute, foreign_key, row_hash, run_id,
-    loaded_at; in raw tables also source_file and source_row, in histories and event logs the purposes in
+    loaded_at; in raw tables also source_file, source_row and load_day, in histories and event logs the purposes in
     ``metadata.domain.history_columns``.
 
     ``hash_of`` are the parts of a hashed key: (name of a part in the hash, stable key of the column with its
@@ -181,7 +181,10 @@ def raw_table(dataset: DatasetState) -> TableSpec:
         _technical(key, "source_file", source_file, "string"),
         _technical(key, "source_row", source_row, "bigint"),
     )
-    return TableSpec(key, dataset.schema, dataset.name, "raw", (*delivered, *_load_columns(key), *provenance))
+    day = _technical(key, "load_day", naming.LOAD_DAY, "date")
+    columns = (*delivered, *_load_columns(key), *provenance, day)
+    by_day = raw_keeping.mode_of(dataset.load_policy) == raw_keeping.BY_DAY
+    return TableSpec(key, dataset.schema, dataset.name, "raw", columns, partition_by=(day.name,) if by_day else ())
 
 
 def _data_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:

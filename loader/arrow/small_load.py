@@ -28,7 +28,7 @@ class SmallLoad:
 
     ``raw_columns`` are (raw column, delivered column), ``stage_columns`` (rawcore column, delivered column).
     ``raw_stamps`` and ``rawcore_stamps`` are the columns of run id and load time, ``raw_provenance`` those of a row's
-    file and number; hashes are (column, parts).
+    file and number, ``raw_day`` that of the load's day; hashes are (column, parts).
     ``history`` is None for a dataset without one; then its rawcore table is compared. ``open_files`` contain the rows
     to compare with, ``ended_files`` the last versions of deleted keys. ``closes_absent``: a stored key that is not
     delivered is deleted.
@@ -40,6 +40,7 @@ class SmallLoad:
     raw_columns: tuple[tuple[str, str], ...]
     raw_stamps: tuple[str, str]
     raw_provenance: tuple[str, str]
+    raw_day: str
     rawcore: Table
     rawcore_stamps: tuple[str, str]
     stage_columns: tuple[tuple[str, str], ...]
@@ -87,7 +88,10 @@ def _load(load: SmallLoad) -> dict[str, Any]:
 def _raw_files(load: SmallLoad, delivered: pa.Table) -> list[str]:
     columns = (*load.raw_columns, *zip(load.raw_provenance, (SOURCE_FILE, SOURCE_ROW), strict=True))
     values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in columns}
-    return write_rows(load.raw, pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows)))
+    rows, day = pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows)), load.stamp.at.date()
+    if load.raw_day in load.raw.partition_by:
+        return write_rows(load.raw, rows, {load.raw_day: day.isoformat()})
+    return write_rows(load.raw, rows.append_column(load.raw_day, pa.repeat(pa.scalar(day), rows.num_rows)))
 
 
 def _reappeared_keys(load: SmallLoad, rows: Rows) -> int:

@@ -21,6 +21,7 @@ from metadata.models import (
 )
 from metadata.models.base import Classified
 from metadata.selectors.columns import retired_columns, shown_columns
+from metadata.services.targets import KEEPING
 
 DATASET_KINDS = ("source", "target")
 
@@ -224,6 +225,7 @@ class DatasetSerializer(DatasetListSerializer):
             "filter",
             "history_policy",
             "load_type",
+            *KEEPING,
             "hash_version",
             "owner",
             "tags",
@@ -435,6 +437,11 @@ class DatasetChange(_Described):
     historize = serializers.BooleanField(required=False)
     history_policy = serializers.DictField(required=False)
     filter = serializers.CharField(required=False, allow_blank=True, max_length=MAX_TEXT)
+    keep = serializers.ChoiceField(
+        choices=TargetDataset.Keep.choices, required=False, help_text="Deliveries that a raw table keeps."
+    )
+    keep_days = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
+    keep_deliveries = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
     sensitivity = _sensitivity()
 
 

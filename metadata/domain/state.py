@@ -46,7 +46,8 @@ class ReferenceState:
 class DatasetState:
     """State of a target dataset; ``inputs`` are stable keys of source or target datasets.
 
-    ``load_policy`` is set by state files only; in metadata, the inputs determine how the dataset is loaded.
+    ``load_policy`` of a raw dataset is its keeping (``metadata.domain.raw_keeping``). State files may have any; in
+    metadata, the inputs determine all else about how a dataset is loaded.
     """
 
     key: str

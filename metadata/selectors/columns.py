@@ -50,6 +50,7 @@ def shown_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
         provenance = (
             ShownColumn(source_file, "string", "source file"),
             ShownColumn(source_row, "bigint", "source row"),
+            ShownColumn(naming.LOAD_DAY, "date", "load day"),
         )
         return (*described_columns(dataset), *load_columns, *provenance)
     return (

@@ -29,7 +29,7 @@ from metadata.services.lifecycle import set_retired
 from metadata.services.references import check_references
 from metadata.services.row_changes import former_names, free_key, store_all
 from metadata.services.sources import DESCRIBED, plain_fields
-from metadata.services.targets import datasets_read, refuse_cycle
+from metadata.services.targets import KEEPING, datasets_read, refuse_cycle
 
 
 @contextmanager
@@ -225,7 +225,7 @@ class Importer:
             return row
 
     def _target(self, record: Record, row: TargetDataset) -> None:
-        same = ("materialization", "historize", "history_policy", "filter", "hash_version")
+        same = ("materialization", "historize", "history_policy", "filter", "hash_version", *KEEPING)
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)
         values["former_names"] = _former_names(row, record, record["name"])
         values["generated_from"] = self._source_named(record["generated_from"])

@@ -14,6 +14,7 @@ from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import APPEND, BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
+from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
@@ -60,12 +61,14 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
         f"current_timestamp() AS {quoted(table.column('loaded_at').name)}",
         f"_metadata.file_path AS {quoted(table.column('source_file').name)}",
         f"1 + monotonically_increasing_id() AS {quoted(table.column('source_row').name)}",
+        f"to_date({_AT}) AS {quoted(table.column('load_day').name)}",
     ]
     return (
         "-- the whole delivery is checked against the source's contract before anything is written;\n"
         "-- of a feed each file is read once, and its rows are added to those of the runs before;\n"
         "-- the path of a file is the one below the source's location, and rows are counted in each file\n"
-        f"INSERT OVERWRITE {_name(table)}\nSELECT\n  {lines(selected)}\n"
+        f"INSERT {'OVERWRITE' if mode_of(dataset.load_policy) == LATEST else 'INTO'} {_name(table)}\n"
+        f"SELECT\n  {lines(selected)}\n"
         f"FROM {source.format}.{quoted(source.location)}"
     )
 

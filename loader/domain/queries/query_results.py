@@ -34,6 +34,7 @@ _WORDS = {
     "loaded_at": "load time",
     "source_file": "source file",
     "source_row": "source row",
+    "load_day": "load day",
 }
 
 

@@ -15,6 +15,7 @@ from loader.domain.manifest import HashComponent, RawcoreLoad, ReferringRows, St
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
+from loader.spark.sources.kept_deliveries import newest_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import COLUMN, HistoryPolicy
@@ -57,9 +58,10 @@ def _input_frame(
     session: SparkSession, warehouse: str, load: RawcoreLoad | ReferringRows, stage_input: StageInput, fill: dict
 ) -> DataFrame:
     table = DeltaTable(session, warehouse, stage_input.table.key)
-    if stage_input.feed:
+    delivery = fill["run_id"] if stage_input.feed else newest_delivery(table, stage_input.table)
+    if delivery is not None:
         run_id = quote_identifier(stage_input.table.column("run_id").name)
-        frame = table.frame().where(F.col(run_id) == fill["run_id"])
+        frame = table.frame().where(F.col(run_id) == delivery)
     else:
         frame = open_files(session, table).frame()
     if stage_input.filter:

@@ -30,7 +30,7 @@ _VERSION = {
     "segment": "string",
 }
 _STAMPS = {"run_id": "string", "loaded_at": "timestamp"}
-_PROVENANCE = {"source_file": "string", "source_row": "bigint"}
+_PROVENANCE = {"source_file": "string", "source_row": "bigint", "loaded_on": "date"}
 _KEYS = {"entity_key": "string", "row_hash": "string"}
 _LIMIT = 1000
 
@@ -88,6 +88,7 @@ class Warehouse:
             raw_columns=names,
             raw_stamps=("run_id", "loaded_at"),
             raw_provenance=("source_file", "source_row"),
+            raw_day="loaded_on",
             rawcore=self.table("rawcore"),
             rawcore_stamps=("run_id", "loaded_at"),
             stage_columns=names,
