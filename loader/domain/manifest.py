@@ -499,7 +499,8 @@ class VacuumManifest:
 class ReadManifest:
     """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
 
-    ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``.
+    ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``, ``inputs`` and
+    ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.
     """
 
     kind: str
@@ -509,6 +510,8 @@ class ReadManifest:
     timeout_seconds: float = 60.0
     masking: Masking | None = None
     sources: tuple[QuerySource, ...] = ()
+    inputs: tuple[StageInput, ...] = ()
+    entity_key: tuple[HashComponent, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import COLUMN, HistoryPolicy
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 
+# Time for placeholders in the expression of a key that no run computes.
+_NO_TIME = "1970-01-01T00:00:00+00:00"
+
 
 def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
     """Return an expression or filter with its placeholders replaced by the run's values."""
@@ -79,6 +82,23 @@ def _input_frame(
             for c in stage_input.columns
         )
     )  # fmt: skip
+
+
+def rows_of_key(frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], key: str) -> DataFrame:
+    """Return the rows of a raw table whose entity key, as stage computes it, is ``key``."""
+    delivered = {column.name: column for column in stage_input.table.columns}
+    columns = {column.name: column for column in stage_input.columns}
+    values = {}
+    for place, part in enumerate(components):
+        column = columns[part.column]
+        value = bound(column.expression, run_id="", load_timestamp=_NO_TIME)
+        if _needs_typing(column.expression, column.type, delivered):
+            value = typed(value, column.type, stage_input.options)
+        values[f"__part{place}"] = value
+    keyed = frame.withColumns(values)
+    types = {field.name: field.dataType for field in keyed.schema.fields}
+    parts = [(part.key, F.col(name), types[name]) for part, name in zip(components, values, strict=True)]
+    return keyed.where(digest(parts) == key).drop(*values)
 
 
 def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:

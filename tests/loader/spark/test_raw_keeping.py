@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import LoadManifest, VacuumManifest
+from loader.domain.manifest import LoadManifest, ReadManifest, VacuumManifest
 from loader.domain.run_states import VACUUM
 from loader.domain.vacuum import SAFE_HOURS
+from loader.spark.origins import read_origin
 from metadata.domain.raw_keeping import ALL, BY_DAY, LATEST, Keeping, policy_of
 from metadata.domain.state import DatasetState
 from tests.loader.histories import Kept
@@ -147,3 +148,27 @@ def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, t
     assert (commit.what, commit.run_id) == (VACUUM, "v")
     assert load(dataset, TWO, 3)["counts"]["new"] == 0
     assert dataset.current() == TWO
+
+
+def test_the_origin_of_a_row_is_its_delivered_rows_and_the_runs_whose_delivery_is_gone(spark, tmp_path):
+    dataset = kept(spark, tmp_path)
+    load(dataset, TWO, 1)
+    load(dataset, TWO, 2)
+    load(dataset, [{"id": 2, "v": "c"}], 3)
+    made = dataset.manifest(tmp_path / "d-0.csv", at="2024-01-04T00:00:00Z", run_id="-").rawcore[0]
+    spec = dataset.history_spec
+    rows = dataset.table(spec).frame().where("id = 2").collect()
+    key = rows[0][spec.column("entity_key").name]
+    arguments = {"entity_key": key}
+    manifest = ReadManifest("origin", spec, arguments=arguments, inputs=made.inputs, entity_key=made.entity_key)
+
+    answer = read_origin(spark, dataset.warehouse, manifest, 2)
+    found = [(row[1], *row[3:]) for row in answer["rows"]]
+    assert found == [("run-3", "d-2.csv", "1", "true"), ("run-2", "d-1.csv", "2", "false")]
+    assert (answer["truncated"], answer["removed"]) == (True, [])
+
+    dataset.mode = LATEST
+    load(dataset, [{"id": 2, "v": "c"}], 5)
+    answer = read_origin(spark, dataset.warehouse, manifest, 2)
+    assert [row[1] for row in answer["rows"]] == ["run-4"]
+    assert answer["removed"] == ["run-1", "run-3"]
