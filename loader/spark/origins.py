@@ -1,6 +1,6 @@
 """Origin of a row: the delivered rows of its key in raw tables, with run, file and row number.
 
-Raw has the deliveries that it is told to keep, so the delivery that opened a version may be gone while a later one with
+Raw has the deliveries that its dataset keeps, so the delivery that opened a version may be gone while a later one with
 the same values is there. The answer names these runs, too.
 """
 
