@@ -133,7 +133,9 @@ def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, t
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
     raw = dataset.tables()[0]
-    manifest = VacuumManifest("v", raw.key, raw.qualified_name, (raw,), SAFE_HOURS, True, Keeping(mode, deliveries=1))
+    manifest = VacuumManifest(
+        "v", dataset.state.key, raw.qualified_name, (raw,), SAFE_HOURS, True, Keeping(mode, deliveries=1)
+    )
     _, planned = dataset.govern(VACUUM, manifest)
     (measured,) = dataset.answer["tables"].values()
     assert (planned["counts"]["deliveries"], planned["counts"]["deliveries_removable"]) == (2, 1)
