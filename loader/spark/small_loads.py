@@ -28,13 +28,12 @@ from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest import HashComponent, LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
-from loader.domain.sources.provenance import folder_of, name_below
 from loader.spark.historization.batches import snapshot_notes
 from loader.spark.historization.history import Stamp, Target, columns_hashed
 from loader.spark.historization.parents import NULLED
 from loader.spark.session import source_roots
 from loader.spark.shipped_modules import ship_modules
-from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, checked_location, list_files
+from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
 from loader.spark.sources.files import DeliveredFile as ListedFile
 from loader.spark.tables.commits import DIRECT, commit, open_files, path_in_use
 from loader.spark.tables.direct_commits import rows_in
@@ -234,7 +233,7 @@ def _plan_load(
     by_expression = {quote_identifier(name): delivered for name, delivered in raw.columns}
     stage = {column.name: by_expression[column.expression] for column in load.inputs[0].columns}
     task = SmallLoad(
-        delivery=_delivery(raw, listed, folder_of(checked_location(raw.source.location, source_roots(spark)))),
+        delivery=_delivery(raw, listed),
         stamp=ArrowStamp(stamp.run_id, rules.parse_instant(stamp.at), rules.parse_instant(stamp.loaded_at)),
         raw=_table(raw_files, {name: types[delivered] for name, delivered in raw.columns}),
         raw_columns=raw.columns,
@@ -280,12 +279,9 @@ def _check_state(target: Target, load: RawcoreLoad) -> None:
         raise _NotSmall("its row hashes cover other columns")
 
 
-def _delivery(raw: RawLoad, listed: Sequence[ListedFile], folder: str) -> Delivery:
+def _delivery(raw: RawLoad, listed: Sequence[ListedFile]) -> Delivery:
     columns = tuple(Column(c.name, c.type, c.business_key or not c.nullable) for c in raw.source.columns)
-    files = tuple(
-        DeliveredFile(file.path.removeprefix(_LOCAL), file.size, file.written, name_below(file.path, folder))
-        for file in listed
-    )
+    files = tuple(DeliveredFile(file.path.removeprefix(_LOCAL), file.size, file.written, file.name) for file in listed)
     return Delivery(raw.source.format, files, columns, delimiter_of(raw.source))
 
 

@@ -6,7 +6,7 @@ Supports every file system of Hadoop, and every compression that Spark recognise
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.domain.sources.provenance import folder_of, name_below
 from loader.records import content
 from metadata.domain.sources.locations import Location, Roots, parse_location
 
@@ -36,13 +37,14 @@ _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 class DeliveredFile:
     """One file: full path with scheme, stored size in bytes, time of the last write (ms).
 
-    ``etag`` identifies its content, if the store has one.
+    ``etag`` identifies its content, if the store has one. ``name`` is its path below the source's location.
     """
 
     path: str
     size: int
     written: int
     etag: str = ""
+    name: str = field(default="", compare=False)
 
     @property
     def shown(self) -> str:
@@ -113,7 +115,7 @@ def check_places(location: str, roots: Roots, files: tuple[DeliveredFile, ...]) 
 def _list(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
     """Return (name, file) of every file at ``location``, checked against the roots."""
     checked = checked_location(location, roots)
-    files = []
+    folder, files = folder_of(checked), []
     try:
         for status in _statuses(spark, checked):
             path = _path_of(status)
@@ -121,7 +123,8 @@ def _list(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, D
             is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
             real = _real_path(path, location, roots) if is_checked else path
             etag = "" if path.startswith("file:") else _etag(spark, status)
-            files.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime(), etag)))
+            below = name_below(real, folder)
+            files.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime(), etag, below)))
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
     return files

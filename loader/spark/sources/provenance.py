@@ -9,8 +9,8 @@ again (ORC, Avro).
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW, folder_of, is_same_in_uri, name_below
-from loader.spark.sources.files import checked_location, from_uri
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW, is_same_in_uri
+from loader.spark.sources.files import DeliveredFile, from_uri
 from loader.spark.sources.opened import BLOCK, FILE, ORDER, Opened
 
 _NAME, _OFFSET = "\ue000name", "\ue000offset"
@@ -22,11 +22,11 @@ def with_provenance(opened: Opened, delivered: DataFrame, rows: DataFrame) -> Da
     if not opened.reader.has_files:
         file, number = opened.own_provenance()
         return rows.withColumns({SOURCE_FILE: file, SOURCE_ROW: number})
-    folder = folder_of(checked_location(opened.location, opened.roots))
     if opened.reader.has_row_numbers:
-        return rows.withColumns({SOURCE_FILE: _name(opened, folder), SOURCE_ROW: F.col(ORDER)})
+        return rows.withColumns({SOURCE_FILE: _name(opened.files), SOURCE_ROW: F.col(ORDER)})
     offsets = _offsets(delivered)
-    names = {uri: name_below(from_uri(uri), folder) for uri, _ in offsets}
+    by_path = {file.path: file.name for file in opened.files}
+    names = {uri: by_path[from_uri(uri)] for uri, _ in offsets}
     if len(offsets) < 2:
         name, offset = next(((names[uri], offset) for (uri, _), offset in offsets.items()), ("", 0))
         return rows.withColumns({SOURCE_FILE: F.lit(name), SOURCE_ROW: F.col(ORDER) + offset})
@@ -40,19 +40,22 @@ def with_provenance(opened: Opened, delivered: DataFrame, rows: DataFrame) -> Da
     return joined.withColumns({SOURCE_FILE: F.col(_NAME), SOURCE_ROW: F.col(ORDER) + F.col(_OFFSET)})
 
 
-def _name(opened: Opened, folder: str) -> Column:
+def _name(files: tuple[DeliveredFile, ...]) -> Column:
     """Return the name of each row's file, cut from the URI that Spark gives."""
-    if len(opened.files) == 1:
-        return F.lit(name_below(opened.files[0].path, folder))
-    is_local = folder.startswith("file:")
+    if len(files) == 1:
+        return F.lit(files[0].name)
+    # A link may lead to a file elsewhere, whose name is its whole path.
+    inside = next((f.path.removesuffix(f.name) for f in files if f.path.endswith(f"/{f.name}")), "")
+    is_local = files[0].path.startswith("file:")
     path = F.col(FILE)
-    if not all(is_same_in_uri(file.path) for file in opened.files):
+    if not all(is_same_in_uri(file.path) for file in files):
         path = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
     if is_local:
         path = F.concat(F.lit("file:/"), F.ltrim(F.substr(path, F.lit(6)), F.lit("/")))
-    inside = folder.rstrip("/") + "/"
-    below = F.substr(path, F.lit(len(inside) + 1))
-    return F.when(F.startswith(path, F.lit(inside)), below).otherwise(F.substr(path, F.lit(6)) if is_local else path)
+    whole = F.substr(path, F.lit(len("file:") + 1)) if is_local else path
+    if not inside:
+        return whole
+    return F.when(F.startswith(path, F.lit(inside)), F.substr(path, F.lit(len(inside) + 1))).otherwise(whole)
 
 
 def _offsets(delivered: DataFrame) -> dict[tuple[str, int], int]:
