@@ -24,7 +24,8 @@ _DATA_ROLES = (BUSINESS_KEY, ATTRIBUTE, FOREIGN_KEY)
 class Table:
     """Table or view with its columns. Inactive columns are retired: they exist, but are no longer filled.
 
-    ``features`` are the features of an observed table (``architecture.domain.steps.features``).
+    ``features`` are the features of an observed table (``architecture.domain.steps.features``), ``partition_by`` the
+    partition columns of a raw table.
     """
 
     schema: str
@@ -32,6 +33,7 @@ class Table:
     columns: tuple[ColumnState, ...]
     view: bool = False
     features: tuple[str, ...] = field(default=(), compare=False)
+    partition_by: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def qualified_name(self) -> str:
@@ -127,7 +129,8 @@ def in_warehouse(dataset: DatasetState) -> Placed:
 
 def _table(dataset: DatasetState, spec: TableSpec) -> Table:
     technical = tuple(_technical(column) for column in spec.columns if column.purpose not in _DATA_ROLES)
-    return Table(spec.schema, spec.name, (*dataset.columns, *technical))
+    partition_by = spec.partition_by if spec.kind == "raw" else ()
+    return Table(spec.schema, spec.name, (*dataset.columns, *technical), partition_by=partition_by)
 
 
 def _technical(column: ColumnSpec) -> ColumnState:
@@ -193,7 +196,8 @@ def _observed_table(table: ObservedTable, expected: Table, *, retired: bool) -> 
             columns.append(ColumnState(key, column.name, column.type, role=TECHNICAL, active=not retired))
         else:
             columns.append(replace(known, name=column.name, type=_type_of(known.type, column.type)))
-    return Table(schema, name, tuple(columns), features=features_of(table.properties))
+    features = features_of(table.properties)
+    return Table(schema, name, tuple(columns), features=features, partition_by=table.partition_by)
 
 
 @lru_cache(maxsize=4096)

@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
 from loader.domain.refusals import Refusal
+from metadata.domain.raw_keeping import Keeping
 from metadata.domain.sources.clusters import ClusterPlace
 from metadata.domain.sources.locations import DatabasePlace
 from metadata.domain.sources.rest_addresses import ApiPlace
@@ -121,7 +122,8 @@ class RawLoad:
 
     ``columns`` are pairs of a raw column's name and its name in the delivery.
     ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
-    ``feed``: each file is read once and the table keeps the rows of every run, else only those of the latest delivery.
+    ``feed``: each file is read once and the table keeps the rows of every run. ``keeps_all``: the table keeps the
+    deliveries of all runs, else only the latest.
     ``key_list`` is the source of the keys of all rows, for readers with delete detection by key list.
     """
 
@@ -131,6 +133,7 @@ class RawLoad:
     source: SourceSpec
     columns: tuple[tuple[str, str], ...]
     feed: bool = False
+    keeps_all: bool = False
     depends_on: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     key_list: SourceSpec | None = None
@@ -537,7 +540,8 @@ class QuerySource:
 class VacuumManifest:
     """Removal of files to which a dataset's tables have not referred for ``retention_hours``.
 
-    A dry run lists them and removes nothing. Both measure the disk use of each table.
+    Before, the deliveries that ``keeping`` no longer keeps are removed from a raw table. A dry run lists both and
+    removes nothing. Both measure the disk use of each table.
     """
 
     run_id: str
@@ -546,13 +550,15 @@ class VacuumManifest:
     tables: tuple[TableSpec, ...]
     retention_hours: int
     dry_run: bool = False
+    keeping: Keeping | None = None
 
 
 @dataclass(frozen=True)
 class ReadManifest:
     """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
 
-    ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``.
+    ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``, ``inputs`` and
+    ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.
     """
 
     kind: str
@@ -562,6 +568,8 @@ class ReadManifest:
     timeout_seconds: float = 60.0
     masking: Masking | None = None
     sources: tuple[QuerySource, ...] = ()
+    inputs: tuple[StageInput, ...] = ()
+    entity_key: tuple[HashComponent, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert",
 ACCEPT, VACUUM = "accept", "vacuum"
 # Kinds that only an identified user may request; their work is sealed in a record.
 MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM)
-# Kinds that change files, but no rows.
+# Kinds that change files, but no rows; of a raw table a vacuum also removes whole deliveries.
 OF_FILES = (COMPACT, VACUUM)
 # Kinds that add rows: later runs must be dated later (rule 3), and the runs can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
@@ -71,6 +71,8 @@ FURTHER = {
     "bytes_removed": "bytes removed",
     "files_removable": "files that can be removed",
     "bytes_removable": "bytes that can be removed",
+    "deliveries_removed": "deliveries removed",
+    "deliveries_removable": "deliveries that can be removed",
 }
 
 

@@ -47,9 +47,11 @@ from loader.services.manifests import (
 )
 from loader.services.runner.worker import Conversation
 from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.raw_keeping import Keeping
 from metadata.domain.sources.locations import parse_location
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
+from metadata.models import TargetDataset
 
 FORMATS, COMPRESSIONS = ("csv", "parquet"), ("none", "zstd")
 
@@ -504,7 +506,14 @@ def _vacuum(work: RunWork) -> VacuumManifest:
         tables=tables_of(state),
         retention_hours=asked["retention_hours"],
         dry_run=asked["dry_run"],
+        keeping=retried(lambda: _keeping(state)),
     )
+
+
+def _keeping(state: DatasetState) -> Keeping | None:
+    """Return the keeping of a raw dataset, None for another one."""
+    row = TargetDataset.objects.filter(key=state.key).first() if state.layer == "raw" else None
+    return row.keeping if row is not None else None
 
 
 _MANIFESTS = {REVERT: _revert, PRUNE: _prune, COMPACT: _compact, ACCEPT: _accept, VACUUM: _vacuum}
@@ -513,5 +522,5 @@ _PHASES = {
     PRUNE: "pruning",
     COMPACT: "compacting",
     ACCEPT: "accepting the table",
-    VACUUM: "removing former files",
+    VACUUM: "removing former files and outdated deliveries",
 }

@@ -62,6 +62,7 @@ from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.history_policy import APPEND, BATCH_FILES, HistoryPolicy
+from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
 from metadata.domain.sources.formats import FORMATS_OF_KIND, reads_changes
 from metadata.domain.sources.locations import (
@@ -297,6 +298,7 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
         source=source,
         columns=tuple(columns),
         feed=dataset.key in feeds.read_once,
+        keeps_all=mode_of(dataset.load_policy) != LATEST,
         depends_on=step.depends_on,
         key_list=key_list_source(source) if dataset.key in feeds.with_key_list else None,
     )

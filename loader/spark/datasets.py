@@ -21,6 +21,7 @@ from loader.domain.historization.load_guards import (
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization import history
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
 from loader.spark.historization.current_rows import frames_of
@@ -35,6 +36,7 @@ from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.sources.endpoints import read_endpoint
 from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.sources.kept_deliveries import OwnDelivery, delivered_rows
 from loader.spark.sources.key_lists import KeyList, remove_other_key_lists, write_key_list
 from loader.spark.sources.marks import DeliveredWindow, delivered_windows, next_marks, reading_of
 from loader.spark.sources.schemas import contract_schema
@@ -109,7 +111,7 @@ def guard_of(manifest: LoadManifest) -> DeleteGuard:
 
 
 def load_raw(task: Task, load: RawLoad) -> Outcome:
-    """Check the whole delivery, then write it to raw: feeds append, other sources overwrite.
+    """Check the whole delivery, then write it to raw, in addition to other deliveries or in their place.
 
     Read and write again if another writer commits first.
     """
@@ -123,9 +125,13 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     raw = DeltaTable(session, task.warehouse, load.table.key)
     if outcome.version_before is None:
         outcome.version_before = raw.version()
-    if task.small is not None and task.small.fits(files := open_files(session, raw)):
+    own = OwnDelivery.of(session, raw, load, task.manifest.run_id) if load.keeps_all and not load.feed else None
+    is_first = own is None or not own.is_repeated
+    if task.small is not None and is_first and task.small.fits(files := open_files(session, raw)):
         task.phase("writing raw")
-        outcome.counts = task.small.write_raw(session, files)
+        if own is not None:
+            session.conf.set(USER_METADATA, task.signature(0, notes=own.notes(task.small.rows)))
+        outcome.counts = task.small.write_raw(session, files, own.recorded if own is not None else None)
         outcome.schema = contract_schema(load.source)
         outcome.version_after = raw.version()
         return
@@ -141,7 +147,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading)
     else:
         delivery = read_delivery(session, load.source, feed.part if feed is not None else (), reading)
-    notes: dict[str, str] = {}
+    notes = own.notes(delivery.rows) if own is not None else {}
     key_list: KeyList | None = None
     try:
         if reading is not None and delivery.window is not None:
@@ -155,13 +161,16 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
         run_id = load.table.column("run_id").name
-        rows = delivery.frame.select(
+        rows = delivery.rows_with_provenance.select(
             *delivered,
             F.lit(task.manifest.run_id).alias(run_id),
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
+            F.col(SOURCE_FILE).alias(load.table.column("source_file").name),
+            F.col(SOURCE_ROW).alias(load.table.column("source_row").name),
+            task.stamp.timestamp().cast("date").alias(load.table.column("load_day").name),
         )
         with delivery.reading():
-            _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
+            _write_raw(session, raw, rows, feed or own, last=delivery.check_unchanged)
     finally:
         delivery.release()
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
@@ -183,26 +192,32 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
 
 
 def _write_raw(
-    session: SparkSession, raw: DeltaTable, rows: DataFrame, feed: Feed | None, *, last: Callable[[], None]
+    session: SparkSession,
+    raw: DeltaTable,
+    rows: DataFrame,
+    added: Feed | OwnDelivery | None,
+    *,
+    last: Callable[[], None],
 ) -> None:
+    """Commit the rows: they are ``added`` to those of other runs, or replace them."""
     types = {field.name: field.dataType for field in raw.schema().fields}
     typed = rows.select(*(
         (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
         for name, type_ in types.items()
     ))  # fmt: skip
-    if feed is None:
+    if added is None:
         files = open_files(session, raw)
         commit(files, None, add=typed, remove=files.all, last=last)
         return
-    replaced = feed.replaced_rows()
+    replaced = added.replaced_rows()
     commit(
-        feed.table,
+        added.table,
         None,
         add=typed,
         gone=replaced,
-        gone_from=feed.table.all if replaced is not None else None,
+        gone_from=added.table.all if replaced is not None else None,
         last=last,
-        recorded=feed.recorded,
+        recorded=added.recorded,
     )
 
 
@@ -364,7 +379,7 @@ def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int |
     if load.query is not None:
         return None
     tables = [DeltaTable(session, task.warehouse, stage_input.table.key) for stage_input in load.inputs]
-    counts = [open_files(session, table).rows() for table in tables]
+    counts = [delivered_rows(table) or open_files(session, table).rows() for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 

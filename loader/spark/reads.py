@@ -10,6 +10,7 @@ Kinds and their arguments:
                                              numbers), from the table version of the clock time ``known_at``;
                                              ``tombstone``: state label of rows that mark a deleted key,
                                              ``inclusive_ends``: an interval includes its end
+    origin      entity_key, limit            delivered rows of a key in raw (``loader.spark.origins``)
     discover    (source)                     columns and inferred types of a file
     sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.spark.queries``)
 
@@ -31,11 +32,12 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.historization.history import parse_instant
 from loader.domain.manifest import Masking, ReadManifest
-from loader.domain.queries.query_results import MOST_ROWS
+from loader.domain.queries.query_results import MOST_ROWS, ORIGIN
 from loader.domain.refusals import Refusal
 from loader.spark import history_queries, queries
 from loader.spark.expressions import all_of
 from loader.spark.history_queries import after_key, changes
+from loader.spark.origins import read_origin
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain import types
@@ -137,6 +139,8 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     arguments = manifest.arguments
     if manifest.kind == "sql":
         return queries.run(spark, warehouse, manifest)
+    if manifest.kind == ORIGIN:
+        return read_origin(spark, warehouse, manifest, _limit(arguments))
     if manifest.kind == "discover":
         source = manifest.source
         return discover(spark, source.location, source.format, source.options)

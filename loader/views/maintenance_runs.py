@@ -15,7 +15,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.forms.maintenance import MaintenanceForm, PruneForm, RevertForm, VacuumForm
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
-from loader.selectors import disk_use
+from loader.selectors import disk_use, kept_deliveries
 from loader.services.attempts import record_artifact
 from loader.services.maintenance_runs import (
     archive_place,
@@ -115,7 +115,8 @@ class DatasetStorage(MaintainedPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         row = disk_use(self.described.key)
-        return super().context() | {"row": row, "tables": row.run.details.get("tables", {}) if row else {}}
+        tables = row.run.details.get("tables", {}) if row else {}
+        return super().context() | {"row": row, "tables": tables, "deliveries": kept_deliveries(row)}
 
 
 class DatasetVacuum(HistoryRequestPage):

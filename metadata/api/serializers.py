@@ -22,6 +22,7 @@ from metadata.models import (
 )
 from metadata.models.base import Classified
 from metadata.selectors.columns import retired_columns, shown_columns
+from metadata.services.targets import KEEPING
 
 DATASET_KINDS = ("source", "target")
 
@@ -228,6 +229,7 @@ class DatasetSerializer(DatasetListSerializer):
             "increment",
             "history_policy",
             "load_type",
+            *KEEPING,
             "hash_version",
             "owner",
             "tags",
@@ -458,6 +460,11 @@ class DatasetChange(_Described):
         max_length=100,
         help_text="Key columns of a model, in order. Omitted, they stay.",
     )
+    keep = serializers.ChoiceField(
+        choices=TargetDataset.Keep.choices, required=False, help_text="Deliveries that a raw table keeps."
+    )
+    keep_days = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
+    keep_deliveries = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
     sensitivity = _sensitivity()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import contracts, unknown_parents
+from metadata.domain import contracts, raw_keeping, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
@@ -158,6 +158,9 @@ TARGET: Spec = {
     "filter": Field(text, ""),
     "select": Field(text, ""),
     "increment": Field(strict.fields, {}),
+    "keep": Field(strict.choice(*raw_keeping.MODES), raw_keeping.LATEST),
+    "keep_days": Field(strict.number),
+    "keep_deliveries": Field(strict.number),
     "inputs": Field(strict.records(DATASET_INPUT), ()),
     "columns": Field(strict.records(TARGET_COLUMN), ()),
     "references": Field(strict.records(OWN_REFERENCE), ()),

@@ -39,6 +39,10 @@ MAX_COLUMN_BYTES = 255
 
 # The columns that architecture.domain.tables adds to every loaded table.
 LOAD_COLUMNS = ("load_run_id", "loaded_at")
+# Columns of raw tables with the provenance of a row: its file, page, partition, table or query, and its number therein.
+PROVENANCE_COLUMNS = ("source_file", "source_row")
+# Column of raw tables with the day of the load, by which they may be partitioned.
+LOAD_DAY = "loaded_on"
 # Prefixes of the engine's temporary columns, and of some technical ones.
 ENGINE_PREFIX = "__"
 
@@ -96,7 +100,7 @@ def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
     profile changed without a conflict of names.
     """
     if layer == "raw":
-        return frozenset(LOAD_COLUMNS)
+        return frozenset((*LOAD_COLUMNS, *PROVENANCE_COLUMNS, LOAD_DAY))
     own = (entity_key_name(dataset), f"{history_name(dataset)}{KEY_SUFFIX}", "row_hash")
     return frozenset(name.lower() for name in (*LOAD_COLUMNS, *HISTORY_COLUMNS, *own))
 

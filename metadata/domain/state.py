@@ -46,8 +46,9 @@ class ReferenceState:
 class DatasetState:
     """State of a target dataset; ``inputs`` are stable keys of source or target datasets.
 
-    ``load_policy`` is set by state files only; in metadata, the inputs determine how the dataset is loaded. ``select``
-    is the SELECT of a model, ``increment`` the rows of it that a load computes anew (all if empty).
+    ``load_policy`` of a raw dataset is its keeping (``metadata.domain.raw_keeping``). State files may have any; in
+    metadata, the inputs determine all else about how a dataset is loaded. ``select`` is the SELECT of a model,
+    ``increment`` the rows of it that a load computes anew (all if empty).
     """
 
     key: str

@@ -451,6 +451,20 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("increment", models.JSONField(blank=True, default=dict)),
+                (
+                    "keep",
+                    models.CharField(
+                        choices=[
+                            ("latest", "Latest delivery"),
+                            ("all", "All deliveries"),
+                            ("by_day", "All deliveries, partitioned by day"),
+                        ],
+                        default="latest",
+                        max_length=10,
+                    ),
+                ),
+                ("keep_days", models.PositiveIntegerField(blank=True, null=True)),
+                ("keep_deliveries", models.PositiveIntegerField(blank=True, null=True)),
                 ("hash_version", models.PositiveSmallIntegerField(default=1, editable=False)),
                 (
                     "generated_from",
@@ -887,6 +901,26 @@ class Migration(migrations.Migration):
                 ),
                 name="target_dataset_only_tables_have_history",
                 violation_error_message="Only a table that is no history itself can be historized.",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="targetdataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("keep__in", ["latest", "all", "by_day"])),
+                name="target_dataset_keep_is_known",
+                violation_error_message="Keep is latest, all or by_day.",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="targetdataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("keep", "latest"), _negated=True),
+                    models.Q(("keep_days__isnull", True), ("keep_deliveries__isnull", True)),
+                    _connector="OR",
+                ),
+                name="target_dataset_only_deliveries_have_limits",
+                violation_error_message="Only a table that keeps all deliveries limits them.",
             ),
         ),
     ]

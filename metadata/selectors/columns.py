@@ -46,7 +46,13 @@ def shown_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
     if dataset.materialization == TargetDataset.Materialization.VIEW:
         return described_columns(dataset)
     if dataset.schema.layer == TargetSchema.Layer.RAW:
-        return (*described_columns(dataset), *load_columns)
+        source_file, source_row = naming.PROVENANCE_COLUMNS
+        provenance = (
+            ShownColumn(source_file, "string", "source file"),
+            ShownColumn(source_row, "bigint", "source row"),
+            ShownColumn(naming.LOAD_DAY, "date", "load day"),
+        )
+        return (*described_columns(dataset), *load_columns, *provenance)
     return (
         ShownColumn(naming.entity_key_name(dataset.name), "string", "entity key"),
         *described_columns(dataset),

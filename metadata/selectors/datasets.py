@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Count, Model, OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from metadata.domain import naming
+from metadata.domain import naming, raw_keeping
 from metadata.domain.history_columns import layout_of, time_type, version_columns
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
@@ -132,6 +132,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             history_key=str(row["history__key"]) if row["history__key"] else None,
             filter=row["filter"] or None,
             select=row["select"] or None,
+            load_policy=raw_keeping.policy_of(row["keep"]),
             inputs=tuple(inputs[row["pk"]]),
             references=tuple(refers[row["pk"]]),
         )
@@ -178,7 +179,7 @@ def dataset_state(dataset: TargetDataset) -> DatasetState:
 
 # Fields that a state contains unchanged, and those that it contains in another form.
 _UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version", "increment")
-_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select")
+_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select", "keep")
 _COLUMN = ("name", "nullable", "role", "active")
 _TYPE = ("data_type", "length", "precision", "scale")
 _ORDER = ("ordinal", "id")

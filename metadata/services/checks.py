@@ -231,6 +231,7 @@ def check_target_dataset(row: TargetDataset) -> None:
     if row.schema.layer == layers.RAW and row.materialization != "table":
         raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
+    with_place(row, lambda: row.keeping.check(row.schema.layer))
     if row.filter:
         with_place(row, lambda: check_expression(row.filter, field="filter"))
     check_word_list(row.tags, "tags", where)

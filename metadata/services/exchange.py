@@ -28,6 +28,7 @@ from metadata.models import (
 from metadata.selectors import datasets
 from metadata.services.import_rows import Report
 from metadata.services.metadata_import import Importer
+from metadata.services.targets import KEEPING
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
 
 # Target datasets with everything that an export contains, in few queries.
@@ -236,7 +237,8 @@ def _schema(row: TargetSchema) -> dict[str, Any]:
 
 
 def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, Any]:
-    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "select", "sensitivity")
+    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "select")
+    same += (*KEEPING, "sensitivity")
     # Inputs and expressions of a model follow from its SELECT.
     inputs = [] if row.select else list(row.inputs.all())
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)

@@ -32,6 +32,7 @@ from metadata.services.references import check_references
 from metadata.services.retirement import set_retired
 from metadata.services.row_changes import clear_the_way, former_names, free_key, store_all
 from metadata.services.sources import DESCRIBED, plain_fields
+from metadata.services.targets import KEEPING
 
 
 @contextmanager
@@ -251,6 +252,7 @@ class Importer:
 
     def _target(self, record: Record, row: TargetDataset) -> None:
         same = ("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version")
+        same += KEEPING
         if record["select"] and record["inputs"]:
             raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)

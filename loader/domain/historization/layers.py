@@ -25,6 +25,7 @@ from metadata.domain.history_policy import (
     HistoryPolicy,
 )
 from metadata.domain.models.increment import KINDS, Increment
+from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
@@ -80,11 +81,16 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
     selected += [
         f"{_RUN} AS {quoted(table.column('run_id').name)}",
         f"current_timestamp() AS {quoted(table.column('loaded_at').name)}",
+        f"_metadata.file_path AS {quoted(table.column('source_file').name)}",
+        f"1 + monotonically_increasing_id() AS {quoted(table.column('source_row').name)}",
+        f"to_date({_AT}) AS {quoted(table.column('load_day').name)}",
     ]
     return (
         "-- the whole delivery is checked against the source's contract before anything is written;\n"
-        "-- of a feed each file is read once, and its rows are added to those of the runs before\n"
-        f"INSERT OVERWRITE {_name(table)}\nSELECT\n  {lines(selected)}\n"
+        "-- of a feed each file is read once, and its rows are added to those of the runs before;\n"
+        "-- the path of a file is the one below the source's location, and rows are counted in each file\n"
+        f"INSERT {'OVERWRITE' if mode_of(dataset.load_policy) == LATEST else 'INTO'} {_name(table)}\n"
+        f"SELECT\n  {lines(selected)}\n"
         f"FROM {source.format}.{quoted(source.location)}"
     )
 

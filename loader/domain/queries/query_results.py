@@ -21,6 +21,8 @@ SHOWN = 80
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
+# Kind of the read of a row's origin.
+ORIGIN = "origin"
 NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
@@ -32,6 +34,9 @@ _WORDS = {
     "row_hash": "row hash",
     "run_id": "load run",
     "loaded_at": "load time",
+    "source_file": "source file",
+    "source_row": "source row",
+    "load_day": "load day",
 }
 
 
@@ -80,6 +85,15 @@ def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -
     headings = tuple(heading(names[place], table, personal, masked) for place in places)
     rows = tuple(tuple(cell(row[place]) for place in places) for row in answer["rows"])
     return Grid(headings, rows)
+
+
+def entity_keys(answer: Mapping, table: TableSpec) -> list[str]:
+    """Return the entity key of each row of an answer, empty where the reader does not see it; [] without such a key."""
+    name = next((column.name for column in table.of_purpose("entity_key")), None)
+    if name not in answer["columns"]:
+        return []
+    place = answer["columns"].index(name)
+    return [row[place] if re.fullmatch(r"[0-9a-f]{64}", row[place] or "") else "" for row in answer["rows"]]
 
 
 def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked: Collection[str] = ()) -> Heading:

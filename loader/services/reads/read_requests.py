@@ -48,10 +48,12 @@ from loader.domain.manifest import (
     SourceSpec,
 )
 from loader.domain.queries.masking import must_not_tell
+from loader.domain.queries.query_results import ORIGIN
 from loader.domain.refusals import Refusal, worker_accident
 from loader.models import ReadRequest
 from loader.services.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec
 from loader.services.publication import PUBLISH, publish_manifest
+from loader.services.reads.origins import origin_manifest
 from loader.services.reads.queries import SQL, query_answer, query_arguments, query_manifest, record_query
 from loader.services.reads.read_permissions import masking_for, must_read, record_read
 from loader.services.runner.worker import SupportsRequests
@@ -109,11 +111,11 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
 log = logging.getLogger(__name__)
 
 CHECK, SOURCE_CHECK = "check", "source_check"
-KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHECK, SQL, PUBLISH)
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "discover", CHECK, SQL, PUBLISH)
 # Kinds of reads without a dataset.
 _WITHOUT_DATASET = (SQL, PUBLISH)
 # Kinds that read the history if there is one, because they need versions.
-_OF_HISTORY = ("key_search", "versions", "as_of", "changes")
+_OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN)
 TIMEOUT_SECONDS = 60.0
 SQL_TIMEOUT_SECONDS = 180.0
 # Tables are observed one after another, and there may be thousands.
@@ -378,6 +380,8 @@ def read_manifest(
     masking = masking_for(read.requested_by, read.dataset, table)
     if masking is not None:
         must_not_tell(read.kind, arguments, table, masking)
+    if read.kind == ORIGIN:
+        return origin_manifest(read, state, table, timeout_seconds=timeout_seconds)
     return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
 
 
@@ -405,6 +409,8 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
     state = known or dataset_state(dataset)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
+    if kind == ORIGIN and not state.business_key:
+        raise Refusal("NO_KEY", f"{state.qualified_name} has no business key by which delivered rows could be found")
     if state.layer == "raw":
         return raw_table(state)
     if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):

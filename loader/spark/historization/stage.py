@@ -16,10 +16,14 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
 from loader.spark.model_queries import read_model
+from loader.spark.sources.kept_deliveries import newest_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import COLUMN, HistoryPolicy
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
+
+# Time for placeholders in the expression of a key that no run computes.
+_NO_TIME = "1970-01-01T00:00:00+00:00"
 
 
 def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
@@ -62,9 +66,10 @@ def _input_frame(
     session: SparkSession, warehouse: str, load: RawcoreLoad | ReferringRows, stage_input: StageInput, fill: dict
 ) -> DataFrame:
     table = DeltaTable(session, warehouse, stage_input.table.key)
-    if stage_input.feed:
+    delivery = fill["run_id"] if stage_input.feed else newest_delivery(table, stage_input.table)
+    if delivery is not None:
         run_id = quote_identifier(stage_input.table.column("run_id").name)
-        frame = table.frame().where(F.col(run_id) == fill["run_id"])
+        frame = table.frame().where(F.col(run_id) == delivery)
     else:
         frame = open_files(session, table).frame()
     if stage_input.filter:
@@ -99,6 +104,23 @@ def _stage_columns(
             for c in columns
         )
     )  # fmt: skip
+
+
+def rows_of_key(frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], key: str) -> DataFrame:
+    """Return the rows of a raw table whose entity key, as stage computes it, is ``key``."""
+    delivered = {column.name: column for column in stage_input.table.columns}
+    columns = {column.name: column for column in stage_input.columns}
+    values = {}
+    for place, part in enumerate(components):
+        column = columns[part.column]
+        value = bound(column.expression, run_id="", load_timestamp=_NO_TIME)
+        if _needs_typing(column.expression, column.type, delivered):
+            value = typed(value, column.type, stage_input.options)
+        values[f"__part{place}"] = value
+    keyed = frame.withColumns(values)
+    types = {field.name: field.dataType for field in keyed.schema.fields}
+    parts = [(part.key, F.col(name), types[name]) for part, name in zip(components, values, strict=True)]
+    return keyed.where(digest(parts) == key).drop(*values)
 
 
 def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:

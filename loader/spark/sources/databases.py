@@ -157,6 +157,10 @@ class OpenedTable(Opened):
         """Return the rows; those of a table have no order, so they are never numbered."""
         return self.with_key_texts(self.rows)
 
+    def own_provenance(self) -> tuple[Column, Column]:
+        """Return the table, or the query of the source's options, and no number."""
+        return F.lit(self.database.options.query or self.location), F.lit(None).cast("bigint")
+
     def text_of(self, name: str) -> Column:
         place, text = self.names.index(name), self.column(name).cast("string")
         return F.coalesce(F.col(f"x{place}"), text) if place in self.partial else text

@@ -50,6 +50,7 @@ from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpe
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import NOTE, PREFIXES, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.sources.marks import Reading, Window
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
 from loader.spark.sources.databases import open_table
@@ -58,6 +59,7 @@ from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
 from loader.spark.sources.formats.delta_tables import OpenedChanges, changes_reader, new_versions
 from loader.spark.sources.opened import Opened
+from loader.spark.sources.provenance import with_provenance
 from loader.spark.sources.schemas import delivered_schema, inferred_columns, refused_schema, unknown_columns
 from loader.spark.sources.topics import new_messages, open_topic
 from loader.spark.sources.windows import within_window
@@ -80,14 +82,15 @@ Part = tuple[DeliveredFile | FeedRange, ...]
 class Delivery:
     """Delivery that fulfils its contract.
 
-    ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
-    in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
+    ``rows_with_provenance`` has the contract's columns in its order, with the delivered names: as text from text
+    formats, else in the contract's types; then the columns of ``loader.domain.sources.provenance``. ``frame`` has the
+    same rows without these. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
     in ``frame``, ``superseded`` those of whose key another row is there. ``unknown`` describes delivered columns
     outside the contract; they are not in ``frame``. ``schema`` has all delivered columns
     (``loader.spark.sources.schemas``). ``window`` is the part of a source with a watermark that was read.
     """
 
-    frame: DataFrame
+    rows_with_provenance: DataFrame
     rows: int
     duplicates: int
     _opened: Opened
@@ -97,6 +100,10 @@ class Delivery:
     window: Window | None = None
     superseded: int = 0
     schema: tuple[dict, ...] = ()
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.rows_with_provenance.drop(SOURCE_FILE, SOURCE_ROW)
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
@@ -146,13 +153,14 @@ def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
         _check_file_count(opened)
         wanted = tuple(column.name for column in source.columns)
         missing_columns(opened, wanted)
-        frame = opened.frame()
+        frame = opened.frame(numbered=opened.reader.has_files)
         is_read_again = opened.is_read_again
         cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
             keyed = check_keys(opened, frame, source, result.rows)
             unknown = unknown_columns(opened, frame, wanted)
+            placed = with_provenance(opened, frame, keyed.frame)
         opened.check_places()
     except BaseException as error:
         try:
@@ -167,10 +175,10 @@ def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    frame, warnings = keyed.frame.select(*columns), (*opened.warnings, *result.warnings)
+    rows, warnings = placed.select(*columns, SOURCE_FILE, SOURCE_ROW), (*opened.warnings, *result.warnings)
     schema, window = delivered_schema(opened, source, unknown), opened.window
     return Delivery(
-        frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded, schema
+        rows, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded, schema
     )
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from loader.domain.manifest import RawLoad, SourceSpec
 from loader.domain.sources.marks import INSTANT, Reading, finish_window, kind_of
+from loader.domain.sources.provenance import SOURCE_FILE
 from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, read_delivery
@@ -75,6 +76,8 @@ def read_endpoint(
     pages = land_pages(spark, load, run_id, phase, since=since)
     phase("reading and checking")
     delivery = read_delivery(spark, pages.source, roots=ANYWHERE)
+    page = F.concat(F.lit(f"{load.source.location}/"), F.col(SOURCE_FILE))
+    delivery.rows_with_provenance = delivery.rows_with_provenance.withColumn(SOURCE_FILE, page)
     if window is not None:
         try:
             end = finish_window(window, load.source.name, kinds, _highest(delivery, load, kinds))

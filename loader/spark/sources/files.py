@@ -6,9 +6,9 @@ Supports every file system of Hadoop, and every compression that Spark recognise
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pyspark.core.context import Py4JError  # pyspark's bridge: exceptions that it does not translate
 from pyspark.errors import PySparkException
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.domain.sources.provenance import folder_of, name_below
 from loader.records import content
 from metadata.domain.sources.locations import Location, Roots, parse_location
 
@@ -36,13 +37,14 @@ _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 class DeliveredFile:
     """One file: full path with scheme, stored size in bytes, time of the last write (ms).
 
-    ``etag`` identifies its content, if the store has one.
+    ``etag`` identifies its content, if the store has one. ``name`` is its path below the source's location.
     """
 
     path: str
     size: int
     written: int
     etag: str = ""
+    name: str = field(default="", compare=False)
 
     @property
     def shown(self) -> str:
@@ -64,6 +66,11 @@ def from_uri(uri: str) -> str:
     """Return the path of Spark's ``_metadata.file_path``, spelled as in ``list_files``."""
     path = unquote(uri)
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def as_uri(path: str) -> str:
+    """Return the URI of a listed path, of which ``from_uri`` returns the path."""
+    return quote(path, safe="/:")
 
 
 def list_files(spark: SparkSession, location: str, roots: Roots) -> list[DeliveredFile]:
@@ -110,11 +117,12 @@ def _list(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, D
     checked = checked_location(location, roots)
     folder = checked.removeprefix("file:")
     is_local = os.path.isabs(folder) and os.path.isdir(folder)
-    files = []
+    below, files = folder_of(checked), []
     for file in _local_files(folder, location) if is_local else _remote_files(spark, checked, location):
         name = file.path.rsplit("/", 1)[-1]
         is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
-        files.append((name, replace(file, path=_real_path(file.path, location, roots)) if is_checked else file))
+        path = _real_path(file.path, location, roots) if is_checked else file.path
+        files.append((name, replace(file, path=path, name=name_below(path, below))))
     return files
 
 

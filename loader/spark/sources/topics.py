@@ -96,6 +96,10 @@ class OpenedTopic(Opened):
         """Return the first ``count`` ``wrong`` rows by partition and offset."""
         return places_of(self.frame().where(wrong), self.location, text, count)
 
+    def own_provenance(self) -> tuple[Column, Column]:
+        """Return the topic and partition of each message, and its offset."""
+        return F.concat(F.lit(f"{self.location}/"), F.col("partition").cast("string")), F.col("offset")
+
     @contextmanager
     def reading(self, *, again: bool) -> Iterator[None]:
         with _reading(self.source):

@@ -72,6 +72,16 @@ def test_a_vacuum_goes_to_the_runner_with_its_tables_and_is_sealed(airports, run
     assert document["tables"][AIRPORT]["former_bytes"] == 2000
 
 
+def test_the_vacuum_of_a_raw_dataset_has_its_retention(airports, runner, script):
+    raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
+    TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30, keep_deliveries=9)
+    script.add(disk_use=USE)
+    perform(vacuum(dataset="raw.raw_air_airport"), runner)
+    body = script.seen("vacuum")[0]["body"]
+    assert body["keeping"] == {"mode": "all", "days": 30, "deliveries": 9}
+    assert [table["name"] for table in body["tables"]] == ["raw_air_airport"]
+
+
 def test_the_newest_measure_is_the_disk_use_and_not_the_last_load(airports, runner, script):
     perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     loaded = last_loads([key()])[key()].counts

@@ -106,7 +106,13 @@ def test_columns_of_every_kind_of_dataset(reader: Client, airport: TargetDataset
     def names(dataset: TargetDataset) -> list[str]:
         return re.findall(r'<span class="name">(\w+)</span>', text_of(reader, f"/datasets/{dataset.key}/"))
 
-    assert names(TargetDataset.objects.get(name="raw_air_airport"))[-2:] == ["load_run_id", "loaded_at"]
+    assert names(TargetDataset.objects.get(name="raw_air_airport"))[-5:] == [
+        "load_run_id",
+        "loaded_at",
+        "source_file",
+        "source_row",
+        "loaded_on",
+    ]
     assert names(TargetDataset.objects.get(name="stg_air_airport")) == ["icao", "name", "elevation"]
     assert names(airport.history)[:2] == ["rc_air_airport_hist_key", "rc_air_airport_key"]
     assert names(airport.history)[-1] == "version_segment"

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
@@ -50,9 +50,18 @@ class DeltaFormat(TypedFormat):
         path, _, snapshot = _newest(spark, location, roots)
         return (DeliveredFile(path, 0, snapshot.version()),)
 
+    def table_name(self, opened: Opened) -> Column:
+        """Return the name of the table's folder, and the version that was read, as Delta writes them."""
+        (table,) = opened.files
+        return F.lit(f"{_folder_name(table.path)}@v{table.written}")
+
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         (table,) = delivered.files
         return delivered.spark.read.format("delta").option("versionAsOf", table.written).load(table.path)
+
+
+def _folder_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def _newest(spark: SparkSession, location: str, roots: Roots) -> tuple[str, DeltaTable, Any]:
@@ -101,6 +110,11 @@ class DeltaChanges(DeltaFormat):
 
     def files(self, spark: SparkSession, location: str, roots: Roots) -> tuple[DeliveredFile, ...]:
         return (DeliveredFile(self.range.topic, 0, self.range.end - 1),)
+
+    def table_name(self, opened: Opened) -> Column:
+        """Return the name of the table's folder, and the version that made the change."""
+        version = opened.column(SEQUENCE) - F.lit(self.range.base)
+        return F.concat(F.lit(f"{_folder_name(self.range.topic)}@v"), version.cast("string"))
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         with _reading(delivered.location):

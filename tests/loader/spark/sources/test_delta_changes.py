@@ -95,6 +95,16 @@ def test_each_version_is_read_once_and_its_operations_make_the_history(item):
     assert (event["counts"]["rows"], "No new versions" in event["warnings"][0]) == (0, True)
 
 
+def test_raw_rows_name_the_version_that_made_the_change(item):
+    item.run(1)
+    item.sql("UPDATE LAKE SET v = 'B' WHERE id = 2", "DELETE FROM LAKE WHERE id = 3")
+    item.run(2)
+    raw = item.table(item.tables()[0]).frame().select("id", "_op", "source_file", "source_row").collect()
+    places = [(id_, op, file.rpartition("@")[2], row) for id_, op, file, row in raw if file.startswith("lake@")]
+    whole = {(id_, "I", "v1", None) for id_ in (1, 2, 3)}
+    assert {*places} == whole | {(2, "U", "v2", None), (3, "D", "v3", None)}
+
+
 def test_a_version_that_writes_a_key_anew_changes_it(item):
     item.run(1)
     item.sql("INSERT OVERWRITE LAKE VALUES (1, 'a'), (2, 'B')")
