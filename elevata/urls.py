@@ -25,6 +25,7 @@ from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
 from metadata.api.changes import ChangeLogViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
+from metadata.api.quality import QualityCheckViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
 
 
@@ -45,6 +46,7 @@ router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
 router.register("references", ReferenceViewSet, basename="api-reference")
+router.register("quality-checks", QualityCheckViewSet, basename="api-quality-check")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")

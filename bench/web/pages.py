@@ -19,7 +19,8 @@ from loader.models import LoadRun, MaintenanceRecord, ReadRequest
 from loader.services.attempts import seal_end
 from loader.services.reads.queries import SQL
 from loader.services.reads.read_requests import request_query
-from metadata.models import Reference
+from metadata.models import QualityCheck, Reference
+from metadata.services.quality import create_check
 from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 
@@ -90,6 +91,7 @@ class Things:
             "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
             "source_key": lambda: ("key", source.key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
+            "check": lambda: ("key", self._check().key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
@@ -122,6 +124,13 @@ class Things:
                 f"the address of {route} has {value!r}, and bench/web/pages.py does not say what that is"
             )
         return self._known[value]()
+
+    def _check(self) -> QualityCheck:
+        dataset = self._control.dataset
+        column = dataset.columns.filter(active=True).order_by("ordinal", "id")[0]
+        known = QualityCheck.objects.filter(dataset=dataset).first()
+        arguments = {"columns": [column.name]}
+        return known or create_check(dataset=dataset, name="filled", kind="not_null", arguments=arguments)
 
     def _read(self, kind: str) -> ReadRequest:
         person, control = self._control.people["everything"], self._control

@@ -19,6 +19,7 @@ class Kind(StrEnum):
     DRIFT_FOUND = "drift.found"
     LOAD_FAILED = "load.failed"
     SCHEDULE_LATE = "schedule.late"
+    QUALITY_FAILED = "quality.failed"
     ACCOUNT_CHANGED = "account.changed"
     POLICY_PROPOSED = "policy.proposed"
     POLICY_DECIDED = "policy.decided"
@@ -34,6 +35,7 @@ WORDS: dict[Kind, str] = {
     Kind.DRIFT_FOUND: "Drift was found",
     Kind.LOAD_FAILED: "A load failed",
     Kind.SCHEDULE_LATE: "The data of a schedule was late",
+    Kind.QUALITY_FAILED: "Quality checks failed",
     Kind.ACCOUNT_CHANGED: "An account was changed",
     Kind.POLICY_PROPOSED: "A looser policy waits for a second user",
     Kind.POLICY_DECIDED: "A looser policy was accepted or rejected",

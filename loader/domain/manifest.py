@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
+from loader.domain.quality.checks import CheckSpec
 from metadata.domain.sources.clusters import ClusterPlace
 from metadata.domain.sources.locations import DatabasePlace
 from metadata.domain.sources.rest_addresses import ApiPlace
@@ -106,6 +107,7 @@ class RawLoad:
     ``columns`` are pairs of a raw column's name and its name in the delivery.
     ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
     ``feed``: each file is read once and the table keeps the rows of every run, else only those of the latest delivery.
+    ``quality`` are checks of the delivered rows.
     """
 
     dataset: str
@@ -116,6 +118,7 @@ class RawLoad:
     feed: bool = False
     depends_on: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -242,7 +245,8 @@ class RawcoreLoad:
     skipped, because the only input's delivery was checked for the same types and the same unique key. ``files``
     replaces stage if history comes as batch files. ``children`` refer to rows of this dataset and add ghost rows.
     ``sensitive`` are names of columns in lower case: refusals contain
-    none of their values.
+    none of their values. ``quality`` are checks of the rows of stage; the dataset waits for those in ``after``,
+    whatever their end, because its checks read them.
     """
 
     dataset: str
@@ -263,6 +267,8 @@ class RawcoreLoad:
     files: HistoryFiles | None = None
     children: tuple[ReferringRows, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
+    after: tuple[str, ...] = ()
 
     @property
     def leading(self) -> TableSpec:

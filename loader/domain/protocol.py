@@ -16,6 +16,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     log                 level, message, dataset (optional)
     dataset_started     dataset
     dataset_phase       dataset, phase
+    dataset_checked     dataset, results: those of its quality checks (loader.domain.quality.results)
     dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because, window,
                         version_before, version_after, seconds,
                         crowded: names of tables with too many small files
@@ -43,6 +44,7 @@ EVENTS = (
     "log",
     "dataset_started",
     "dataset_phase",
+    "dataset_checked",
     "dataset_finished",
     "step_started",
     "step_finished",

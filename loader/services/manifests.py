@@ -52,9 +52,11 @@ from loader.domain.manifest import (
     RawLoad,
     SourceSpec,
 )
+from loader.domain.quality.order import waits_for_checks
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
+from loader.services.quality import check_specs, datasets_read
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.history_policy import APPEND, BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, SNAPSHOT, HistoryPolicy
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
@@ -194,14 +196,23 @@ def load_manifest(
     newest = newest_applied(environment=run.environment, leading=leading, but=run)
     feeds = _feeds(plan.states, specs)
     sensitive = sensitive_columns([plan.states[key] for key in plan.read])
+    checks = check_specs([step.dataset for step in plan.steps], plan.states, environment=run.environment)
+    after = waits_for_checks(
+        {step.dataset.key: step.depends_on for step in plan.steps},
+        {key: datasets_read(specs) for key, specs in checks.items()},
+    )
+
+    def with_checks(load: _Load) -> _Load:
+        waits = {"after": after.get(load.dataset, ())} if isinstance(load, RawcoreLoad) else {}
+        return replace(_with_sensitive(load, sensitive), quality=checks.get(load.dataset, ()), **waits)
+
     return LoadManifest(
         run_id=run.run_id,
         load_timestamp=run.load_timestamp.isoformat(),
         attempt=run.attempt,
-        raw=tuple(_with_sensitive(_raw_load(step, specs, feeds), sensitive) for step in raw),
+        raw=tuple(with_checks(_raw_load(step, specs, feeds)) for step in raw),
         rawcore=tuple(
-            replace(_with_sensitive(_rawcore_load(step, plan, specs, rows, newest, feeds), sensitive), files=files)
-            for step in rawcore
+            replace(with_checks(_rawcore_load(step, plan, specs, rows, newest, feeds)), files=files) for step in rawcore
         ),
         allow_empty=run.allow_empty,
         allow_deletes=run.allow_deletes,

@@ -19,6 +19,7 @@ from loader.domain.historization.load_guards import (
     check_takes_changes,
 )
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
 from loader.spark.historization import history
@@ -29,6 +30,7 @@ from loader.spark.historization.history import Stamp, Target, refuse_policy_chan
 from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
+from loader.spark.quality import check_of_run, without_sensitive
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
@@ -66,7 +68,8 @@ class Task:
     """Context of a dataset's load: the run, and its progress callback.
 
     ``phase`` reports the current phase and raises Canceled if the run was cancelled. ``small`` is the load that a
-    task has prepared (``loader.spark.small_loads``), None for the general way.
+    task has prepared (``loader.spark.small_loads``), None for the general way. ``report`` takes the ``results`` of
+    quality checks.
     """
 
     spark: SparkSession
@@ -74,6 +77,7 @@ class Task:
     manifest: LoadManifest
     phase: Callable[[str], None]
     small: PreparedLoad | None = None
+    report: Callable[..., None] = lambda **results: None
 
     def session(self, sequence: int) -> SparkSession:
         return dataset_session(self.spark, user_metadata=self.signature(sequence))
@@ -148,6 +152,10 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
         )
         with delivery.reading():
+            if load.quality:
+                rows, warnings = _checked(task, session, load, rows)
+                outcome.warnings += [warning for warning in warnings if warning not in outcome.warnings]
+                task.phase("writing raw")
             _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
     finally:
         delivery.release()
@@ -281,7 +289,7 @@ def _load_batch(
     # If rawcore may differ from the history by more than this batch, it must be rebuilt.
     windows = delivered_windows(session, task.warehouse, load)
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
-    with _prepared_batch(task, session, load, target, committed) as batch:
+    with _prepared_batch(task, session, load, target, outcome, committed) as batch:
         outcome.counts = batch.counts
         if outranked := batch.counts.get(OUTRANKED):
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
@@ -300,7 +308,7 @@ def _load_batch(
 
 @contextmanager
 def _prepared_batch(
-    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int
+    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, outcome: Outcome, committed: int
 ) -> Iterator[Batch]:
     """Yield the prepared batch of the run, from stage or from the files of a history batch."""
     with ExitStack() as resources:
@@ -326,6 +334,9 @@ def _prepared_batch(
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
         outranked = Observation()
         stage = typed_stage(session, task.warehouse, load, **run, outranked=outranked)
+        if load.quality:
+            stage, warnings = _checked(task, session, load, stage)
+            outcome.warnings += [warning for warning in warnings if warning not in outcome.warnings]
         batch = find_batch(session, load, target, task.stamp, committed)
         resources.callback(batch.release)
         expected = _maximum_rows(task, session, load)
@@ -333,6 +344,23 @@ def _prepared_batch(
         if load.policy.get("rank"):
             batch.counts[OUTRANKED] = outranked.get[OUTRANKED]
         yield batch
+
+
+def _checked(
+    task: Task, session: SparkSession, load: RawLoad | RawcoreLoad, rows: DataFrame
+) -> tuple[DataFrame, list[str]]:
+    """Run the quality checks of a load on its rows; return the rows to write, and warnings.
+
+    Raise Refusal QUALITY_STOPPED if a check stops the load.
+    """
+    task.phase("checking quality")
+    checked = check_of_run(session, task.warehouse, load, task.manifest).check(rows, load.quality)
+    shown = without_sensitive(checked.results, load.quality, load.sensitive)
+    task.report(results=[result.as_json() for result in shown])
+    refusal = refusal_of(load.name, shown)
+    if refusal is not None:
+        raise refusal
+    return checked.frame, warnings_of(shown)
 
 
 def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:

@@ -8,7 +8,10 @@ from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from loader.models import DatasetRun
+from loader.quality_results import FailedUpstream
+from loader.quality_results import failed_upstream as find_failed_upstream
 from loader.services.reads.read_permissions import readable_error
+from metadata.models import TargetDataset
 
 register = template.Library()
 
@@ -30,3 +33,9 @@ def run_message(context: dict, row: DatasetRun) -> str:
     """Return the message of the refusal of a dataset's load, as far as the user may read it."""
     error = readable_error(context["user"], row.error, row.qualified_name) or {}
     return error.get("message") or "No message."
+
+
+@register.simple_tag
+def failed_upstream(dataset: TargetDataset) -> FailedUpstream | None:
+    """Return the failed quality checks of the datasets that a dataset is built on; None if there are none."""
+    return find_failed_upstream(dataset)

@@ -16,6 +16,7 @@ from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset,
 from metadata.selectors.datasets import LineageNode, lineage
 from metadata.selectors.datasets import downstream as everything_after
 from metadata.services.checks import column_names_of, refuse_if_policy_names
+from metadata.services.quality import checks_naming
 
 # Effects on a dependent: it is changed, too; it stays unchanged; it loses its input; it prevents the action.
 FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
@@ -117,7 +118,12 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
 
 def of_column_retirement(column: TargetColumn) -> list[Dependent]:
     """Return the dependents of a column that its retirement affects."""
-    return [*_pairs(column, REFUSES), *_policy_refuses(column), *_readers_left(column)]
+    return [*_pairs(column, REFUSES), *_policy_refuses(column), *_checks_refuse(column), *_readers_left(column)]
+
+
+def _checks_refuse(column: TargetColumn) -> Iterator[Dependent]:
+    for check in checks_naming(column):
+        yield Dependent(REFUSES, check.dataset, f"check {check.name}", "names it", check.summary)
 
 
 def _policy_refuses(column: TargetColumn) -> Iterator[Dependent]:

@@ -19,6 +19,7 @@ from metadata.services.checks import (
     refuse_if_policy_names,
     with_place,
 )
+from metadata.services.quality import follow_column, follow_dataset, refuse_if_checks_name
 from metadata.services.row_changes import former_names, remove, store
 
 BY_PERSON = TargetDataset.RetiredBy.PERSON
@@ -32,7 +33,9 @@ def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, 
         if row.history_of_id is not None:
             raise MetadataError("invalid", "a history dataset is named after its base; rename that", "name", str(row))
         if row.name != name:
+            old = str(row)
             _rename(row, name)
+            follow_dataset(row, old)
             _check_technical_names(row)
             if hasattr(row, "history"):
                 _rename(row.history, naming.history_name(name))
@@ -51,6 +54,7 @@ def rename_column(*, column: TargetColumn, name: str, expected_version: int, rea
             store(row)
             follow_policy(row.dataset, old, name)
             _follow_logic(row, old)
+            follow_column(row, old)
             _check_readers(row.dataset)
         return row
 
@@ -89,6 +93,7 @@ def retire_column(*, column: TargetColumn, expected_version: int, reason: str = 
             raise MetadataError("in_use", f"reference {paired.first()} needs it", "active", str(row))
         if row.active:
             refuse_if_policy_names(row)
+            refuse_if_checks_name(row)
         set_retired(row, by=BY_PERSON)
         check_dataset_columns(row.dataset)
         _check_readers(row.dataset)

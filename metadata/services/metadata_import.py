@@ -2,7 +2,7 @@
 
 Objects are matched by their key, or by name if a file has no key. Objects that a file does not mention are
 not changed; a field that it omits gets its default. Order: sources, schemas, generated objects, target
-datasets, their columns, lineage, references, and then the checks that need all objects.
+datasets, their columns, lineage, references, quality checks, and then the checks that need all objects.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,18 @@ from metadata.services.checks import (
     check_target_dataset,
 )
 from metadata.services.generation import ensure_history, generate_targets
-from metadata.services.import_rows import CREATED, UPDATED, LineageImporter, Report, arrange, clear_the_way, upsert
+from metadata.services.import_rows import (
+    CREATED,
+    UPDATED,
+    LineageImporter,
+    Report,
+    arrange,
+    clear_the_way,
+    import_check,
+    upsert,
+)
 from metadata.services.lifecycle import set_retired
+from metadata.services.quality import check_dataset_checks
 from metadata.services.references import check_references
 from metadata.services.row_changes import former_names, free_key, store_all
 from metadata.services.sources import DESCRIBED, plain_fields
@@ -71,6 +81,10 @@ class Importer:
         for child, record in self.references:
             with located(record):
                 lineage.reference(record, child)
+        for record, dataset in targets:
+            for item in record["checks"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    import_check(self.report, item, dataset)
         edges = datasets_read()
         for record, dataset in targets:
             with located(record, str(dataset)):
@@ -78,6 +92,7 @@ class Importer:
                 stored = TargetDataset.objects.get(pk=dataset.pk)
                 check_dataset_columns(stored)
                 check_references(stored, "references", with_rules=True)
+                check_dataset_checks(stored, "checks")
         return self.report
 
     def _refuse_doubles(self) -> None:

@@ -34,6 +34,7 @@ from metadata.services.checks import (
 )
 from metadata.services.generation import ensure_history
 from metadata.services.lifecycle import set_retired
+from metadata.services.quality import check_dataset_checks, follow_schema
 from metadata.services.references import check_references
 from metadata.services.row_changes import free_key, remove, store, store_all
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
@@ -75,6 +76,8 @@ def update_schema(*, schema: TargetSchema, expected_version: int, **changes: Any
             check_schema(row)
             store(row)
             rename_schema(old=name, new=row.name)
+            if row.name != name:
+                follow_schema(row, name)
         return row
 
 
@@ -181,6 +184,8 @@ def check_keys(dataset: TargetDataset, changed: Iterable[str]) -> None:
     names = set(changed)
     for field in dict.fromkeys(field for name, field in _KEY_FIELDS.items() if name in names):
         check_references(dataset, field)
+    if "type" in names:
+        check_dataset_checks(dataset, "type")
 
 
 def change_column(

@@ -32,6 +32,7 @@ class Migration(migrations.Migration):
                             ("drift.found", "drift.found"),
                             ("load.failed", "load.failed"),
                             ("schedule.late", "schedule.late"),
+                            ("quality.failed", "quality.failed"),
                             ("account.changed", "account.changed"),
                             ("policy.proposed", "policy.proposed"),
                             ("policy.decided", "policy.decided"),

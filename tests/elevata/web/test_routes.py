@@ -32,8 +32,9 @@ from loader.services.attempts import seal_end
 from loader.services.reads.read_requests import request_query
 from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
-from metadata.models import TargetDataset
+from metadata.models import QualityCheck, TargetDataset
 from metadata.services.lifecycle import rename_column
+from metadata.services.quality import create_check
 from tests.architecture.world import Warehouse, World, put_policy_in_force
 from tests.elevata.web.forms import unexplained
 from tests.elevata.web.html import html_of
@@ -83,6 +84,7 @@ class Addresses(dict):
             "column_key": lambda: ("key", self._warehouse.columns.get(name="elevation").key),
             "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
             "reference": lambda: ("key", self._warehouse.referenced_by.get().key),
+            "check": lambda: ("key", self._check().key),
             "source_key": lambda: ("key", self._warehouse.generated_from.key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),
@@ -131,6 +133,10 @@ class Addresses(dict):
 
     def _api_read(self) -> ReadRequest:
         return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
+
+    def _check(self) -> QualityCheck:
+        known, arguments = self._warehouse.checks.first(), {"columns": ["name"]}
+        return known or create_check(dataset=self._warehouse, name="named", kind="not_null", arguments=arguments)
 
     def _record(self) -> ExecutionRecord:
         return self._controlled().report.environment.records.get()
