@@ -19,7 +19,15 @@ from elevata.api.resources import JsonOnly, Reads
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet, ScheduleViewSet
-from loader.api.maintenance import AcceptViewSet, BatchViewSet, CheckViewSet, PruneViewSet, RevertViewSet, VacuumViewSet
+from loader.api.maintenance import (
+    AcceptViewSet,
+    BatchViewSet,
+    CheckViewSet,
+    PruneViewSet,
+    QuarantineViewSet,
+    RevertViewSet,
+    VacuumViewSet,
+)
 from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
@@ -53,6 +61,7 @@ router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("history-batches", BatchViewSet, basename="api-history-batch")
 router.register("history-reverts", RevertViewSet, basename="api-history-revert")
 router.register("history-prunes", PruneViewSet, basename="api-history-prune")
+router.register("quarantine-decisions", QuarantineViewSet, basename="api-quarantine-decision")
 router.register("vacuums", VacuumViewSet, basename="api-vacuum")
 router.register("table-acceptances", AcceptViewSet, basename="api-table-acceptance")
 router.register("history-checks", CheckViewSet, basename="api-history-check")

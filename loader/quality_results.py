@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F, Max, QuerySet, Window
@@ -12,10 +13,11 @@ from architecture.models import Environment
 from architecture.services.states import current_environment
 from elevata.core.words import counted
 from loader.domain.quality.picture import Picture, draw
+from loader.domain.quality.profiles import ColumnProfile, Suggestion, suggested
 from loader.domain.quality.results import PROBLEMS
-from loader.models import CheckResult
+from loader.models import CheckResult, TableProfile
 from loader.services.reads.read_permissions import may_read, may_read_sensitive
-from metadata.models import DatasetInput, QualityCheck, TargetDataset
+from metadata.models import DatasetInput, QualityCheck, TargetColumn, TargetDataset
 from metadata.selectors.classification import classification
 
 SHOWN = 30
@@ -101,6 +103,54 @@ def failed_upstream(dataset: TargetDataset) -> FailedUpstream | None:
         upstream |= level
     results = tuple(newest_problems(upstream, environment).select_related("dataset")) if upstream else ()
     return FailedUpstream(results) if results else None
+
+
+@dataclass(frozen=True)
+class ShownProfile:
+    """Stored profile as a user sees it."""
+
+    rows: int
+    columns: tuple[ColumnProfile, ...]
+    table_version: int
+    at: datetime
+
+    @property
+    def drawn(self) -> list[tuple[ColumnProfile, list[tuple[float, float]]]]:
+        """Return the columns with the bars of their histograms: x and height, of 100 and 24."""
+        return [(item, _bars(item.histogram)) for item in self.columns]
+
+
+def _bars(counts: list[int]) -> list[tuple[float, float]]:
+    most = max(counts, default=0) or 1
+    return [(100 / len(counts) * place, 24 * count / most) for place, count in enumerate(counts)]
+
+
+def profile_for(user: Any, dataset: TargetDataset) -> ShownProfile | None:
+    """Return the newest profile of a dataset that a user may see; None if there is none.
+
+    Values of columns that were classified since are left out for users who may not read them.
+    """
+    may_see = may_read_sensitive(user, dataset)
+    stored = TableProfile.objects.filter(dataset=dataset, environment=current_environment())
+    newest = (stored if may_see else stored.filter(masked=True)).order_by("-at", "masked").first()
+    if newest is None or not may_read(user, dataset):
+        return None
+    columns = [ColumnProfile.from_json(item) for item in newest.content["profile"]]
+    hidden = frozenset() if may_see else classification(dataset).sensitive_names
+    shown = tuple(item.without_values() if item.name.lower() in hidden else item for item in columns)
+    return ShownProfile(newest.content["rows"], shown, newest.table_version, newest.at)
+
+
+def suggestions_for(dataset: TargetDataset, profile: ShownProfile) -> list[Suggestion]:
+    """Return the checks that a profile suggests for the dataset's present columns, without those that exist."""
+    columns = {column.name: column for column in dataset.columns.filter(active=True)}
+    checks = QualityCheck.objects.filter(dataset=dataset)
+    known = {(check.kind, tuple(check.arguments.get("columns", ()))) for check in checks}
+    names = {check.name.lower() for check in checks}
+    keys = {name for name, column in columns.items() if column.role == TargetColumn.Role.BUSINESS_KEY}
+    present = [item for item in profile.columns if item.name in columns]
+    found = suggested(present, known, skip=keys)
+    return [suggestion for suggestion in found if suggestion.name.lower() not in names]
 
 
 def may_see_samples(user: Any, dataset: TargetDataset) -> bool:

@@ -127,10 +127,8 @@ class Things:
 
     def _check(self) -> QualityCheck:
         dataset = self._control.dataset
-        column = dataset.columns.filter(active=True).order_by("ordinal", "id")[0]
         known = QualityCheck.objects.filter(dataset=dataset).first()
-        arguments = {"columns": [column.name]}
-        return known or create_check(dataset=dataset, name="filled", kind="not_null", arguments=arguments)
+        return known or create_check(dataset=dataset, name="rows", kind="row_count", arguments={"minimum": "1"})
 
     def _read(self, kind: str) -> ReadRequest:
         person, control = self._control.people["everything"], self._control

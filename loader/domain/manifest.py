@@ -445,6 +445,20 @@ class AcceptManifest:
 
 
 @dataclass(frozen=True)
+class QuarantineManifest:
+    """Decision on waiting rows of a dataset's quarantine: ``decision`` is release or drop.
+
+    ``entries`` are the rows' identities, ``of_run`` limits them to a run; without either, all waiting rows are meant.
+    """
+
+    run_id: str
+    load: RawcoreLoad
+    decision: str
+    entries: tuple[str, ...] = ()
+    of_run: str = ""
+
+
+@dataclass(frozen=True)
 class CompactManifest:
     """Compaction of the small files of a dataset's tables (limits: ``loader.domain.run_states``)."""
 

@@ -2,7 +2,7 @@
 
 Requests go to the runner's standard input:
     {"id": …, "kind": "ping" | "observe" | "sizes" | "dry-run" | "execute" | "load" | "revert" | "prune" | "accept"
-                  | "compact" | "vacuum" | "read" | "check" | "replay", "body": manifest}
+                  | "compact" | "vacuum" | "quarantine" | "read" | "check" | "replay", "body": manifest}
     {"id": …, "kind": "cancel"}          cancels the request of that id
     {"id": …, "kind": "ping"}            answered at once with ``finished``, even during other requests
 The runner ends when the pipe is closed, and so with its worker.

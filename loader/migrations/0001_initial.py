@@ -443,4 +443,33 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="TableProfile",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("masked", models.BooleanField()),
+                ("table_version", models.BigIntegerField()),
+                ("content", models.JSONField()),
+                ("at", models.DateTimeField()),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="profiles",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+                (
+                    "environment",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="architecture.environment"
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("environment", "dataset", "masked"), name="table_profile_once")
+                ],
+            },
+        ),
     ]

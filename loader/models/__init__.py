@@ -1,7 +1,7 @@
 """Tables of the loader: load runs, their datasets, schedules, reads, saved queries, results of checks."""
 
 from loader.models.jobs import DatasetRun, LoadRun, MaintenanceRecord, ReadRequest, RunEvent, SavedQuery, Schedule
-from loader.models.quality import CheckResult
+from loader.models.quality import CheckResult, TableProfile
 
 __all__ = [
     "CheckResult",
@@ -12,4 +12,5 @@ __all__ = [
     "RunEvent",
     "SavedQuery",
     "Schedule",
+    "TableProfile",
 ]

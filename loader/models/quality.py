@@ -54,3 +54,26 @@ class CheckResult(models.Model):
     def is_problem(self) -> bool:
         """Return True unless the check passed."""
         return self.outcome in PROBLEMS
+
+
+class TableProfile(models.Model):
+    """Newest profile of a dataset's table, for readers of all values or, ``masked``, for the others.
+
+    ``table_version`` is the Delta version that was read; ``content`` has the rows and columns
+    (``loader.domain.quality.profiles``).
+    """
+
+    environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="+")
+    dataset = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, related_name="profiles")
+    masked = models.BooleanField()
+    table_version = models.BigIntegerField()
+    content = models.JSONField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "dataset", "masked"], name="table_profile_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"profile of {self.dataset}"

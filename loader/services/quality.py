@@ -1,4 +1,4 @@
-"""Quality checks of loads: manifests, stored results, notices."""
+"""Quality checks of loads and reads: manifests, stored results and profiles, notices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,16 +10,19 @@ from django.utils import timezone
 
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.models import Environment
+from architecture.selectors.environments import described_states
 from elevata.accounts.permissions import users_who_may
 from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError
 from elevata.core.words import counted
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import tell
+from loader.domain.manifest import to_json
 from loader.domain.quality.checks import CheckSpec
 from loader.domain.quality.results import BROKEN, STOPPED, Result
 from loader.domain.queries.select_statements import check_query
-from loader.models import CheckResult, LoadRun
+from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
+from loader.services.reads.read_permissions import may_read_sensitive
 from metadata.domain import quality
 from metadata.domain.quality import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
@@ -165,4 +168,46 @@ def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: S
         users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
         environment=environment,
         facts={"run": run.run_id, "checks": [row.check_name for row in failed]},
+    )
+
+
+# Reads: checks of a table as it is, and profiles.
+
+
+def quality_arguments(state: DatasetState, *, environment: Environment) -> dict[str, Any]:
+    """Return the arguments of a read that runs a dataset's checks on its table as it is."""
+    states = {item.key: item for item in described_states(environment=environment)}
+    specs = check_specs([state], states, environment=environment).get(state.key, ())
+    return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
+
+
+def store_read_results(read: ReadRequest, answer: Mapping[str, Any]) -> None:
+    """Store the results of checks that a read ran."""
+    store_results(
+        dataset_key=str(read.dataset.key),
+        dataset=read.dataset,
+        name=str(read.dataset),
+        environment=read.environment,
+        results=answer["results"],
+    )
+
+
+def stored_profile(dataset: TargetDataset, environment: Environment, *, masked: bool) -> TableProfile | None:
+    """Return the newest stored profile of a dataset's table; None if there is none."""
+    return TableProfile.objects.filter(dataset=dataset, environment=environment, masked=masked).first()
+
+
+def store_profile(read: ReadRequest, answer: Mapping[str, Any]) -> None:
+    """Store the profile that a read computed; an unchanged table's stored profile stays."""
+    if answer.get("unchanged"):
+        return
+    TableProfile.objects.update_or_create(
+        dataset=read.dataset,
+        environment=read.environment,
+        masked=read.requested_by is not None and not may_read_sensitive(read.requested_by, read.dataset),
+        defaults={
+            "table_version": answer["table_version"],
+            "content": {"rows": answer["rows"], "profile": answer["profile"]},
+            "at": timezone.now(),
+        },
     )

@@ -30,7 +30,8 @@ from loader.spark.historization.history import Stamp, Target, refuse_policy_chan
 from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
-from loader.spark.quality import check_of_run, without_sensitive
+from loader.spark.quality import CheckedRows, RowChecker, check_of_run, without_sensitive
+from loader.spark.quarantine import Quarantine
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
@@ -153,8 +154,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         )
         with delivery.reading():
             if load.quality:
-                rows, warnings = _checked(task, session, load, rows)
-                outcome.warnings += [warning for warning in warnings if warning not in outcome.warnings]
+                _checked(task, session, load, rows, outcome)
                 task.phase("writing raw")
             _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
     finally:
@@ -334,33 +334,37 @@ def _prepared_batch(
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
         outranked = Observation()
         stage = typed_stage(session, task.warehouse, load, **run, outranked=outranked)
+        quarantined = 0
         if load.quality:
-            stage, warnings = _checked(task, session, load, stage)
-            outcome.warnings += [warning for warning in warnings if warning not in outcome.warnings]
+            checker, checked = _checked(task, session, load, stage, outcome)
+            quarantine = Quarantine(session, task.warehouse, load, task.stamp)
+            stage, quarantined = quarantine.set_aside(checked, checker, target)
+            task.phase("comparing")
         batch = find_batch(session, load, target, task.stamp, committed)
         resources.callback(batch.release)
         expected = _maximum_rows(task, session, load)
         batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
         if load.policy.get("rank"):
             batch.counts[OUTRANKED] = outranked.get[OUTRANKED]
+        if quarantined:
+            batch.counts["quarantined"] = quarantined
         yield batch
 
 
 def _checked(
-    task: Task, session: SparkSession, load: RawLoad | RawcoreLoad, rows: DataFrame
-) -> tuple[DataFrame, list[str]]:
-    """Run the quality checks of a load on its rows; return the rows to write, and warnings.
-
-    Raise Refusal QUALITY_STOPPED if a check stops the load.
-    """
+    task: Task, session: SparkSession, load: RawLoad | RawcoreLoad, rows: DataFrame, outcome: Outcome
+) -> tuple[RowChecker, CheckedRows]:
+    """Run the quality checks of a load on its rows. Raise Refusal QUALITY_STOPPED if one stops the load."""
     task.phase("checking quality")
-    checked = check_of_run(session, task.warehouse, load, task.manifest).check(rows, load.quality)
+    checker = check_of_run(session, task.warehouse, load, task.manifest)
+    checked = checker.check(rows, load.quality)
     shown = without_sensitive(checked.results, load.quality, load.sensitive)
     task.report(results=[result.as_json() for result in shown])
     refusal = refusal_of(load.name, shown)
     if refusal is not None:
         raise refusal
-    return checked.frame, warnings_of(shown)
+    outcome.warnings += [warning for warning in warnings_of(shown) if warning not in outcome.warnings]
+    return checker, checked
 
 
 def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:

@@ -139,12 +139,16 @@ class RowChecker:
         except JAVA_ERRORS as failure:
             return check.spec.broken(first_line(failure))
 
+    def compared(self, check: CompiledCheck) -> str:
+        """Return the condition of the rows that a check compares by value."""
+        return compared_rows(check.rule, self.fill)
+
     # --- checks over more than a row ---------------------------------------------------------------
 
     def repeated_keys(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
         """Return the values that several rows have, with their number of rows, ``n``."""
         names = [quote_identifier(name) for name in check.rule.columns]
-        rows = frame.where(compared_rows(check.rule, self.fill))
+        rows = frame.where(self.compared(check))
         return rows.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).where("n > 1")
 
     def _repeated(self, check: CompiledCheck, frame: DataFrame) -> int:
@@ -160,7 +164,7 @@ class RowChecker:
             # Rows of one batch may refer to each other.
             own = frame.select(*(F.col(quote_identifier(name)) for name in rule.other_columns))
             others = others.union(own)
-        rows = frame.where(compared_rows(rule, self.fill))
+        rows = frame.where(self.compared(check))
         equal = (F.col(quote_identifier(name)) == F.col(f"__other_{i}") for i, name in enumerate(rule.columns))
         return rows.join(others, all_of(equal), "left_anti")
 

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from elevata.api.requests import ChangeSerializer, NothingSerializer
 from elevata.api.resources import Deletable
+from elevata.core.lengths import MAX_TEXT
 from metadata.domain import quality
 from metadata.filtersets import QualityCheckFilter
 from metadata.models import QualityCheck, TargetDataset
@@ -49,7 +50,7 @@ class QualityCheckChange(ChangeSerializer):
         required=False, help_text="Arguments of the kind, for example columns, minimum and maximum."
     )
     severity = serializers.ChoiceField(choices=list(quality.SEVERITIES.items()), required=False)
-    description = serializers.CharField(required=False, allow_blank=True)
+    description = serializers.CharField(required=False, allow_blank=True, max_length=MAX_TEXT)
 
 
 class NewQualityCheck(QualityCheckChange):

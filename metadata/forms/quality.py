@@ -81,7 +81,9 @@ class CheckFields(forms.Form):
     )
     sql = _code(8, label="SELECT", max_length=quality.MAX_QUERY, help_text="Returns the rows that are wrong.")
     where = _code(2, label="Only rows where", help_text="SQL condition. Empty checks all rows.")
-    description = TextField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
+    description = TextField(
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="Why the data must be so."
+    )
 
     def prepare(self, dataset: TargetDataset, kind: str) -> None:
         """Remove the fields of other kinds and set the choices for a check of this dataset."""

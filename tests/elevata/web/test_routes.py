@@ -135,8 +135,8 @@ class Addresses(dict):
         return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
 
     def _check(self) -> QualityCheck:
-        known, arguments = self._warehouse.checks.first(), {"columns": ["name"]}
-        return known or create_check(dataset=self._warehouse, name="named", kind="not_null", arguments=arguments)
+        known, arguments = self._warehouse.checks.first(), {"minimum": "1"}
+        return known or create_check(dataset=self._warehouse, name="rows", kind="row_count", arguments=arguments)
 
     def _record(self) -> ExecutionRecord:
         return self._controlled().report.environment.records.get()
