@@ -111,8 +111,8 @@ def _measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def _scan(frame: DataFrame) -> None:
-    """Read every value of the columns, with the least aggregate that does."""
-    frame.selectExpr(*(f"max({quote_identifier(name)})" for name in frame.columns)).collect()
+    """Read every column, with the least aggregate that needs its values: Delta knows maxima without reading."""
+    frame.selectExpr(*(f"count({quote_identifier(name)})" for name in frame.columns)).collect()
 
 
 if __name__ == "__main__":

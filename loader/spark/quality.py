@@ -96,8 +96,7 @@ class RowChecker:
             try:
                 self.session._jvm.java.util.regex.Pattern.compile(whole_text(spec.rule.pattern))
             except JAVA_ERRORS as error:
-                reason = str(error.java_exception.getDescription()) if hasattr(error, "java_exception") else "invalid"
-                raise MetadataError("bad_check", f"the pattern is invalid: {reason}") from None
+                raise MetadataError("bad_check", f"the pattern is invalid: {first_line(error)}") from None
         return compile_check(spec, types, self.fill)
 
     # --- the one pass ----------------------------------------------------------------------------

@@ -249,7 +249,7 @@ ANSWERS = {
     "check": check,
     "ping": ping,
 }
-ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum"), govern)
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine"), govern)
 
 
 def main() -> None:

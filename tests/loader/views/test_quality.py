@@ -5,13 +5,13 @@ from django.test import Client
 from django.utils import timezone
 
 from elevata.accounts.roles import Role
-from loader.models import CheckResult, LoadRun
+from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
 from metadata.models import DatasetInput, QualityCheck, TargetDataset
 from metadata.services.quality import create_check
 from tests.architecture.world import person as someone
 from tests.elevata.web.html import text_of
 from tests.elevata.web.pages import words
-from tests.loader.factories import EnvironmentFactory, LoadRunFactory
+from tests.loader.factories import EnvironmentFactory, LoadRunFactory, ReadRequestFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -96,3 +96,89 @@ def test_a_check_that_passed_since_marks_nothing(reader: Client, check: QualityC
     LoadRunFactory(run_id="later")
     add_result(check, "passed", run="later", failed=0)
     assert "Built on data" not in text_of(reader, page_of(history, ""))
+
+
+PROFILE = {
+    "rows": 100,
+    "profile": [
+        {"name": "icao", "type": "string(4)", "rows": 100, "distinct": 100, "min_length": 4, "max_length": 4},
+        {"name": "name", "type": "string", "rows": 100, "distinct": 2, "top": [["a", 60], ["b", 40]]}
+        | {"values_complete": True},
+        {"name": "elevation", "type": "float", "rows": 100, "nulls": 3, "distinct": 50, "minimum": "1.5"}
+        | {"maximum": "9.5", "histogram": [1, 2, 3]},
+    ],
+}
+
+
+@pytest.fixture
+def profile(warehouse: TargetDataset) -> TableProfile:
+    environment = EnvironmentFactory()
+    return TableProfile.objects.create(
+        environment=environment, dataset=warehouse, masked=True, table_version=7, content=PROFILE, at=timezone.now()
+    )
+
+
+def test_a_table_without_a_profile_is_read_when_the_page_opens(reader: Client, warehouse: TargetDataset):
+    page = text_of(reader, page_of(warehouse, "quality/profile/"))
+    assert '<input type="hidden" name="kind" value="profile">' in page
+    reader.post(page_of(warehouse, "reads/"), {"kind": "profile"})
+    assert ReadRequest.objects.get().kind == "profile"
+
+
+def test_the_stored_profile_is_drawn(reader: Client, profile: TableProfile):
+    page = text_of(reader, page_of(profile.dataset, "quality/profile/"))
+    assert "100 rows, table version 7" in words(page)
+    assert 'aria-label="Histogram: 1, 2, 3 rows a bucket"' in page
+    assert "elevation float 3 50 1.5 9.5" in words(page)
+    assert "Suggested checks" not in page
+
+
+def test_values_of_a_column_that_was_classified_since_are_not_shown(reader: Client, profile: TableProfile):
+    profile.dataset.columns.filter(name="name").update(pii=True)
+    page = words(text_of(reader, page_of(profile.dataset, "quality/profile/")))
+    assert "name string 0 2 values are masked for you" in page
+
+
+def test_the_profile_of_an_empty_table_says_so(reader: Client, profile: TableProfile):
+    TableProfile.objects.update(content={"rows": 0, "profile": []})
+    assert "The table has no rows." in words(text_of(reader, page_of(profile.dataset, "quality/profile/")))
+
+
+def test_a_suggested_check_is_accepted_by_a_click(editor: Client, profile: TableProfile):
+    page = text_of(editor, page_of(profile.dataset, "quality/profile/"))
+    assert 'value="accepted_values:name"' in page
+    place = page_of(profile.dataset, "quality/suggestions/")
+    answer = editor.post(place, {"suggestion": "accepted_values:name"})
+    assert answer.headers["Location"] == page_of(profile.dataset, "quality/profile/")
+    check = QualityCheck.objects.get()
+    assert (check.kind, check.severity) == ("accepted_values", "warn")
+    assert check.arguments == {"columns": ["name"], "values": ["a", "b"]}
+    assert 'value="accepted_values:name"' not in text_of(editor, page_of(profile.dataset, "quality/profile/"))
+    assert editor.post(place, {"suggestion": "accepted_values:name"}).status_code == 404
+
+
+def test_quarantined_rows_are_shown_with_a_box_each(operator: Client, starter, warehouse: TargetDataset):
+    answer = {
+        "columns": ["__entry", "__run", "__at", "__reasons", "icao", "name"],
+        "rows": [["ab" * 32, "good", "2026-11-21 08:00:00", "named", "KJFK", None]],
+        "truncated": False,
+        "masked": [],
+        "table_version": 1,
+    }
+    read = ReadRequestFactory(
+        kind="quarantine", dataset=warehouse, requested_by=starter, status="succeeded", answer=answer
+    )
+    page = text_of(operator, f"/reads/{read.pk}/")
+    assert f'value="{"ab" * 32}"' in page
+    assert "named good 2026-11-21 08:00:00 KJFK NULL" in words(page)
+
+
+def test_chosen_rows_are_released_with_a_reason(operator: Client, warehouse: TargetDataset):
+    place, entry = page_of(warehouse, "quality/quarantine/"), "ab" * 32
+    assert "Decide" in text_of(operator, place)
+    without = operator.post(place, {"decision": "release"})
+    assert (without.status_code, b"Enter a reason." in without.content) == (422, True)
+    answer = operator.post(place, {"decision": "release", "reason": "confirmed", "entries": [entry]})
+    run = LoadRun.objects.get(kind="quarantine")
+    assert answer.headers["Location"] == f"/load-runs/{run.run_id}/"
+    assert run.details["asked"] == {"decision": "release", "entries": [entry], "of_run": ""}
