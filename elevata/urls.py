@@ -29,6 +29,7 @@ from loader.api.maintenance import (
     VacuumViewSet,
 )
 from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
 from metadata.api.changes import ChangeLogViewSet
@@ -55,6 +56,7 @@ router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
 router.register("references", ReferenceViewSet, basename="api-reference")
 router.register("quality-checks", QualityCheckViewSet, basename="api-quality-check")
+router.register("check-results", CheckResultViewSet, basename="api-check-result")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")

@@ -37,11 +37,11 @@ def _numbers(name: str, type_: DataType, hidden: bool) -> Iterator[str]:
     column = quote_identifier(name)
     yield f"count_if({column} IS NULL)"
     yield f"approx_count_distinct({column})"
+    if hidden or type_.name == BINARY:
+        return
     kind = shape_of(type_)
     if kind == _TEXT:
         yield from (f"min(char_length({column}))", f"max(char_length({column}))")
-    if hidden or type_.name == BINARY:
-        return
     yield from (f"CAST(min({column}) AS STRING)", f"CAST(max({column}) AS STRING)")
     if kind in (_NUMBER, _TIME):
         places = ", ".join(str(place) for place in QUANTILES)
@@ -60,11 +60,11 @@ def _as_number(column: str, type_: DataType) -> str:
 def _profile_of(name: str, type_: DataType, numbers: list[Any], *, hidden: bool, rows: int) -> ColumnProfile:
     values = iter(numbers)
     item = ColumnProfile(name, str(type_), rows=rows, nulls=next(values), distinct=next(values), hidden=hidden)
+    if hidden or type_.name == BINARY:
+        return item
     kind = shape_of(type_)
     if kind == _TEXT:
         item.min_length, item.max_length = next(values), next(values)
-    if hidden or type_.name == BINARY:
-        return item
     item.minimum, item.maximum = next(values), next(values)
     if kind in (_NUMBER, _TIME):
         item.quantiles = [float(value) for value in next(values) or ()]

@@ -44,7 +44,7 @@ class ColumnProfile:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that are set."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, [], False)}
+        return {name: value for name, value in asdict(self).items() if value is not None and value != []}
 
     @classmethod
     def from_json(cls, described: Mapping[str, Any]) -> "ColumnProfile":

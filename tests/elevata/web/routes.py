@@ -280,6 +280,8 @@ RULES = {
     "api-quality-check-detail": _api("check"),
     "api-quality-check-retire": _api_post("check", operator=200),
     "api-quality-check-restore": _api_post("check", operator=200),
+    "api-check-result-list": API,
+    "api-check-result-detail": Rule(anonymous=UNKNOWN, reader=404, operator=404, values=("api_read",), page=False),
     "api-metadata-export": API,
     "api-metadata-import": _api_post(operator=400),
     "api-search-list": Rule(anonymous=UNKNOWN, data={"q": "air"}, page=False),

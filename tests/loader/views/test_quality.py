@@ -182,3 +182,12 @@ def test_chosen_rows_are_released_with_a_reason(operator: Client, warehouse: Tar
     run = LoadRun.objects.get(kind="quarantine")
     assert answer.headers["Location"] == f"/load-runs/{run.run_id}/"
     assert run.details["asked"] == {"decision": "release", "entries": [entry], "of_run": ""}
+
+
+def test_results_are_listed_by_the_api_without_keys_of_rows(reader: Client, check: QualityCheck):
+    result = add_result(check)
+    answer = reader.get(f"/api/v1/check-results/?dataset={check.dataset.key}&outcome=warned").json()
+    (listed,) = answer["results"]
+    assert (listed["id"], listed["run"], listed["failed"], listed["total"]) == (result.pk, "good", 2, 9)
+    assert "samples" not in listed
+    assert reader.get("/api/v1/check-results/?outcome=passed").json()["count"] == 0
