@@ -316,6 +316,7 @@ SPECTACULAR_SETTINGS = {
     # Choices that several answers share have one name in the description.
     "ENUM_NAME_OVERRIDES": {
         "SystemKindEnum": "metadata.models.System.Kind",
+        "LoadScopeKindEnum": "loader.domain.dependencies.KINDS",
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
         "ScheduleKindEnum": "loader.models.Schedule.Kind",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
@@ -326,6 +327,8 @@ SPECTACULAR_SETTINGS = {
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
         "UnknownParentEnum": "metadata.models.lineage.UNKNOWN_PARENTS",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
+        "CheckOutcomeEnum": "loader.domain.quality.results.OUTCOME_CHOICES",
+        "QualityCheckKindEnum": "metadata.models.quality.KINDS",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },
 }

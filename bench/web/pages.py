@@ -22,7 +22,8 @@ from loader.services.reads.queries import SQL
 from loader.services.reads.read_requests import request_query
 from loader.services.source_observations import observe_schema
 from metadata.domain.types import parse
-from metadata.models import Reference, SourceDataset
+from metadata.models import QualityCheck, Reference, SourceDataset
+from metadata.services.quality import create_check
 from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 
@@ -94,6 +95,7 @@ class Things:
             "source_key": lambda: ("key", source.key),
             "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
+            "check": lambda: ("key", self._check().key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
@@ -126,6 +128,11 @@ class Things:
                 f"the address of {route} has {value!r}, and bench/web/pages.py does not say what that is"
             )
         return self._known[value]()
+
+    def _check(self) -> QualityCheck:
+        dataset = self._control.dataset
+        known = QualityCheck.objects.filter(dataset=dataset).first()
+        return known or create_check(dataset=dataset, name="rows", kind="row_count", arguments={"minimum": "1"})
 
     def _read(self, kind: str) -> ReadRequest:
         person, control = self._control.people["everything"], self._control

@@ -52,6 +52,7 @@ TAKES = {
     "versions": ("entity_key", "business_key"),
     "as_of": ("at", "known_at", "text", "after"),
     "changes": ("run_id", "op", "after"),
+    "quarantine": (),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
 _NEEDS = {"as_of": "at", "changes": "run_id"}

@@ -17,7 +17,7 @@ from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.unknown_parents import GHOST, KEEP
 
-ALL, SCHEMA, DATASET, SELECTION = "all", "schema", "dataset", "selection"
+ALL, SCHEMA, DATASET, SELECTION = KINDS = "all", "schema", "dataset", "selection"
 LOADED_LAYERS = ("raw", "rawcore")
 HISTORY_SUFFIX = "_hist"
 

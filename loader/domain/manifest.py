@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
+from loader.domain.quality.checks import CheckSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.clusters import ClusterPlace
 from metadata.domain.sources.locations import DatabasePlace
@@ -122,7 +123,8 @@ class RawLoad:
     ``columns`` are pairs of a raw column's name and its name in the delivery.
     ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
     ``feed``: each file is read once and the table keeps the rows of every run, else only those of the latest delivery.
-    ``key_list`` is the source of the keys of all rows, for readers with delete detection by key list.
+    ``key_list`` is the source of the keys of all rows, for readers with delete detection by key list. ``quality`` are
+    checks of the delivered rows.
     """
 
     dataset: str
@@ -133,6 +135,7 @@ class RawLoad:
     feed: bool = False
     depends_on: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
     key_list: SourceSpec | None = None
 
     def with_password(self, values: Mapping[str, str]) -> "RawLoad":
@@ -271,7 +274,7 @@ class ModelLoad:
     """Load of a model into its table. ``increment`` selects the rows that are computed anew (all if empty).
 
     ``digest`` identifies the SELECT with the described columns: with another one, and with ``full``, all rows are
-    computed anew.
+    computed anew. ``quality`` are checks of the rows that are added; see ``RawcoreLoad`` for ``after``.
     """
 
     dataset: str
@@ -284,6 +287,8 @@ class ModelLoad:
     full: bool = False
     depends_on: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -298,7 +303,8 @@ class RawcoreLoad:
     skipped, because the only input's delivery was checked for the same types and the same unique key. ``files``
     replaces stage if history comes as batch files, ``query`` if the dataset is a model. ``children`` refer to rows of
     this dataset and add ghost rows. ``sensitive`` are names of columns in lower case: refusals contain none of their
-    values.
+    values. ``quality`` are checks of the rows of stage; the dataset waits for those in ``after``, whatever their end,
+    because its checks read them.
     """
 
     dataset: str
@@ -320,6 +326,8 @@ class RawcoreLoad:
     query: ModelQuery | None = None
     children: tuple[ReferringRows, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
+    after: tuple[str, ...] = ()
 
     @property
     def leading(self) -> TableSpec:
@@ -494,6 +502,20 @@ class AcceptManifest:
 
     run_id: str
     load: RawcoreLoad
+
+
+@dataclass(frozen=True)
+class QuarantineManifest:
+    """Decision on waiting rows of a dataset's quarantine: ``decision`` is release or drop.
+
+    ``entries`` are the rows' identities, ``of_run`` limits them to a run; without either, all waiting rows are meant.
+    """
+
+    run_id: str
+    load: RawcoreLoad
+    decision: str
+    entries: tuple[str, ...] = ()
+    of_run: str = ""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class LoadRun(Job):
         COMPACT = "compact", "Compact"
         ACCEPT = "accept", "Accept"
         VACUUM = "vacuum", "Vacuum"
+        QUARANTINE = "quarantine", "Quarantine"
 
     KIND = Kind.LOAD
     STATUSES: ClassVar = status_choices(states.STEPS.keys() - {states.ABANDONED})

@@ -51,7 +51,7 @@ def run(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str
     try:
         for source in manifest.sources:
             _frame(session, warehouse, source).createOrReplaceTempView(source.view)
-        frame = _plan_query(session, arguments)
+        frame = plan_query(session, arguments)
         rows = _as_values(frame).limit(limit + 1).collect()
     except PySparkException as error:
         raise _refusal(error, arguments) from error
@@ -107,7 +107,7 @@ def _column(field: T.StructField, key: str | None, masking: Masking | None) -> C
 # Checks of Spark's plans.
 
 
-def _plan_query(session: SparkSession, arguments: dict[str, Any]) -> DataFrame:
+def plan_query(session: SparkSession, arguments: dict[str, Any]) -> DataFrame:
     """Return the query as a frame.
 
     ``session.sql`` would run a command at once, so the parsed statement is checked first.

@@ -10,7 +10,7 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import contracts, unknown_parents
+from metadata.domain import contracts, quality, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
@@ -142,6 +142,15 @@ OWN_REFERENCE: Spec = {
     "active": Field(flag, True),
 }
 REFERENCE: Spec = {"child": Field(text, required=True), **OWN_REFERENCE}
+CHECK: Spec = {
+    "name": Field(text, required=True),
+    "key": Field(strict.uuid),
+    "kind": Field(strict.choice(*quality.KINDS), required=True),
+    "arguments": Field(strict.fields, {}),
+    "severity": Field(strict.choice(*quality.SEVERITIES), quality.WARN),
+    "description": Field(text, ""),
+    "active": Field(flag, True),
+}
 TARGET: Spec = {
     "schema": Field(text, required=True),
     "name": Field(text, required=True),
@@ -161,6 +170,7 @@ TARGET: Spec = {
     "inputs": Field(strict.records(DATASET_INPUT), ()),
     "columns": Field(strict.records(TARGET_COLUMN), ()),
     "references": Field(strict.records(OWN_REFERENCE), ()),
+    "checks": Field(strict.records(CHECK), ()),
     **_RETIRED,
 }
 FILE: Spec = {

@@ -17,6 +17,7 @@ from metadata.domain import exchange as fields
 from metadata.domain.exchange import FORMAT, read_file
 from metadata.models import (
     ColumnInput,
+    QualityCheck,
     Reference,
     SourceColumn,
     SourceDataset,
@@ -42,6 +43,7 @@ def described_targets() -> QuerySet[TargetDataset]:
             Prefetch("columns", TargetColumn.objects.order_by("ordinal", "id")),
             Prefetch("inputs", datasets.datasets_read()),
             Prefetch("references", datasets.references()),
+            "checks",
         )
     )
 
@@ -258,6 +260,7 @@ def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, 
             _reference(reference)
             for reference in sorted(row.references.all(), key=lambda item: (str(item.parent), item.role_name))
         ],
+        "checks": [_check(check) for check in sorted(row.checks.all(), key=lambda item: item.name)],
     }
     return fields.without_defaults(values, fields.TARGET)
 
@@ -308,6 +311,12 @@ def _reference(row: Reference) -> dict[str, Any]:
         "active": row.active,
     }
     return fields.without_defaults(values, fields.OWN_REFERENCE)
+
+
+def _check(row: QualityCheck) -> dict[str, Any]:
+    same = ("name", "kind", "severity", "description", "active")
+    values = {name: getattr(row, name) for name in same} | {"key": str(row.key), "arguments": _sorted(row.arguments)}
+    return fields.without_defaults(values, fields.CHECK)
 
 
 def _sorted(value: dict[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ from loader.domain.refusals import Refusal, worker_accident
 from loader.models import ReadRequest
 from loader.services.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec
 from loader.services.publication import PUBLISH, publish_manifest
+from loader.services.quality import quality_arguments, store_profile, store_read_results, stored_profile
 from loader.services.reads.queries import SQL, query_answer, query_arguments, query_manifest, record_query
 from loader.services.reads.read_permissions import masking_for, must_read, record_read
 from loader.services.runner.worker import SupportsRequests
@@ -109,7 +110,10 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
 log = logging.getLogger(__name__)
 
 CHECK, SOURCE_CHECK = "check", "source_check"
-KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHECK, SQL, PUBLISH)
+PROFILE, QUALITY, QUARANTINED = "profile", "quality", "quarantine"
+# Kinds that read a whole table.
+LONG = (CHECK, PROFILE, QUALITY)
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", *LONG, QUARANTINED, SQL, PUBLISH)
 # Kinds of reads without a dataset.
 _WITHOUT_DATASET = (SQL, PUBLISH)
 # Kinds that read the history if there is one, because they need versions.
@@ -193,6 +197,10 @@ class ReadAttempt(Attempt):
     def _finish(self, read: ReadRequest, answer: dict) -> None:
         if self.end(wanted=states.SUCCEEDED) == states.SUCCEEDED:
             ReadRequest.objects.filter(pk=read.pk).update(answer=answer)
+            if read.kind == PROFILE:
+                store_profile(read, answer)
+            if read.kind == QUALITY:
+                store_read_results(read, answer)
             if answer:
                 (record_query if read.kind == SQL else record_read)(read, answer)
 
@@ -367,7 +375,7 @@ def read_manifest(
         return publish_manifest(environment=read.environment, check=read.arguments["check"])
     if read.kind == SQL:
         return query_manifest(read, timeout_seconds=timeout_seconds or SQL_TIMEOUT_SECONDS)
-    timeout_seconds = timeout_seconds or TIMEOUT_SECONDS
+    timeout_seconds = timeout_seconds or (CHECK_TIMEOUT_SECONDS if read.kind in LONG else TIMEOUT_SECONDS)
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
@@ -376,6 +384,12 @@ def read_manifest(
     if read.kind in ("as_of", "changes"):
         arguments |= _interval_arguments(read.dataset)
     masking = masking_for(read.requested_by, read.dataset, table)
+    if read.kind == QUALITY:
+        arguments = quality_arguments(state, environment=read.environment)
+        arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
+    if read.kind == PROFILE:
+        known = stored_profile(read.dataset, read.environment, masked=masking is not None)
+        arguments = {"known_version": known.table_version} if known is not None else {}
     if masking is not None:
         must_not_tell(read.kind, arguments, table, masking)
     return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
@@ -444,7 +458,7 @@ def end_old_reads() -> None:
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
-    short = ~Q(kind__in=(CHECK, SOURCE_CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    short = ~Q(kind__in=(*LONG, SOURCE_CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
     too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | short
     error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()
     withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, SOURCE_CHECK, Refresh.KIND)), error=error)
