@@ -12,6 +12,7 @@ Kinds and their arguments:
                                              ``inclusive_ends``: an interval includes its end
     discover    (source)                     columns and inferred types of a file
     sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.spark.queries``)
+    try_model   query, text, limit, sample, compare  a model before it is saved (``loader.spark.trials``)
 
 changes, key_search and as_of are ordered by business key; with ``after`` (a key's values as text) they start
 behind that key.
@@ -33,7 +34,7 @@ from loader.domain.historization.history import parse_instant
 from loader.domain.manifest import Masking, ReadManifest
 from loader.domain.queries.query_results import MOST_ROWS
 from loader.domain.refusals import Refusal
-from loader.spark import history_queries, queries
+from loader.spark import history_queries, queries, trials
 from loader.spark.expressions import all_of
 from loader.spark.history_queries import after_key, changes
 from loader.spark.sources.deliveries import discover
@@ -137,6 +138,8 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     arguments = manifest.arguments
     if manifest.kind == "sql":
         return queries.run(spark, warehouse, manifest)
+    if manifest.kind == "try_model":
+        return trials.try_model(spark, warehouse, manifest)
     if manifest.kind == "discover":
         source = manifest.source
         return discover(spark, source.location, source.format, source.options)
