@@ -62,6 +62,7 @@ urlpatterns = [
     path("models/try/", model_trials.trial_page, name="trial_page"),
     path("models/try/run/", model_trials.trial_run, name="trial_run"),
     path("models/try/answers/<int:pk>/", model_trials.trial_answer, name="trial_answer"),
+    path("reports/<uuid:report_id>/models/", model_trials.ReportModels.as_view(), name="report_models"),
     path("sql/", queries.sql_page, name="sql_page"),
     path("sql/run/", queries.sql_run, name="sql_run"),
     path("sql/answers/<int:pk>/", queries.sql_answer, name="sql_answer"),

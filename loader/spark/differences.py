@@ -140,10 +140,10 @@ def _by_key(before: DataFrame, after: DataFrame, keys: Sequence[_Pair], pairs: S
     )
     counts = {row[_STATUS]: row for row in counted.collect()}
     changed = counts.get(CHANGED)
-    repeated = after.groupBy(*(quote_identifier(pair.after.name) for pair in keys)).count().where("count > 1").count()
+    groups = after.groupBy(*(quote_identifier(pair.after.name) for pair in keys)).agg(F.count(F.lit(1)).alias(_ROWS))
     return {
         "rows": {kind: counts[kind][_ROWS] if kind in counts else 0 for kind in _KINDS},
-        "repeated_keys": repeated,
+        "repeated_keys": groups.where(F.col(_ROWS) > 1).count(),
         "changed": {
             pair.name: changed[f"d{pair.place}"] for pair in values if changed is not None and changed[f"d{pair.place}"]
         },

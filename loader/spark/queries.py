@@ -58,6 +58,14 @@ def run(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str
     finally:
         for source in manifest.sources:
             session.catalog.dropTempView(source.view)
+    return described_rows(frame, rows, limit)
+
+
+def described_rows(frame: DataFrame, rows: list[T.Row], limit: int) -> dict[str, Any]:
+    """Return columns, types and the first ``limit`` rows as JSON values. Raise Refusal for a result that is too large.
+
+    ``rows`` are the collected rows of ``as_values(frame)``, with one more than ``limit`` if there are more.
+    """
     values = [[json_value(value) for value in row] for row in rows[:limit]]
     if sum(len(str(value)) for row in values for value in row) > MOST_BYTES:
         raise Refusal(

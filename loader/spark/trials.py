@@ -24,7 +24,7 @@ from loader.domain.queries.query_results import MOST_ROWS
 from loader.domain.queries.select_statements import FAILED, INVALID
 from loader.domain.refusals import Refusal
 from loader.spark.differences import compare
-from loader.spark.queries import as_values, checked_frame, first_sentence, json_value, source_frame
+from loader.spark.queries import as_values, checked_frame, described_rows, first_sentence, source_frame
 from loader.spark.session import fit_shuffles
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.select_check import position
@@ -43,13 +43,7 @@ def try_model(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> di
         if arguments.get("sample"):
             frame = _frame(session, warehouse, manifest, arguments["sample"])
         rows = as_values(frame).limit(limit + 1).collect()
-        answer = {
-            "columns": frame.columns,
-            "types": [field.dataType.simpleString() for field in frame.schema.fields],
-            "rows": [[json_value(value) for value in row] for row in rows[:limit]],
-            "truncated": len(rows) > limit,
-            "cost": cost,
-        }
+        answer = described_rows(frame, rows, limit) | {"cost": cost}
         if arguments.get("compare"):
             answer["difference"] = _difference(session, warehouse, manifest, frame)
     return answer | {"seconds": round(time.monotonic() - started, 2)}

@@ -8,6 +8,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from architecture.domain.comparison import compare
+from architecture.views.reports import ReportPart
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
@@ -23,6 +25,8 @@ from loader.services.reads.trials import must_still_see_trial
 from loader.views.history import GIVE_UP_AFTER
 from metadata.models import TargetDataset
 
+# Models that the page of a report offers to compare.
+_OFFERED = 50
 _REFUSED = "loader/trials/refused.html"
 
 
@@ -143,3 +147,28 @@ def _differing(difference: dict[str, Any] | None) -> list[dict[str, Any]]:
         }
         for kind, before, after in rows
     ]
+
+
+class ReportModels(ReportPart):
+    """Models that a report changes, each with a button that compares its new rows with its table."""
+
+    part, permissions = "models", (Permission.READ_DATA,)
+
+    def context(self) -> dict[str, Any]:
+        selects = {
+            pair.after.name: pair.after.select
+            for pair in compare(self.row.content)
+            if pair.before is not None
+            and pair.after is not None
+            and pair.after.active
+            and pair.after.select
+            and pair.after.materialization == TargetDataset.Materialization.TABLE
+        }
+        rows = TargetDataset.objects.exclude(select="").select_related("schema").order_by("schema__name", "name")
+        schemas = {name.partition(".")[0] for name in selects}
+        models = [
+            {"dataset": row, "select": selects[str(row)]}
+            for row in rows.filter(schema__name__in=schemas)
+            if str(row) in selects
+        ]
+        return super().context() | {"models": models[:_OFFERED], "more": max(0, len(models) - _OFFERED)}

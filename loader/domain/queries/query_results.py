@@ -141,10 +141,11 @@ def _quote(value: str | None) -> str:
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
-    """Return rows as a table of text for a terminal; long values are cut, and every line fits one row."""
+    """Return rows as a table of text for a terminal; long values are cut, line ends become blanks."""
     lines = [[_on_one_line(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *lines, strict=True)]
-    table = [list(columns), ["-" * width for width in widths], *lines]
+    ruler = ["-" * width if name else "" for name, width in zip(columns, widths, strict=True)]
+    table = [list(columns), ruler, *lines]
     return "".join(
         "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip() + "\n"
         for line in table

@@ -175,6 +175,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "dataset_versions": _form(READ_DATA),
     "read_part": _form(READ_DATA),
     "read_file": _form(READ_DATA),
+    "report_models": _form(READ_DATA),
     "trial_page": _form(READ_DATA),
     "trial_run": _form(READ_DATA),
     "trial_answer": _form(READ_DATA),

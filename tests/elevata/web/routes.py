@@ -183,6 +183,7 @@ RULES = {
     "report_differences": Rule(values=("report_id",)),
     "report_behind": Rule(values=("report_id",)),
     "report_downstream": Rule(values=("report_id",)),
+    "report_models": Rule(values=("report_id",)),
     "report_file": Rule(values=("report_id",), page=False),
     "report_approvals": Rule(values=("report_id",), page=False),
     "report_approve": _post("report_id", operator="/reports/"),

@@ -30,7 +30,7 @@ def test_rows_of_one_key_are_shown_as_changed():
     assert found.message == "1 missing, 1 unexpected, 1 changed"
     assert found.table.splitlines() == [
         "   name  orders",
-        "-  ----  --------",
+        "   ----  --------",
         "-  bob   1",
         "+  cid   1",
         "~  ann   2 → NULL",

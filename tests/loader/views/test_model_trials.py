@@ -4,10 +4,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from architecture.models import ChangeReport
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import request_trial
 from metadata.models import TargetDataset
 from metadata.services import targets
+from tests.architecture.world import World
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.factories import TargetSchemaFactory
@@ -116,3 +118,24 @@ def test_an_answer_is_not_shown_after_a_column_was_classified(reader: Client, pe
     page = read(reader, f"/models/try/answers/{made.pk}/")
     assert "Frankfurt" not in page
     assert "any more" in page
+
+
+def test_a_report_offers_to_compare_the_rows_of_changed_models(viewer: Client, world: World):
+    schema = TargetSchemaFactory(name="bizcore")
+    select = "SELECT customer_id, full_name FROM rawcore.rc_crm_customer"
+    board = targets.create_target_dataset(schema=schema, name="board", select=select, business_key=["customer_id"])
+    world.executed()
+    board.refresh_from_db()
+    changed = f"{select} WHERE customer_id > 1"
+    targets.update_target_dataset(dataset=board, expected_version=board.version, select=changed)
+    report = world.report()
+
+    part = html_of(viewer.get(f"/reports/{report.report_id}/models/", headers=HTMX))
+
+    assert "Compare rows" in part
+    assert changed.replace(">", "&gt;") in part
+    assert f"/reports/{report.report_id}/models/" in read(viewer, f"/reports/{report.report_id}/")
+
+
+def test_a_report_without_changed_models_offers_no_comparison(viewer: Client, renamed: ChangeReport):
+    assert "Compare rows" not in html_of(viewer.get(f"/reports/{renamed.report_id}/models/", headers=HTMX))

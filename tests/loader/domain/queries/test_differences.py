@@ -35,7 +35,7 @@ def test_a_difference_has_counts_columns_and_rows_with_signs():
         "2 keys of the SELECT in more than one row: a load would be refused",
         "",
         "   customer  orders",
-        "-  --------  --------",
+        "   --------  --------",
         "+  cid       1",
         "~  ann       NULL → 2",
     ]
