@@ -84,6 +84,8 @@ def prepare_trial(text: str, *, dataset: TargetDataset | None, user: Any) -> Tri
     Raise ModelProblem with line and column, MetadataError ``not_permitted``, or Refusal UNKNOWN_INPUT. The user needs
     the permission to read data of every dataset that the SELECT reads, and of the tables beneath views.
     """
+    if dataset is not None:
+        must_read(user, dataset)
     described, readable = describe_model(text, where=str(dataset) if dataset is not None else "")
     states = {state.key: state for state in described_states(environment=current_environment())}
     known = next((state for state in states.values() if state.qualified_name == str(dataset)), None)
@@ -241,11 +243,17 @@ def trial_answer(read: ReadRequest, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def record_trial(read: ReadRequest, answer: dict[str, Any]) -> None:
-    """Write a change-log entry for each table whose sensitive columns a trial used unmasked."""
+    """Write a change-log entry for each table whose sensitive columns a trial used or compared unmasked."""
     trial = _trial_of(read, read.requested_by)
     keys = {item.table.qualified_name: str(item.dataset.key) for item in trial.inputs}
+    sensitive = trial.sensitive
+    if read.dataset is not None and "difference" in answer:
+        names = classification(read.dataset).sensitive_names
+        compared = [name for name in answer["columns"] if name.lower() in names and name not in answer["masked"]]
+        keys[str(read.dataset)] = str(read.dataset.key)
+        sensitive |= {str(read.dataset): compared} if compared else {}
     with acting_as(read.requested_by):
-        for name, columns in trial.sensitive.items():
+        for name, columns in sensitive.items():
             record_sensitive_read(
                 name=name,
                 key=keys[name],

@@ -134,6 +134,13 @@ def test_a_read_of_sensitive_values_is_recorded(classified):
     assert (entry.subject_name, told["columns"], told["kind"]) == (NAME, ["name"], "try_model")
 
 
+def test_a_comparison_of_sensitive_values_of_the_table_is_recorded(board):
+    read = tried(user=steward(), dataset=board, compare=True)
+    record_trial(read, answered(read) | {"difference": {}})
+    entries = ChangeLogEntry.objects.filter(subject_kind="data").order_by("subject_name")
+    assert [entry.subject_name for entry in entries] == ["bizcore.board", NAME]
+
+
 def test_an_answer_is_not_shown_after_its_columns_were_classified(tables):
     user = viewer()
     read = tried(user=user)
