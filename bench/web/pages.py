@@ -19,7 +19,8 @@ from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, SourceProposal
 from loader.services.attempts import seal_end
 from loader.services.reads.queries import SQL
-from loader.services.reads.read_requests import request_query
+from loader.services.reads.read_requests import request_query, request_trial
+from loader.services.reads.trials import TRY_MODEL
 from loader.services.source_observations import observe_schema
 from metadata.domain.types import parse
 from metadata.models import QualityCheck, Reference, SourceDataset
@@ -115,6 +116,7 @@ class Things:
             "person_name": lambda: ("name", control.people["everything"].get_username()),
             "api_read": lambda: ("pk", self._read("versions").pk),
             "query": lambda: ("pk", self._query().pk),
+            "trial": lambda: ("pk", self._trial().pk),
             "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
             "webhook": lambda: ("key", self._webhook().key),
             "delivery": lambda: ("pk", self._delivery().pk),
@@ -154,6 +156,11 @@ class Things:
         person = self._control.people["everything"]
         known = ReadRequest.objects.filter(kind=SQL, requested_by=person).first()
         return known or request_query("SELECT 1", 100, user=person).read
+
+    def _trial(self) -> ReadRequest:
+        person = self._control.people["everything"]
+        known = ReadRequest.objects.filter(kind=TRY_MODEL, requested_by=person).first()
+        return known or request_trial("SELECT 1 AS number", user=person).read
 
     def _refresh(self) -> Refresh:
         return request_refresh(keys=(), purpose="drift", user=self._control.people["everything"]).job

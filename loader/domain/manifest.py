@@ -574,7 +574,8 @@ class VacuumManifest:
 class ReadManifest:
     """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
 
-    ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``.
+    ``masking`` is None for a reader without restrictions. ``sources`` are those of kinds ``sql`` and
+    ``try_model``.
     """
 
     kind: str

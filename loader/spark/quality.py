@@ -27,7 +27,7 @@ from loader.domain.quality.checks import (
 )
 from loader.domain.quality.results import BROKEN, PASSED, Result
 from loader.spark.expressions import all_of, sample_rows
-from loader.spark.queries import plan_query
+from loader.spark.queries import checked_frame
 from loader.spark.session import first_line
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.tables import DeltaTable
@@ -190,7 +190,7 @@ class RowChecker:
                 rows = frame if view == spec.own_view else self._table(table.key, table.qualified_name)
                 rows.createOrReplaceTempView(view)
                 created.append(view)
-            return plan_query(self.session, {"query": spec.query, "text": spec.rule.sql}).count()
+            return checked_frame(self.session, spec.query).count()
         finally:
             for view in created:
                 self.session.catalog.dropTempView(view)

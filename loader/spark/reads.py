@@ -16,6 +16,7 @@ Kinds and their arguments:
                                              table still has the version that is known
     quality     checks, at                   results of quality checks (CheckSpec as JSON) on the table as it is
     sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.spark.queries``)
+    try_model   query, text, limit, sample, compare  a model before it is saved (``loader.spark.trials``)
 
 changes, key_search and as_of are ordered by business key; with ``after`` (a key's values as text) they start
 behind that key.
@@ -39,7 +40,7 @@ from loader.domain.quality.checks import CheckSpec
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.query_results import MOST_ROWS
 from loader.domain.refusals import Refusal
-from loader.spark import history_queries, queries
+from loader.spark import history_queries, queries, trials
 from loader.spark.expressions import all_of
 from loader.spark.history_queries import after_key, changes
 from loader.spark.profiles import profile
@@ -146,6 +147,8 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     arguments = manifest.arguments
     if manifest.kind == "sql":
         return queries.run(spark, warehouse, manifest)
+    if manifest.kind == "try_model":
+        return trials.try_model(spark, warehouse, manifest)
     if manifest.kind == "discover":
         source = manifest.source
         return discover(spark, source.location, source.format, source.options)

@@ -16,6 +16,8 @@ from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
 
 FORMAT = "metadata/v1"
+# Format of files with unit tests of models, which may lie among metadata files.
+MODEL_TESTS = "model-tests/v1"
 
 
 def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
@@ -180,6 +182,11 @@ FILE: Spec = {
     "dataset": Field(strict.record(TARGET)),
     "references": Field(strict.records(REFERENCE), ()),
 }
+
+
+def has_model_tests(node: Node) -> bool:
+    """Return True for a file with unit tests of models."""
+    return isinstance(node.value, dict) and "format" in node.value and node.value["format"].value == MODEL_TESTS
 
 
 def read_file(node: Node) -> Record:

@@ -14,7 +14,7 @@ from elevata.audit.services.change_log import constraints_left_to_database, snap
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Node, Record
 from metadata.domain import exchange as fields
-from metadata.domain.exchange import FORMAT, read_file
+from metadata.domain.exchange import FORMAT, has_model_tests, read_file
 from metadata.models import (
     ColumnInput,
     QualityCheck,
@@ -167,7 +167,8 @@ def _read(path: Path) -> Iterable[Node]:
     found = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not found:
         raise MetadataError("missing", "holds no YAML files (*.yaml, *.yml)", place=str(path))
-    return [read_yaml(file, str(file)) for file in found]
+    nodes = [read_yaml(file, str(file)) for file in found]
+    return [node for node in nodes if not has_model_tests(node)]
 
 
 def _is_ours(path: Path) -> bool:

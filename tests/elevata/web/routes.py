@@ -87,6 +87,15 @@ RULES = {
         "post", values=("key",), data={"kind": "key_search"}, reader="/reads/", operator="/reads/", page=False
     ),
     "read_part": Rule(values=("pk",), reader=200, operator=404),
+    "trial_page": Rule(),
+    "trial_run": Rule(
+        "post",
+        data={"select": "SELECT 1 AS number", "limit": "50"},
+        reader="/models/try/answers/",
+        operator="/models/try/answers/",
+        page=False,
+    ),
+    "trial_answer": Rule(values=("trial",), operator=404),
     "sql_page": Rule(),
     "sql_run": Rule(
         "post", data={"text": "SELECT 1", "limit": "100"}, reader="/sql/answers/", operator="/sql/answers/", page=False
@@ -191,6 +200,7 @@ RULES = {
     "report_differences": Rule(values=("report_id",)),
     "report_behind": Rule(values=("report_id",)),
     "report_downstream": Rule(values=("report_id",)),
+    "report_models": Rule(values=("report_id",)),
     "report_file": Rule(values=("report_id",), page=False),
     "report_approvals": Rule(values=("report_id",), page=False),
     "report_approve": _post("report_id", operator="/reports/"),

@@ -30,7 +30,7 @@ from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
 from loader.services.attempts import seal_end
-from loader.services.reads.read_requests import request_query
+from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
 from loader.services.source_observations import observe_schema
@@ -95,6 +95,7 @@ class Addresses(dict):
             "pk": lambda: ("pk", ReadRequestFactory(dataset=self._warehouse, requested_by=self._person).pk),
             "api_read": lambda: ("pk", self._api_read().pk),
             "query": lambda: ("pk", request_query("SELECT 1", 100, user=self._person).read.pk),
+            "trial": lambda: ("pk", request_trial("SELECT 1 AS number", user=self._person).read.pk),
             "saved_query": lambda: ("key", save_query(owner=self._person, name="one", text="SELECT 1").key),
             "person_name": lambda: ("name", self._person.username),
             "system": lambda: ("short_name", "air"),
