@@ -327,6 +327,8 @@ SPECTACULAR_SETTINGS = {
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
         "UnknownParentEnum": "metadata.models.lineage.UNKNOWN_PARENTS",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
+        "CheckOutcomeEnum": "loader.domain.quality.results.OUTCOME_CHOICES",
+        "QualityCheckKindEnum": "metadata.models.quality.KINDS",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },
 }

@@ -19,13 +19,23 @@ from elevata.api.resources import JsonOnly, Reads
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet, ScheduleViewSet
-from loader.api.maintenance import AcceptViewSet, BatchViewSet, CheckViewSet, PruneViewSet, RevertViewSet, VacuumViewSet
+from loader.api.maintenance import (
+    AcceptViewSet,
+    BatchViewSet,
+    CheckViewSet,
+    PruneViewSet,
+    QuarantineViewSet,
+    RevertViewSet,
+    VacuumViewSet,
+)
 from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
 from loader.api.source_proposals import ProposalViewSet, SourceCheckViewSet
 from metadata.api.changes import ChangeLogViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
+from metadata.api.quality import QualityCheckViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
 
 
@@ -48,12 +58,15 @@ router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
 router.register("references", ReferenceViewSet, basename="api-reference")
+router.register("quality-checks", QualityCheckViewSet, basename="api-quality-check")
+router.register("check-results", CheckResultViewSet, basename="api-check-result")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("history-batches", BatchViewSet, basename="api-history-batch")
 router.register("history-reverts", RevertViewSet, basename="api-history-revert")
 router.register("history-prunes", PruneViewSet, basename="api-history-prune")
+router.register("quarantine-decisions", QuarantineViewSet, basename="api-quarantine-decision")
 router.register("vacuums", VacuumViewSet, basename="api-vacuum")
 router.register("table-acceptances", AcceptViewSet, basename="api-table-acceptance")
 router.register("history-checks", CheckViewSet, basename="api-history-check")

@@ -109,6 +109,11 @@ def queries_of(user: Any) -> QuerySet[ReadRequest]:
     return read_requests().filter(requested_by=user, kind="sql")
 
 
+def trials_of(user: Any) -> QuerySet[ReadRequest]:
+    """Return the trials of models that a user requested."""
+    return read_requests().filter(requested_by=user, kind="try_model")
+
+
 def saved_queries(user: Any) -> QuerySet[SavedQuery]:
     """Return the user's saved queries and the shared ones of others, by name."""
     queries = SavedQuery.objects.filter(Q(owner=user.pk) | Q(shared=True))

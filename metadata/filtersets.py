@@ -9,8 +9,9 @@ from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from metadata.domain import types
+from metadata.domain import quality, types
 from metadata.models import (
+    QualityCheck,
     Reference,
     SourceColumn,
     SourceDataset,
@@ -189,6 +190,19 @@ class ReferenceFilter(filters.FilterSet):
 
     class Meta:
         model = Reference
+        fields = ()
+
+
+class QualityCheckFilter(filters.FilterSet):
+    dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+    kind = filters.ChoiceFilter(choices=[(name, kind.label) for name, kind in quality.KINDS.items()], label="Kind")
+    active = YesNoFilter(field_name="active", label="Active")
+    ordering = StableOrdering(fields=("name", "updated_at"))
+
+    known: ClassVar = {"dataset": is_there(TargetDataset, "key")}
+
+    class Meta:
+        model = QualityCheck
         fields = ()
 
 

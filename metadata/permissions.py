@@ -11,6 +11,7 @@ from elevata.core.errors import MetadataError
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    QualityCheck,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -32,6 +33,7 @@ _SCHEMA: dict[type[models.Model], Callable[[Any], TargetSchema | None]] = {
     TargetColumn: lambda row: row.dataset.schema,
     DatasetInput: lambda row: row.dataset.schema,
     ColumnInput: lambda row: row.column.dataset.schema,
+    QualityCheck: lambda row: row.dataset.schema,
     Reference: lambda row: row.child.schema,
     ReferencePair: lambda row: row.reference.child.schema,
 }

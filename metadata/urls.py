@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from metadata.views import columns, datasets, lineage, models, row_actions, sources
+from metadata.views import columns, datasets, lineage, models, quality, row_actions, sources
 from metadata.views.changes import DatasetChanges
 from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAction, DatasetAction, ReferenceAction
 
@@ -38,6 +38,11 @@ urlpatterns = [
     path("references/<uuid:key>/edit/", lineage.ReferenceEdit.as_view(), name="reference_edit"),
     path("references/<uuid:key>/retire/", ReferenceAction.as_view(verb=RETIRE), name="reference_retire"),
     path("references/<uuid:key>/restore/", ReferenceAction.as_view(verb=RESTORE), name="reference_restore"),
+    path("datasets/<uuid:key>/checks/new/", quality.CheckCreate.as_view(), name="check_create"),
+    path("checks/<uuid:key>/edit/", quality.CheckEdit.as_view(), name="check_edit"),
+    path("checks/<uuid:key>/retire/", quality.CheckAction.as_view(verb=RETIRE), name="check_retire"),
+    path("checks/<uuid:key>/restore/", quality.CheckAction.as_view(verb=RESTORE), name="check_restore"),
+    path("checks/<uuid:key>/delete/", quality.CheckAction.as_view(verb=DELETE), name="check_delete"),
     path("schemas/", datasets.SchemaList.as_view(), name="schema_list"),
     path("schemas/new/", datasets.SchemaCreate.as_view(), name="schema_create"),
     path("schemas/<str:name>/edit/", datasets.SchemaEdit.as_view(), name="schema_edit"),

@@ -19,10 +19,12 @@ from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, SourceProposal
 from loader.services.attempts import seal_end
 from loader.services.reads.queries import SQL
-from loader.services.reads.read_requests import request_query
+from loader.services.reads.read_requests import request_query, request_trial
+from loader.services.reads.trials import TRY_MODEL
 from loader.services.source_observations import observe_schema
 from metadata.domain.types import parse
-from metadata.models import Reference, SourceDataset
+from metadata.models import QualityCheck, Reference, SourceDataset
+from metadata.services.quality import create_check
 from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 
@@ -94,6 +96,7 @@ class Things:
             "source_key": lambda: ("key", source.key),
             "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
+            "check": lambda: ("key", self._check().key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
@@ -113,6 +116,7 @@ class Things:
             "person_name": lambda: ("name", control.people["everything"].get_username()),
             "api_read": lambda: ("pk", self._read("versions").pk),
             "query": lambda: ("pk", self._query().pk),
+            "trial": lambda: ("pk", self._trial().pk),
             "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
             "webhook": lambda: ("key", self._webhook().key),
             "delivery": lambda: ("pk", self._delivery().pk),
@@ -126,6 +130,11 @@ class Things:
                 f"the address of {route} has {value!r}, and bench/web/pages.py does not say what that is"
             )
         return self._known[value]()
+
+    def _check(self) -> QualityCheck:
+        dataset = self._control.dataset
+        known = QualityCheck.objects.filter(dataset=dataset).first()
+        return known or create_check(dataset=dataset, name="rows", kind="row_count", arguments={"minimum": "1"})
 
     def _read(self, kind: str) -> ReadRequest:
         person, control = self._control.people["everything"], self._control
@@ -147,6 +156,11 @@ class Things:
         person = self._control.people["everything"]
         known = ReadRequest.objects.filter(kind=SQL, requested_by=person).first()
         return known or request_query("SELECT 1", 100, user=person).read
+
+    def _trial(self) -> ReadRequest:
+        person = self._control.people["everything"]
+        known = ReadRequest.objects.filter(kind=TRY_MODEL, requested_by=person).first()
+        return known or request_trial("SELECT 1 AS number", user=person).read
 
     def _refresh(self) -> Refresh:
         return request_refresh(keys=(), purpose="drift", user=self._control.people["everything"]).job

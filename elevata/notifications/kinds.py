@@ -20,6 +20,7 @@ class Kind(StrEnum):
     LOAD_FAILED = "load.failed"
     SCHEDULE_LATE = "schedule.late"
     SOURCE_CHANGED = "source.changed"
+    QUALITY_FAILED = "quality.failed"
     ACCOUNT_CHANGED = "account.changed"
     POLICY_PROPOSED = "policy.proposed"
     POLICY_DECIDED = "policy.decided"
@@ -36,6 +37,7 @@ WORDS: dict[Kind, str] = {
     Kind.LOAD_FAILED: "A load failed",
     Kind.SCHEDULE_LATE: "The data of a schedule was late",
     Kind.SOURCE_CHANGED: "A source differs from its contract",
+    Kind.QUALITY_FAILED: "Quality checks failed",
     Kind.ACCOUNT_CHANGED: "An account was changed",
     Kind.POLICY_PROPOSED: "A looser policy waits for a second user",
     Kind.POLICY_DECIDED: "A looser policy was accepted or rejected",

@@ -53,6 +53,7 @@ TAKES = {
     "as_of": ("at", "known_at", "text", "after"),
     "changes": ("run_id", "op", "after"),
     "origin": ("entity_key",),
+    "quarantine": (),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
 _NEEDS = {"as_of": "at", "changes": "run_id", "origin": "entity_key"}

@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec
+from loader.domain.quality.checks import CheckSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.raw_keeping import Keeping
 from metadata.domain.sources.clusters import ClusterPlace
@@ -123,8 +124,8 @@ class RawLoad:
     ``columns`` are pairs of a raw column's name and its name in the delivery.
     ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
     ``feed``: each file is read once and the table keeps the rows of every run. ``keeps_all``: the table keeps the
-    deliveries of all runs, else only the latest.
-    ``key_list`` is the source of the keys of all rows, for readers with delete detection by key list.
+    deliveries of all runs, else only the latest. ``key_list`` is the source of the keys of all rows, for readers with
+    delete detection by key list. ``quality`` are checks of the delivered rows.
     """
 
     dataset: str
@@ -136,6 +137,7 @@ class RawLoad:
     keeps_all: bool = False
     depends_on: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
     key_list: SourceSpec | None = None
 
     def with_password(self, values: Mapping[str, str]) -> "RawLoad":
@@ -274,7 +276,7 @@ class ModelLoad:
     """Load of a model into its table. ``increment`` selects the rows that are computed anew (all if empty).
 
     ``digest`` identifies the SELECT with the described columns: with another one, and with ``full``, all rows are
-    computed anew.
+    computed anew. ``quality`` are checks of the rows that are added; see ``RawcoreLoad`` for ``after``.
     """
 
     dataset: str
@@ -287,6 +289,8 @@ class ModelLoad:
     full: bool = False
     depends_on: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -301,7 +305,8 @@ class RawcoreLoad:
     skipped, because the only input's delivery was checked for the same types and the same unique key. ``files``
     replaces stage if history comes as batch files, ``query`` if the dataset is a model. ``children`` refer to rows of
     this dataset and add ghost rows. ``sensitive`` are names of columns in lower case: refusals contain none of their
-    values.
+    values. ``quality`` are checks of the rows of stage; the dataset waits for those in ``after``, whatever their end,
+    because its checks read them.
     """
 
     dataset: str
@@ -323,6 +328,8 @@ class RawcoreLoad:
     query: ModelQuery | None = None
     children: tuple[ReferringRows, ...] = ()
     sensitive: tuple[str, ...] = ()
+    quality: tuple[CheckSpec, ...] = ()
+    after: tuple[str, ...] = ()
 
     @property
     def leading(self) -> TableSpec:
@@ -500,6 +507,20 @@ class AcceptManifest:
 
 
 @dataclass(frozen=True)
+class QuarantineManifest:
+    """Decision on waiting rows of a dataset's quarantine: ``decision`` is release or drop.
+
+    ``entries`` are the rows' identities, ``of_run`` limits them to a run; without either, all waiting rows are meant.
+    """
+
+    run_id: str
+    load: RawcoreLoad
+    decision: str
+    entries: tuple[str, ...] = ()
+    of_run: str = ""
+
+
+@dataclass(frozen=True)
 class CompactManifest:
     """Compaction of the small files of a dataset's tables (limits: ``loader.domain.run_states``)."""
 
@@ -557,8 +578,8 @@ class VacuumManifest:
 class ReadManifest:
     """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
 
-    ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``, ``inputs`` and
-    ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.
+    ``masking`` is None for a reader without restrictions. ``sources`` are those of kinds ``sql`` and ``try_model``,
+    ``inputs`` and ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.
     """
 
     kind: str

@@ -24,15 +24,17 @@ def unfinished_becomes(end: str) -> dict[str, str]:
 
 # Kinds of load runs, and limits of compaction. ``LoadRun.details["asked"]`` has, by kind:
 # history_batch: files (paths by kind of file), format, compression; revert: run_id of the run to revert;
-# prune: ended_before, archive; vacuum: retention_hours, dry_run; compact and accept: nothing.
+# prune: ended_before, archive; vacuum: retention_hours, dry_run; quarantine: decision, entries, of_run;
+# compact and accept: nothing.
 
 
 LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
-ACCEPT, VACUUM = "accept", "vacuum"
+ACCEPT, VACUUM, QUARANTINE = "accept", "vacuum", "quarantine"
 # Kinds that only an identified user may request; their work is sealed in a record.
-MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM)
-# Kinds that change files, but no rows; of a raw table a vacuum also removes whole deliveries.
-OF_FILES = (COMPACT, VACUUM)
+MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM, QUARANTINE)
+# Kinds that change files, or rows outside the tables, but no rows of the tables; of a raw table a vacuum also removes
+# whole deliveries.
+OF_FILES = (COMPACT, VACUUM, QUARANTINE)
 # Kinds that add rows: later runs must be dated later (rule 3), and the runs can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
 # Codes of refusals after which a table can be accepted.
@@ -57,6 +59,9 @@ FURTHER = {
     "repeated_keys": "keys that the key list repeats",
     "missing": "not delivered, left as they were (X)",
     "files": "files read",
+    "quarantined": "quarantined",
+    "released": "released from quarantine",
+    "dropped": "dropped from quarantine",
     "unknown_parents": "with an unknown parent",
     "ghosts": "ghost rows",
     "superseded": "superseded by another row of their key",

@@ -18,7 +18,7 @@ from metadata.domain.unknown_parents import KEEP
 def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]:
     """Yield raw loads of plain deliveries, each with the one rawcore load that passes its rows on.
 
-    Nothing else reads the delivery, and its rawcore load reads nothing else.
+    Nothing else reads the delivery, its rawcore load reads nothing else, and neither has quality checks.
     """
     if not manifest.small_rows:
         return
@@ -34,7 +34,11 @@ def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]
 
 
 def _is_plain_delivery(load: RawLoad) -> bool:
-    return not load.feed and not load.depends_on and load.source.one_row_per_key and delimiter_of(load.source) != ""
+    return (
+        not (load.feed or load.depends_on or load.quality)
+        and load.source.one_row_per_key
+        and delimiter_of(load.source) != ""
+    )
 
 
 def delimiter_of(source: SourceSpec) -> str:
@@ -55,6 +59,7 @@ def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
     return (
         load.delivery_checked
         and load.files is None
+        and not load.quality
         and not load.children
         and all(key.rule == KEEP for key in load.foreign_keys)
         and set(load.depends_on) <= {raw.dataset}

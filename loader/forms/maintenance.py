@@ -96,3 +96,18 @@ class VacuumForm(MaintenanceForm):
     )
 
     elsewhere = {"RETENTION_TOO_SHORT": "retention_hours", "BAD_RETENTION": "retention_hours"}
+
+
+class QuarantineForm(MaintenanceForm):
+    """Form of a decision on quarantined rows: the chosen rows, by default all that wait."""
+
+    decision = forms.ChoiceField(
+        choices=(("", "choose…"), ("release", "Release into the next load"), ("drop", "Drop")),
+        help_text="Released rows are loaded as they are, without these checks. Dropped rows are removed for good.",
+        error_messages={"required": "Choose whether the rows are released or dropped."},
+    )
+    entries = forms.CharField(required=False, widget=forms.MultipleHiddenInput)
+
+    def given(self) -> dict[str, Any]:
+        chosen = self.data.getlist("entries") if hasattr(self.data, "getlist") else []
+        return {**super().given(), "entries": tuple(chosen)}

@@ -9,6 +9,7 @@ from django import forms
 from loader.domain.queries.query_results import ORIGIN
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "profile", "quarantine")
 SAMPLE_SIZES = (20, 50, 200, 1000)
 _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
@@ -74,7 +75,7 @@ class QuestionForm(forms.Form):
     """Form of a read, which the pages of the history explorer send."""
 
     kind = forms.ChoiceField(
-        choices=[(kind, kind) for kind in ("sample", "key_search", "versions", "as_of", "changes", ORIGIN)],
+        choices=[(kind, kind) for kind in KINDS],
         widget=forms.HiddenInput,
     )
     rows = forms.TypedChoiceField(
@@ -122,6 +123,10 @@ class QuestionForm(forms.Form):
             return {"text": values["text"], "limit": KEYS_SHOWN}
         if kind == ORIGIN:
             return {"entity_key": values["entity_key"], "limit": ROWS_SHOWN}
+        if kind == "profile":
+            return {}
+        if kind == "quarantine":
+            return {"limit": ROWS_SHOWN}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
         known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}

@@ -458,4 +458,104 @@ class Migration(migrations.Migration):
                 name="schedule_is_due_only_while_active",
             ),
         ),
+        migrations.CreateModel(
+            name="CheckResult",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("dataset_key", models.UUIDField()),
+                ("dataset_name", models.CharField(max_length=310)),
+                ("check_key", models.UUIDField()),
+                ("check_name", models.CharField(max_length=100)),
+                ("kind", models.CharField(max_length=20)),
+                ("severity", models.CharField(max_length=10)),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("passed", "Passed"),
+                            ("warned", "Warned"),
+                            ("quarantined", "Quarantined"),
+                            ("stopped", "Stopped"),
+                            ("broken", "Could not run"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("failed", models.BigIntegerField(blank=True, null=True)),
+                ("total", models.BigIntegerField(blank=True, null=True)),
+                ("value", models.FloatField(blank=True, null=True)),
+                ("low", models.FloatField(blank=True, null=True)),
+                ("high", models.FloatField(blank=True, null=True)),
+                ("message", models.TextField(blank=True, default="")),
+                ("samples", models.JSONField(default=list)),
+                ("at", models.DateTimeField()),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="check_results",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+                (
+                    "environment",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="architecture.environment"
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="check_results",
+                        to="loader.loadrun",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-id"],
+                "indexes": [
+                    models.Index(fields=["check_key", "id"], name="check_result_of_check"),
+                    models.Index(fields=["dataset_key", "id"], name="check_result_of_dataset"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("outcome__in", ["broken", "passed", "quarantined", "stopped", "warned"])),
+                        name="check_result_outcome_is_known",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="TableProfile",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("masked", models.BooleanField()),
+                ("table_version", models.BigIntegerField()),
+                ("content", models.JSONField()),
+                ("at", models.DateTimeField()),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="profiles",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+                (
+                    "environment",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="architecture.environment"
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("environment", "dataset", "masked"), name="table_profile_once")
+                ],
+            },
+        ),
     ]

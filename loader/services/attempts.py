@@ -4,7 +4,7 @@ A worker whose run was marked as lost may still be running. Its writes match no 
 outdated.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from loader.domain import run_states
 from loader.domain.dependencies import LoadStep
 from loader.domain.run_states import LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
+from loader.services.quality import store_results
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
@@ -204,6 +205,24 @@ class LoadAttempt(Attempt):
     def dataset(self, key: str, target: str, **fields: Any) -> None:
         """Set the state of a dataset's row (see ``run_states.DATASET_STEPS``), with further fields."""
         self._write(key, target, states.may_become(target, run_states.DATASET_STEPS), fields)
+
+    def checked(self, key: str, results: Sequence[Mapping[str, Any]]) -> None:
+        """Store the results of a dataset's quality checks."""
+
+        @transaction.atomic
+        def write() -> None:
+            rows = self._rows().filter(dataset_key=key)
+            for row in rows.select_related("run__environment", "run__requested_by", "dataset"):
+                store_results(
+                    dataset_key=key,
+                    dataset=row.dataset,
+                    name=row.qualified_name,
+                    environment=row.run.environment,
+                    results=results,
+                    run=row.run,
+                )
+
+        retried(write)
 
     def dataset_phase(self, key: str, phase: str) -> None:
         self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})

@@ -335,6 +335,8 @@ class LoadWork:
             self.attempt.dataset(key, states.RUNNING, started_at=timezone.now(), phase="starting")
         elif kind == "dataset_phase":
             self.attempt.dataset_phase(key, event["phase"])
+        elif kind == "dataset_checked":
+            self.attempt.checked(key, event["results"])
         elif kind == "dataset_finished":
             self._store_end(key, event)
 

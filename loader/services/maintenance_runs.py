@@ -8,6 +8,7 @@ to the current actor.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -26,10 +27,17 @@ from architecture.services.undo import ways_of
 from elevata.core.database import retried
 from elevata.jobs import states
 from loader.domain.dependencies import DATASET, Scope, is_loaded
-from loader.domain.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest, VacuumManifest
+from loader.domain.manifest import (
+    AcceptManifest,
+    CompactManifest,
+    PruneManifest,
+    QuarantineManifest,
+    RevertManifest,
+    VacuumManifest,
+)
 from loader.domain.reference.batch_files import FILES
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import ACCEPT, BRINGING, COMPACT, HISTORY_BATCH, PRUNE, REVERT, VACUUM
+from loader.domain.run_states import ACCEPT, BRINGING, COMPACT, HISTORY_BATCH, PRUNE, QUARANTINE, REVERT, VACUUM
 from loader.domain.vacuum import SAFE_HOURS, Need, refuse_short
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import LoadAttempt
@@ -53,6 +61,7 @@ from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
 from metadata.models import TargetDataset
 
+DECISIONS = ("release", "drop")
 FORMATS, COMPRESSIONS = ("csv", "parquet"), ("none", "zstd")
 
 
@@ -350,6 +359,36 @@ def request_vacuum(
     return request_run(wanted, run_id=run_id, user=user, requester=requester, wake_worker=wake_worker)
 
 
+def request_quarantine(
+    *,
+    dataset: str,
+    decision: str,
+    reason: str,
+    entries: Sequence[str] = (),
+    of_run: str = "",
+    run_id: str | None = None,
+    user: Any = None,
+    wake_worker: bool = True,
+) -> RequestedRun:
+    """Request that waiting rows of a dataset's quarantine are released into the next load, or dropped.
+
+    ``entries`` are their identities; without any, all waiting rows are meant, or those of the run ``of_run``.
+    """
+    _check_reason(reason)
+    state = _loaded_dataset(dataset)
+    if decision not in DECISIONS:
+        raise Refusal("BAD_DECISION", f"{decision!r} is not one of {', '.join(DECISIONS)}")
+    if not all(re.fullmatch(r"[0-9a-f]{64}", entry) for entry in entries):
+        raise Refusal(
+            "BAD_ENTRY", "an entry is 64 hexadecimal digits", hint="The quarantine of the dataset lists them."
+        )
+    if of_run and not LoadRun.objects.filter(run_id=of_run).exists():
+        raise Refusal("UNKNOWN_RUN", f"there is no run {of_run}")
+    asked = {"decision": decision, "entries": sorted(entries), "of_run": of_run}
+    wanted = Asked(kind=QUARANTINE, scope=_scope(state.qualified_name), asked=asked, reason=reason.strip())
+    return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
+
+
 def _needs(state: DatasetState) -> list[Need]:
     """Return the undo reports and the unfinished reverts that need former files of a dataset."""
     environment = current_environment()
@@ -516,11 +555,31 @@ def _keeping(state: DatasetState) -> Keeping | None:
     return row.keeping if row is not None else None
 
 
-_MANIFESTS = {REVERT: _revert, PRUNE: _prune, COMPACT: _compact, ACCEPT: _accept, VACUUM: _vacuum}
+def _quarantine(work: RunWork) -> QuarantineManifest:
+    asked, plan = work.run.details["asked"], retried(lambda: plan_named(work.run.scope["name"]))
+    rows = work.attempt.prepare(steps=plan.steps, numbered=False)
+    return QuarantineManifest(
+        work.run.run_id,
+        retried(lambda: maintenance_load(run=work.run, plan=plan, rows=rows)),
+        asked["decision"],
+        tuple(asked["entries"]),
+        asked["of_run"],
+    )
+
+
+_MANIFESTS = {
+    REVERT: _revert,
+    PRUNE: _prune,
+    COMPACT: _compact,
+    ACCEPT: _accept,
+    VACUUM: _vacuum,
+    QUARANTINE: _quarantine,
+}
 _PHASES = {
     REVERT: "reverting",
     PRUNE: "pruning",
     COMPACT: "compacting",
     ACCEPT: "accepting the table",
     VACUUM: "removing former files and outdated deliveries",
+    QUARANTINE: "deciding on quarantined rows",
 }

@@ -57,9 +57,11 @@ from loader.domain.manifest import (
     SourceSpec,
 )
 from loader.domain.models import model_load, model_query
+from loader.domain.quality.order import waits_for_checks
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
+from loader.services.quality import check_specs, datasets_read
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.history_policy import APPEND, BATCH_FILES, HistoryPolicy
 from metadata.domain.raw_keeping import LATEST, mode_of
@@ -205,20 +207,30 @@ def load_manifest(
     feeds = Feeds.of(plan.states, specs)
     sensitive = sensitive_columns([plan.states[key] for key in plan.read])
     of_run = {"run_id": run.run_id, "load_timestamp": run.load_timestamp.isoformat()}
+    checks = check_specs([step.dataset for step in plan.steps], plan.states, environment=run.environment)
+    after = waits_for_checks(
+        {step.dataset.key: step.depends_on for step in plan.steps},
+        {key: datasets_read(specs) for key, specs in checks.items()},
+    )
+
+    def with_checks(load: _Load) -> _Load:
+        waits = {} if isinstance(load, RawLoad) else {"after": after.get(load.dataset, ())}
+        return replace(_with_sensitive(load, sensitive), quality=checks.get(load.dataset, ()), **waits)
+
     return LoadManifest(
         **of_run,
         attempt=run.attempt,
-        raw=tuple(_with_sensitive(_raw_load(step, specs, feeds), sensitive) for step in raw),
+        raw=tuple(with_checks(_raw_load(step, specs, feeds)) for step in raw),
         rawcore=tuple(
             replace(
-                _with_sensitive(_rawcore_load(step, plan, specs, rows, newest, feeds), sensitive),
+                with_checks(_rawcore_load(step, plan, specs, rows, newest, feeds)),
                 files=files,
                 query=model_query(step.dataset, plan.states, **of_run) if step.dataset.select else None,
             )
             for step in rawcore
         ),
         models=tuple(
-            _with_sensitive(
+            with_checks(
                 model_load(
                     step.dataset,
                     plan.states,
@@ -226,8 +238,7 @@ def load_manifest(
                     sequence=rows[step.dataset.key].sequence or 0,
                     full=run.full,
                     depends_on=step.depends_on,
-                ),
-                sensitive,
+                )
             )
             for step in models
         ),

@@ -18,7 +18,8 @@ from loader.domain.historization.load_guards import (
     check_load_type,
     check_reads_changes,
 )
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
@@ -31,9 +32,11 @@ from loader.spark.historization.history import Stamp, Target, refuse_policy_chan
 from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
+from loader.spark.quality import CheckedRows, RowChecker, check_of_run, without_sensitive
+from loader.spark.quarantine import Quarantine
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
-from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
+from loader.spark.sources.deliveries import Delivery, Feed, feed_notes, read_delivery
 from loader.spark.sources.endpoints import read_endpoint
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.kept_deliveries import OwnDelivery, delivered_rows
@@ -73,7 +76,8 @@ class Task:
     """Context of a dataset's load: the run, and its progress callback.
 
     ``phase`` reports the current phase and raises Canceled if the run was cancelled. ``small`` is the load that a
-    task has prepared (``loader.spark.small_loads``), None for the general way.
+    task has prepared (``loader.spark.small_loads``), None for the general way. ``report`` takes the ``results`` of
+    quality checks.
     """
 
     spark: SparkSession
@@ -81,6 +85,7 @@ class Task:
     manifest: LoadManifest
     phase: Callable[[str], None]
     small: PreparedLoad | None = None
+    report: Callable[..., None] = lambda **results: None
 
     def session(self, sequence: int) -> SparkSession:
         return dataset_session(self.spark, user_metadata=self.signature(sequence))
@@ -170,14 +175,13 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
             task.stamp.timestamp().cast("date").alias(load.table.column("load_day").name),
         )
         with delivery.reading():
+            if load.quality:
+                check_quality(task, session, load, rows, outcome)
+                task.phase("writing raw")
             _write_raw(session, raw, rows, feed or own, last=delivery.check_unchanged)
     finally:
         delivery.release()
-    outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
-    if delivery.superseded:
-        outcome.counts["superseded"] = delivery.superseded
-    outcome.drift, outcome.schema = list(delivery.unknown), delivery.schema
-    outcome.warnings += delivery.warnings
+    _record_delivery(outcome, delivery, feed)
     remove_other_key_lists(session, raw, key_list)
     if key_list is not None:
         outcome.counts |= key_list.counts
@@ -185,10 +189,18 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     if pages is not None:
         outcome.counts |= {"files": pages.count}
         outcome.warnings += pages.warnings
+    outcome.version_after = raw.version()
+
+
+def _record_delivery(outcome: Outcome, delivery: Delivery, feed: Feed | None) -> None:
+    outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
+    if delivery.superseded:
+        outcome.counts["superseded"] = delivery.superseded
+    outcome.drift, outcome.schema = list(delivery.unknown), delivery.schema
+    outcome.warnings += delivery.warnings
     if feed is not None:
         outcome.counts |= feed.counts
         outcome.warnings += feed.warnings
-    outcome.version_after = raw.version()
 
 
 def _write_raw(
@@ -314,7 +326,7 @@ def _load_batch(
     # If rawcore may differ from the history by more than this batch, it must be rebuilt.
     windows = delivered_windows(session, task.warehouse, load)
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
-    with _prepared_batch(task, session, load, target, committed, windows) as batch:
+    with _prepared_batch(task, session, load, target, outcome, committed, windows) as batch:
         outcome.counts = batch.counts
         if outranked := batch.counts.get(OUTRANKED):
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
@@ -337,6 +349,7 @@ def _prepared_batch(
     session: SparkSession,
     load: RawcoreLoad,
     target: Target,
+    outcome: Outcome,
     committed: int,
     windows: list[DeliveredWindow],
 ) -> Iterator[Batch]:
@@ -364,6 +377,12 @@ def _prepared_batch(
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
         outranked = Observation()
         stage = typed_stage(session, task.warehouse, load, **run, outranked=outranked)
+        quarantined = 0
+        if load.quality:
+            checker, checked = check_quality(task, session, load, stage, outcome)
+            quarantine = Quarantine(session, task.warehouse, load, task.stamp)
+            stage, quarantined = quarantine.set_aside(checked, checker, target)
+            task.phase("comparing")
         detection = detection_of(session, load, windows, **run)
         batch = find_batch(session, load, target, task.stamp, committed, detection)
         resources.callback(batch.release)
@@ -371,7 +390,25 @@ def _prepared_batch(
         batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
         if load.policy.get("rank"):
             batch.counts[OUTRANKED] = outranked.get[OUTRANKED]
+        if quarantined:
+            batch.counts["quarantined"] = quarantined
         yield batch
+
+
+def check_quality(
+    task: Task, session: SparkSession, load: RawLoad | RawcoreLoad | ModelLoad, rows: DataFrame, outcome: Outcome
+) -> tuple[RowChecker, CheckedRows]:
+    """Run the quality checks of a load on its rows. Raise Refusal QUALITY_STOPPED if one stops the load."""
+    task.phase("checking quality")
+    checker = check_of_run(session, task.warehouse, load, task.manifest)
+    checked = checker.check(rows, load.quality)
+    shown = without_sensitive(checked.results, load.quality, load.sensitive)
+    task.report(results=[result.as_json() for result in shown])
+    refusal = refusal_of(load.name, shown)
+    if refusal is not None:
+        raise refusal
+    outcome.warnings += [warning for warning in warnings_of(shown) if warning not in outcome.warnings]
+    return checker, checked
 
 
 def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:

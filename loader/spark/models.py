@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from elevata.core.words import counted
 from loader.domain.manifest import ModelLoad
 from loader.domain.refusals import Refusal
-from loader.spark.datasets import Outcome, Task, retry
+from loader.spark.datasets import Outcome, Task, check_quality, retry
 from loader.spark.expressions import SAMPLES, any_of
 from loader.spark.model_queries import Input, failures_of, model_frame, open_inputs
 from loader.spark.session import USER_METADATA
@@ -87,6 +87,7 @@ def _load_model(task: Task, load: ModelLoad, outcome: Outcome) -> None:
     try:
         with failures_of(load.name):
             result.prepare()
+            result.check(task, outcome)
             contents = {item.spec.key: [item.content, item.files.version] for item in inputs}
             notes = {INPUTS: json.dumps(contents, sort_keys=True), DIGEST: load.digest}
             session.conf.set(USER_METADATA, task.signature(load.sequence, notes=notes))
@@ -143,6 +144,12 @@ class ModelRows:
         else:
             self._add = self._checked(self._rows())
             self._replaces_all = True
+
+    def check(self, task: Task, outcome: Outcome) -> None:
+        """Run the quality checks on the rows to add. Raise Refusal QUALITY_STOPPED if one stops the load."""
+        if self.load.quality and self._add is not None:
+            self._add = self._keep(self._add)
+            check_quality(task, self.session, self.load, self._add, outcome)
 
     def write(self) -> None:
         commit(

@@ -30,6 +30,7 @@ from loader.domain.manifest import (
     SizesManifest,
     from_json,
 )
+from loader.domain.model_tests import ModelTests
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select
 from loader.domain.refusals import Refusal, cause_of
@@ -39,6 +40,7 @@ from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
 from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
 from loader.spark.maintenance_runs import MANIFESTS, govern
+from loader.spark.model_tests import run_tests
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
@@ -84,6 +86,7 @@ class Runner:
             "publish": self._publish,
             "check": self._check,
             "replay": self._replay,
+            "model_tests": self._model_tests,
         }
 
     def take(self, request: dict) -> None:
@@ -216,6 +219,15 @@ class Runner:
             self._config.warehouse,
             cases,
             lambda outcome: emit("case_finished", outcome=outcome.as_json()),
+        )
+        return {}
+
+    def _model_tests(self, request_id: str, body: dict) -> dict:
+        emit = self._emitter(request_id)
+        run_tests(
+            self._spark,
+            from_json(ModelTests, body),
+            lambda outcome: emit("case_finished", outcome=asdict(outcome)),
         )
         return {}
 

@@ -10,7 +10,10 @@ from elevata.accounts.roles import Permission
 from loader.domain.sources.proposal_states import OPEN
 from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_FIT
 from loader.models import DatasetRun, SourceProposal
+from loader.quality_results import FailedUpstream
+from loader.quality_results import failed_upstream as find_failed_upstream
 from loader.services.reads.read_permissions import readable_error
+from metadata.models import TargetDataset
 
 register = template.Library()
 
@@ -41,3 +44,9 @@ def open_proposal(row: DatasetRun) -> SourceProposal | None:
     if not told or row.dataset_id is None:
         return None
     return SourceProposal.objects.filter(source__feeds__dataset=row.dataset_id, status=OPEN).first()
+
+
+@register.simple_tag
+def failed_upstream(dataset: TargetDataset) -> FailedUpstream | None:
+    """Return the failed quality checks of the datasets that a dataset is built on; None if there are none."""
+    return find_failed_upstream(dataset)

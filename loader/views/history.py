@@ -26,9 +26,18 @@ from loader.domain.refusals import Refusal
 from loader.domain.versions import found_rows, time_line, versions
 from loader.forms.reads import AsOfForm, QuestionForm
 from loader.models import ReadRequest
+from loader.quality_results import profile_for
 from loader.selectors import load_times, origins, read_requests
 from loader.services.reads.read_permissions import must_still_read
-from loader.services.reads.read_requests import CHECK, must_be_askable, read_table, request_read
+from loader.services.reads.read_requests import (
+    CHECK,
+    LONG,
+    PROFILE,
+    QUARANTINED,
+    must_be_askable,
+    read_table,
+    request_read,
+)
 from loader.views.datasets import HistoryDataPage, readable
 from metadata.domain import types
 from metadata.models import TargetDataset, TargetSchema
@@ -140,7 +149,7 @@ def read_part(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _seen(read: ReadRequest) -> str:
     """Return the state of a read that a waiting page shows; while it is the same, the response is 204."""
-    given_up = read.kind != CHECK and timezone.now() - read.requested_at > GIVE_UP_AFTER
+    given_up = read.kind not in LONG and timezone.now() - read.requested_at > GIVE_UP_AFTER
     return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
 
 
@@ -172,6 +181,8 @@ def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
         "as_of": "dataset_as_of",
         "changes": "dataset_run_changes",
         CHECK: "dataset_check",
+        PROFILE: "dataset_profile",
+        QUARANTINED: "dataset_quarantine",
     }
     return reverse(frames.get(kind, "dataset_data"), args=[dataset.key])
 
@@ -202,6 +213,12 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
     masked = answer.get("masked", ())
     if read.kind == CHECK:
         return {"findings": answer["findings"], "checked": answer["versions"], "behind": answer["rawcore_behind"]}
+    if read.kind == PROFILE:
+        return {"profile": profile_for(read.requested_by, read.dataset)}
+    if read.kind == QUARANTINED:
+        named = [name for name in answer["columns"] if not name.startswith("__")]
+        rows = [(row[:4], row[4:]) for row in answer["rows"]]
+        return {"named": named, "found": rows, "truncated": answer["truncated"], "masked": masked}
     if read.kind == "versions":
         rows = versions(answer, table)
         return {

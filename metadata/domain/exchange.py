@@ -10,12 +10,14 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import contracts, raw_keeping, unknown_parents
+from metadata.domain import contracts, quality, raw_keeping, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
 
 FORMAT = "metadata/v1"
+# Format of files with unit tests of models, which may lie among metadata files.
+MODEL_TESTS = "model-tests/v1"
 
 
 def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
@@ -142,6 +144,15 @@ OWN_REFERENCE: Spec = {
     "active": Field(flag, True),
 }
 REFERENCE: Spec = {"child": Field(text, required=True), **OWN_REFERENCE}
+CHECK: Spec = {
+    "name": Field(text, required=True),
+    "key": Field(strict.uuid),
+    "kind": Field(strict.choice(*quality.KINDS), required=True),
+    "arguments": Field(strict.fields, {}),
+    "severity": Field(strict.choice(*quality.SEVERITIES), quality.WARN),
+    "description": Field(text, ""),
+    "active": Field(flag, True),
+}
 TARGET: Spec = {
     "schema": Field(text, required=True),
     "name": Field(text, required=True),
@@ -164,6 +175,7 @@ TARGET: Spec = {
     "inputs": Field(strict.records(DATASET_INPUT), ()),
     "columns": Field(strict.records(TARGET_COLUMN), ()),
     "references": Field(strict.records(OWN_REFERENCE), ()),
+    "checks": Field(strict.records(CHECK), ()),
     **_RETIRED,
 }
 FILE: Spec = {
@@ -173,6 +185,11 @@ FILE: Spec = {
     "dataset": Field(strict.record(TARGET)),
     "references": Field(strict.records(REFERENCE), ()),
 }
+
+
+def has_model_tests(node: Node) -> bool:
+    """Return True for a file with unit tests of models."""
+    return isinstance(node.value, dict) and "format" in node.value and node.value["format"].value == MODEL_TESTS
 
 
 def read_file(node: Node) -> Record:

@@ -275,5 +275,10 @@ def history_dataset_key(base: UUID) -> UUID:
     return _key("history_dataset", str(base))
 
 
+def quality_check_key(dataset: UUID, name: str, attempt: int = 0) -> UUID:
+    """Return the key of a quality check."""
+    return _key("quality_check", str(dataset), name, *_attempt_part(attempt))
+
+
 def reference_key(child: UUID, parent: UUID, role_name: str, attempt: int = 0) -> UUID:
     return _key("reference", str(child), str(parent), role_name, *_attempt_part(attempt))

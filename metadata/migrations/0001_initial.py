@@ -923,4 +923,93 @@ class Migration(migrations.Migration):
                 violation_error_message="Only a table that keeps all deliveries limits them.",
             ),
         ),
+        migrations.CreateModel(
+            name="QualityCheck",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("key", models.UUIDField(editable=False, unique=True)),
+                ("name", models.CharField(max_length=100)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("not_null", "Not null"),
+                            ("unique", "Unique"),
+                            ("accepted_values", "Accepted values"),
+                            ("range", "Range"),
+                            ("pattern", "Pattern"),
+                            ("length", "Length"),
+                            ("condition", "Condition"),
+                            ("relationship", "Relationship"),
+                            ("freshness", "Freshness"),
+                            ("row_count", "Row count"),
+                            ("row_count_change", "Row count change"),
+                            ("total", "Total"),
+                            ("query", "Query"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("arguments", models.JSONField(blank=True, default=dict)),
+                (
+                    "severity",
+                    models.CharField(
+                        choices=[("warn", "Warn"), ("quarantine", "Quarantine rows"), ("stop", "Stop the load")],
+                        default="warn",
+                        max_length=10,
+                    ),
+                ),
+                ("description", models.TextField(blank=True, default="")),
+                ("active", models.BooleanField(default=True)),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="checks", to="metadata.targetdataset"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["dataset", "name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("dataset"),
+                        django.db.models.functions.text.Lower("name"),
+                        name="quality_check_name_once",
+                        violation_error_message="The dataset has another check of this name (case does not part names).",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "kind__in",
+                                [
+                                    "not_null",
+                                    "unique",
+                                    "accepted_values",
+                                    "range",
+                                    "pattern",
+                                    "length",
+                                    "condition",
+                                    "relationship",
+                                    "freshness",
+                                    "row_count",
+                                    "row_count_change",
+                                    "total",
+                                    "query",
+                                ],
+                            )
+                        ),
+                        name="quality_check_kind_is_known",
+                        violation_error_message="Kinds are not_null, unique, accepted_values, range, pattern, length, condition, relationship, freshness, row_count, row_count_change, total, query.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("severity__in", ["warn", "quarantine", "stop"])),
+                        name="quality_check_severity_is_known",
+                        violation_error_message="Severities are warn, quarantine, stop.",
+                    ),
+                ],
+            },
+        ),
     ]

@@ -1,7 +1,8 @@
-"""Tables of metadata: sources, target datasets, lineage and references."""
+"""Tables of metadata: sources, target datasets, lineage, references and quality checks."""
 
 from metadata.models.base import Described, Retirable
 from metadata.models.lineage import ColumnInput, DatasetInput, Reference, ReferencePair
+from metadata.models.quality import QualityCheck
 from metadata.models.source import SourceColumn, SourceDataset, System
 from metadata.models.target import TargetColumn, TargetDataset, TargetSchema
 
@@ -9,6 +10,7 @@ __all__ = [
     "ColumnInput",
     "DatasetInput",
     "Described",
+    "QualityCheck",
     "Reference",
     "ReferencePair",
     "Retirable",

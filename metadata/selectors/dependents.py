@@ -17,6 +17,7 @@ from metadata.selectors.datasets import LineageNode, lineage
 from metadata.selectors.datasets import downstream as everything_after
 from metadata.selectors.model_dependents import BREAKS, FOLLOWS, REFUSES, STAYS, Dependent
 from metadata.services.checks import column_names_of, refuse_if_policy_names
+from metadata.services.quality import checks_naming
 
 
 def downstream(dataset: TargetDataset) -> list[LineageNode]:
@@ -106,7 +107,13 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
 def of_column_retirement(column: TargetColumn) -> list[Dependent]:
     """Return the dependents of a column that its retirement affects."""
     models = model_dependents.of_column_retirement(column)
-    return [*_pairs(column, REFUSES), *_policy_refuses(column), *models, *_readers_left(column)]
+    checks = _checks_refuse(column)
+    return [*_pairs(column, REFUSES), *_policy_refuses(column), *checks, *models, *_readers_left(column)]
+
+
+def _checks_refuse(column: TargetColumn) -> Iterator[Dependent]:
+    for check in checks_naming(column):
+        yield Dependent(REFUSES, check.dataset, f"check {check.name}", "names it", check.summary)
 
 
 def _policy_refuses(column: TargetColumn) -> Iterator[Dependent]:

@@ -14,9 +14,10 @@ from elevata.audit.services.change_log import constraints_left_to_database, snap
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Node, Record
 from metadata.domain import exchange as fields
-from metadata.domain.exchange import FORMAT, read_file
+from metadata.domain.exchange import FORMAT, has_model_tests, read_file
 from metadata.models import (
     ColumnInput,
+    QualityCheck,
     Reference,
     SourceColumn,
     SourceDataset,
@@ -43,6 +44,7 @@ def described_targets() -> QuerySet[TargetDataset]:
             Prefetch("columns", TargetColumn.objects.order_by("ordinal", "id")),
             Prefetch("inputs", datasets.datasets_read()),
             Prefetch("references", datasets.references()),
+            "checks",
         )
     )
 
@@ -166,7 +168,8 @@ def _read(path: Path) -> Iterable[Node]:
     found = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not found:
         raise MetadataError("missing", "holds no YAML files (*.yaml, *.yml)", place=str(path))
-    return [read_yaml(file, str(file)) for file in found]
+    nodes = [read_yaml(file, str(file)) for file in found]
+    return [node for node in nodes if not has_model_tests(node)]
 
 
 def _is_ours(path: Path) -> bool:
@@ -260,6 +263,7 @@ def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, 
             _reference(reference)
             for reference in sorted(row.references.all(), key=lambda item: (str(item.parent), item.role_name))
         ],
+        "checks": [_check(check) for check in sorted(row.checks.all(), key=lambda item: item.name)],
     }
     return fields.without_defaults(values, fields.TARGET)
 
@@ -310,6 +314,12 @@ def _reference(row: Reference) -> dict[str, Any]:
         "active": row.active,
     }
     return fields.without_defaults(values, fields.OWN_REFERENCE)
+
+
+def _check(row: QualityCheck) -> dict[str, Any]:
+    same = ("name", "kind", "severity", "description", "active")
+    values = {name: getattr(row, name) for name in same} | {"key": str(row.key), "arguments": _sorted(row.arguments)}
+    return fields.without_defaults(values, fields.CHECK)
 
 
 def _sorted(value: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Import of rows, lineage and references."""
+"""Import of rows, lineage, references and quality checks."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -8,8 +8,17 @@ from typing import Any
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
 from metadata.domain import naming
-from metadata.models import ColumnInput, Reference, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    QualityCheck,
+    Reference,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
 from metadata.services.inputs import column_inputs, link_dataset
+from metadata.services.quality import check_quality_check
 from metadata.services.references import check_reference, set_pairs
 from metadata.services.row_changes import (
     are_constraints_left_to_database,
@@ -215,6 +224,24 @@ class LineageImporter:
         if name not in columns:
             raise MetadataError("dangling_reference", f"{dataset} has no column {name!r}", field)
         return columns[name]
+
+
+def import_check(report: Report, record: Record, dataset: TargetDataset) -> None:
+    """Create or update a quality check of a dataset, matched by its key, else by its name."""
+    name = record["name"]
+    row = QualityCheck.objects.filter(key=record["key"]).first() if record["key"] else None
+    if row is not None and row.dataset_id != dataset.pk:
+        raise MetadataError("key_taken", f"this key is {row}'s", "key")
+    row = row or dataset.checks.filter(name__iexact=name).first()
+    if row is None:
+        key = record["key"] or free_key(
+            QualityCheck, lambda attempt: naming.quality_check_key(dataset.key, name, attempt)
+        )
+        row = QualityCheck(dataset=dataset, key=key)
+    elif record["key"] is not None and row.key != record["key"]:
+        raise MetadataError("key_differs", f"{row} exists with another key, {row.key}", "key")
+    values = record.picked("name", "kind", "arguments", "severity", "description", "active")
+    report.note(upsert(row, values, check_quality_check), "check", str(row))
 
 
 def _inputs_by_column(dataset: TargetDataset) -> dict[int, list[ColumnInput]]:

@@ -2,7 +2,7 @@
 
 Objects are matched by their key, or by name if a file has no key. Objects that a file does not mention are
 not changed; a field that it omits gets its default. Order: sources, schemas, generated objects, target
-datasets, their columns, lineage, references, and then the checks that need all objects.
+datasets, their columns, lineage, references, quality checks, and then the checks that need all objects.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,18 @@ from metadata.services.checks import (
     check_target_dataset,
 )
 from metadata.services.generation import ensure_history, generate_targets
-from metadata.services.import_rows import CREATED, UPDATED, LineageImporter, Report, arrange, upsert
+from metadata.services.import_rows import (
+    CREATED,
+    UPDATED,
+    LineageImporter,
+    Report,
+    arrange,
+    import_check,
+    upsert,
+)
 from metadata.services.inputs import datasets_read, refuse_cycle
 from metadata.services.models import derive, following, in_order
+from metadata.services.quality import check_dataset_checks
 from metadata.services.references import check_references
 from metadata.services.retirement import set_retired
 from metadata.services.row_changes import clear_the_way, former_names, free_key, store_all
@@ -80,6 +89,10 @@ class Importer:
         for child, record in self.references:
             with located(record):
                 lineage.reference(record, child)
+        for record, dataset in targets:
+            for item in record["checks"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    import_check(self.report, item, dataset)
         edges = datasets_read()
         for record, dataset in targets:
             with located(record, str(dataset)):
@@ -87,6 +100,7 @@ class Importer:
                 stored = TargetDataset.objects.get(pk=dataset.pk)
                 check_dataset_columns(stored)
                 check_references(stored, "references", with_rules=True)
+                check_dataset_checks(stored, "checks")
         return self.report
 
     def targets_named(self) -> set[str]:

@@ -20,6 +20,7 @@ from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    QualityCheck,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -37,7 +38,16 @@ Model = type[models.Model]
 # Names of the models' rows in the log, in the order of entries within one change.
 KINDS: dict[Model, str] = {
     model: model.LOG_KIND or model._meta.model_name
-    for model in (System, SourceDataset, SourceColumn, TargetSchema, TargetDataset, TargetColumn, Reference)
+    for model in (
+        System,
+        SourceDataset,
+        SourceColumn,
+        TargetSchema,
+        TargetDataset,
+        TargetColumn,
+        Reference,
+        QualityCheck,
+    )
 }
 
 
@@ -171,7 +181,7 @@ class Names:
             return row["key"]
         if model is Reference:
             return self.dataset_key(TargetDataset, self.row(TargetDataset, row["child_id"]))
-        if model in (TargetColumn, SourceColumn):
+        if model in (TargetColumn, SourceColumn, QualityCheck):
             upstream = _upstream(model)[0][1]
             return self.dataset_key(upstream, self.row(upstream, row["dataset_id"]))
         return None

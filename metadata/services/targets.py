@@ -32,6 +32,7 @@ from metadata.services.generation import ensure_history
 from metadata.services.inputs import columns_named_in, link_column, link_dataset
 from metadata.services.model_checks import refuse_derived
 from metadata.services.models import derive, following
+from metadata.services.quality import check_dataset_checks, follow_schema
 from metadata.services.references import check_references
 from metadata.services.retirement import set_retired
 from metadata.services.row_changes import free_key, store
@@ -78,6 +79,8 @@ def update_schema(*, schema: TargetSchema, expected_version: int, **changes: Any
             check_schema(row)
             store(row)
             rename_schema(old=name, new=row.name)
+            if row.name != name:
+                follow_schema(row, name)
         return row
 
 
@@ -221,6 +224,8 @@ def check_keys(dataset: TargetDataset, changed: Iterable[str]) -> None:
     names = set(changed)
     for field in dict.fromkeys(field for name, field in _KEY_FIELDS.items() if name in names):
         check_references(dataset, field)
+    if "type" in names:
+        check_dataset_checks(dataset, "type")
 
 
 def change_column(

@@ -14,6 +14,7 @@ The script is a JSON file named by the argument, read anew for every request:
     fail_steps     table names whose steps fail
     fail           dataset names that fail, with the refusal
     schemas        schemas of deliveries, by the name of the raw dataset
+    checked        results of quality checks by dataset name
     held           number of the newest run in an accepted table
     seen           the newest number that the table of a maintenance run has seen
     unreadable     stable keys of tables with a damaged log
@@ -170,6 +171,8 @@ def load(request_id, body, told, stop) -> dict:
         emit("dataset_started", id=request_id, dataset=key)
         emit("dataset_phase", id=request_id, dataset=key, phase="working")
         stop.wait(told.get("pause", 0))
+        if name in told.get("checked", {}):
+            emit("dataset_checked", id=request_id, dataset=key, results=told["checked"][name])
         if name in told.get("fail", {}):
             done[key] = "failed"
             refusal = told["fail"][name]
@@ -250,7 +253,7 @@ ANSWERS = {
     "check": check,
     "ping": ping,
 }
-ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum"), govern)
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine"), govern)
 
 
 def main() -> None:

@@ -33,6 +33,7 @@ class Migration(migrations.Migration):
                             ("load.failed", "load.failed"),
                             ("schedule.late", "schedule.late"),
                             ("source.changed", "source.changed"),
+                            ("quality.failed", "quality.failed"),
                             ("account.changed", "account.changed"),
                             ("policy.proposed", "policy.proposed"),
                             ("policy.decided", "policy.decided"),

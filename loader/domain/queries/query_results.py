@@ -16,6 +16,8 @@ from metadata.domain.sensitivity import is_mask
 
 # Longer values are truncated in tables; a key press shows the whole value.
 SHOWN = 80
+# Most characters of a value in a table of text.
+SHOWN_IN_TEXT = 60
 
 # Prefixes by which spreadsheets recognise formulas, full-width forms included.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -150,6 +152,23 @@ def csv_line(values: Iterable[str | None]) -> str:
 
 def _quote(value: str | None) -> str:
     return "" if value is None else '"' + value.replace('"', '""') + '"'
+
+
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
+    """Return rows as a table of text for a terminal; long values are cut, line ends become blanks."""
+    lines = [[_on_one_line(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *lines, strict=True)]
+    ruler = ["-" * width if name else "" for name, width in zip(columns, widths, strict=True)]
+    table = [list(columns), ruler, *lines]
+    return "".join(
+        "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip() + "\n"
+        for line in table
+    )
+
+
+def _on_one_line(value: str | None) -> str:
+    plain = "NULL" if value is None else " ".join(value.split("\n"))
+    return plain if len(plain) <= SHOWN_IN_TEXT else f"{plain[: SHOWN_IN_TEXT - 1]}…"
 
 
 def header_of(names: Iterable[str]) -> str:

@@ -258,3 +258,12 @@ def test_what_is_left_out_at_once_would_not_be_told(shown: tuple, there: bool, a
         found = compare(content)
         patch.setattr(comparison, "_stays", lambda *_: False)
         assert found == compare(content)
+
+
+def test_the_select_of_a_model_and_what_a_load_computes_anew_are_shown():
+    before = dataset("d1", "totals", schema="serving", select="SELECT id, v FROM rawcore.a")
+    after = replace(before, select="SELECT id, v FROM rawcore.b", increment={"by": "key"})
+    assert [(fact.label, fact.before, fact.after) for fact in told(before, after).facts] == [
+        ("SELECT", "SELECT id, v FROM rawcore.a", "SELECT id, v FROM rawcore.b"),
+        ("Computed by a load: by", "", "key"),
+    ]

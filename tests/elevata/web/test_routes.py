@@ -30,13 +30,14 @@ from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
 from loader.services.attempts import seal_end
-from loader.services.reads.read_requests import request_query
+from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
 from loader.services.source_observations import observe_schema
 from metadata.domain.types import parse
-from metadata.models import TargetDataset
+from metadata.models import QualityCheck, TargetDataset
 from metadata.services.lifecycle import rename_column
+from metadata.services.quality import create_check
 from tests.architecture.world import Warehouse, World, put_policy_in_force
 from tests.elevata.web.forms import unexplained
 from tests.elevata.web.html import html_of
@@ -87,12 +88,14 @@ class Addresses(dict):
             "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
             "reference": lambda: ("key", self._warehouse.referenced_by.get().key),
             "proposal": lambda: ("key", self._proposal().key),
+            "check": lambda: ("key", self._check().key),
             "source_key": lambda: ("key", self._warehouse.generated_from.key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),
             "pk": lambda: ("pk", ReadRequestFactory(dataset=self._warehouse, requested_by=self._person).pk),
             "api_read": lambda: ("pk", self._api_read().pk),
             "query": lambda: ("pk", request_query("SELECT 1", 100, user=self._person).read.pk),
+            "trial": lambda: ("pk", request_trial("SELECT 1 AS number", user=self._person).read.pk),
             "saved_query": lambda: ("key", save_query(owner=self._person, name="one", text="SELECT 1").key),
             "person_name": lambda: ("name", self._person.username),
             "system": lambda: ("short_name", "air"),
@@ -142,6 +145,10 @@ class Addresses(dict):
 
     def _api_read(self) -> ReadRequest:
         return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
+
+    def _check(self) -> QualityCheck:
+        known, arguments = self._warehouse.checks.first(), {"minimum": "1"}
+        return known or create_check(dataset=self._warehouse, name="rows", kind="row_count", arguments=arguments)
 
     def _record(self) -> ExecutionRecord:
         return self._controlled().report.environment.records.get()
