@@ -31,9 +31,22 @@ class TrialForm(MetadataForm):
         error_messages={"required": "Write a SELECT."},
     )
     dataset = forms.UUIDField(required=False, widget=forms.HiddenInput)
-    limit = forms.TypedChoiceField(label="Rows at most", choices=LIMITS, coerce=int, empty_value=50, required=False)
-    sample = forms.ChoiceField(label="Read", choices=SAMPLES, required=False)
-    compare = forms.BooleanField(label="Compare with the table", required=False)
+    limit = forms.TypedChoiceField(
+        label="Rows at most",
+        choices=LIMITS,
+        coerce=int,
+        empty_value=50,
+        required=False,
+        help_text="Rows of the result that are shown.",
+    )
+    sample = forms.ChoiceField(
+        label="Read", choices=SAMPLES, required=False, help_text="Rows of each input that the trial reads."
+    )
+    compare = forms.BooleanField(
+        label="Compare with the table",
+        required=False,
+        help_text="Counts added, changed and gone rows; reads all rows of the inputs.",
+    )
 
     def trial(self) -> dict[str, Any]:
         """Return the arguments of the trial."""

@@ -23,7 +23,6 @@ from loader.domain.quality.checks import (
     compared_rows,
     compile_check,
     evaluate,
-    whole_text,
 )
 from loader.domain.quality.results import BROKEN, PASSED, Result
 from loader.spark.expressions import all_of, sample_rows
@@ -94,9 +93,10 @@ class RowChecker:
             raise MetadataError("bad_check", spec.problem)
         if spec.kind == quality.PATTERN:
             try:
-                self.session._jvm.java.util.regex.Pattern.compile(whole_text(spec.rule.pattern))
+                self.session._jvm.java.util.regex.Pattern.compile(spec.rule.pattern)
             except JAVA_ERRORS as error:
-                raise MetadataError("bad_check", f"the pattern is invalid: {first_line(error)}") from None
+                reason = str(error).strip().splitlines()[0]
+                raise MetadataError("bad_check", f"the pattern is invalid: {reason}") from None
         return compile_check(spec, types, self.fill)
 
     # --- the one pass ----------------------------------------------------------------------------

@@ -40,7 +40,9 @@ class CheckFields(forms.Form):
     severity = forms.ChoiceField(
         help_text="Warn records the result. Quarantine keeps the failing rows aside. Stop refuses the load."
     )
-    columns = forms.MultipleChoiceField(required=False, widget=forms.SelectMultiple(attrs={"size": 6}))
+    columns = forms.MultipleChoiceField(
+        required=False, widget=forms.SelectMultiple(attrs={"size": 6}), help_text="Columns whose values are checked."
+    )
     values = LinesField(
         required=False, widget=forms.Textarea(attrs={"rows": 5, "class": "mono"}), help_text="One value a line."
     )
@@ -62,7 +64,11 @@ class CheckFields(forms.Form):
         widget=forms.TextInput(attrs=MONO),
         help_text="In the order of the columns here, separated by commas.",
     )
-    aggregate = forms.ChoiceField(required=False, choices=[(name, name) for name in AGGREGATES])
+    aggregate = forms.ChoiceField(
+        required=False,
+        choices=[(name, name) for name in AGGREGATES],
+        help_text="Value of the column that both datasets must have.",
+    )
     tolerance = forms.CharField(
         required=False, help_text="Share by which they may differ: 0.01 is one percent. Empty for none."
     )

@@ -214,15 +214,15 @@ def test_a_dataset_says_how_its_history_is_kept(reader: Client, airport: TargetD
 BASELINE = {
     "home": 17,
     "dataset_list": 10,
-    "dataset_page": 13,
-    "history_page": 19,
-    "dataset_lineage": 13,
-    "dataset_sql": 18,
-    "dataset_runs": 8,
+    "dataset_page": 15,
+    "history_page": 21,
+    "dataset_lineage": 15,
+    "dataset_sql": 20,
+    "dataset_runs": 10,
     "source_list": 8,
-    "source_page": 20,
+    "source_page": 21,
     "run_list": 10,
-    "run_page": 12,
+    "run_page": 13,
 }
 
 
