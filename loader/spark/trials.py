@@ -73,9 +73,9 @@ def _cost(frame: DataFrame) -> dict[str, int | None]:
     leaves, statistics = plan.collectLeaves(), plan.stats()
     rows = statistics.rowCount()
     return {
-        "bytes_read": sum(int(leaves.apply(place).stats().sizeInBytes().toString()) for place in range(leaves.size())),
-        "bytes": int(statistics.sizeInBytes().toString()),
-        "rows": int(rows.get().toString()) if rows.isDefined() else None,
+        "bytes_read": sum(int(str(leaves.apply(place).stats().sizeInBytes())) for place in range(leaves.size())),
+        "bytes": int(str(statistics.sizeInBytes())),
+        "rows": int(str(rows.get())) if rows.isDefined() else None,
     }
 
 
