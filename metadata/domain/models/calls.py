@@ -72,7 +72,7 @@ def _plain_cast(expressions: Evaluation, node: exp.Anonymous, own: SqlType) -> V
     value = expressions.value(node.expressions[0])
     if not sql_types.can_cast(value.type, own):
         raise expressions.problem(node, f"{value.type} cannot be cast to {own}")
-    return Value(own, value.nullable, value.inputs)
+    return Value(own, value.nullable or (value.type == sql_types.STRING != own), value.inputs)
 
 
 def _with_unit(expressions: Evaluation, node: exp.Anonymous, name: str) -> Value:

@@ -156,7 +156,7 @@ class Expressions:
         own = functions.calculated_type(operator, left, right)
         if own is None:
             raise self.problem(node, f"{left.type} {operator} {right.type} is not possible")
-        risky = operator in ("/", "%", "div") or own.name == "decimal"
+        risky = operator in ("/", "%", "div") or own.name == "decimal" or _converts_text(left, right)
         return Value(own, left.nullable or right.nullable or risky, inputs_of((left, right)))
 
     def _negative(self, node: exp.Neg) -> Value:
@@ -170,7 +170,8 @@ class Expressions:
     def _comparison(self, node: exp.Binary) -> Value:
         left, right = self.value(node.this), self.value(node.expression)
         self._must_compare(node, left, right)
-        nullable = (left.nullable or right.nullable) and not isinstance(node, exp.NullSafeEQ)
+        nullable = left.nullable or right.nullable or _converts_text(left, right)
+        nullable = nullable and not isinstance(node, exp.NullSafeEQ)
         return Value(BOOLEAN, nullable, inputs_of((left, right)))
 
     def _must_compare(self, node: exp.Expression, left: Value, right: Value) -> None:
@@ -273,7 +274,8 @@ class Expressions:
         value, own = self.value(node.this), self._cast_type(node)
         if not sql_types.can_cast(value.type, own):
             raise self.problem(node, f"{value.type} cannot be cast to {own}")
-        return Value(own, value.nullable or isinstance(node, exp.TryCast), value.inputs)
+        converts = isinstance(node, exp.TryCast) or (value.type == STRING != own)
+        return Value(own, value.nullable or converts, value.inputs)
 
     def _cast_type(self, node: exp.Cast) -> SqlType:
         target = node.args["to"]
@@ -374,3 +376,8 @@ _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
     **dict.fromkeys((exp.And, exp.Or, exp.Not), Expressions._logical),
     **dict.fromkeys((exp.Like, exp.ILike, exp.RegexpLike), Expressions._like),
 }
+
+
+def _converts_text(left: Value, right: Value) -> bool:
+    """Return True if one operand is a text that Spark converts to the other's type, which may give NULL."""
+    return (left.type == STRING) != (right.type == STRING)

@@ -20,7 +20,8 @@ reverse(s) string =
 trim btrim ltrim rtrim(s,s?) string =
 repeat left right(s,i) string =
 substring substr(s,i,i?) string =
-substring_index split_part(s,s,i) string =
+substring_index(s,s,i) string =
+split_part(s,s,i) string ?
 lpad rpad(s,i,s?) string =
 replace(s,s,s?) string =
 translate(s,s,s) string =
@@ -80,14 +81,14 @@ regexp_like regexp rlike(s,s) boolean =
 like ilike(s,s) boolean =
 isnull isnotnull(*) boolean !
 isnan(n) boolean !
-sqrt cbrt exp degrees radians sin cos tan cot sign signum(n) double =
+sqrt cbrt exp degrees radians sin cos tan cot sign signum(n) double ?
 ln log2 log10(n) double ?
 log(n,n?) double ?
 pow power hypot atan2(n,n) double =
 nanvl(n,n) double =
 abs negative(n) number =
 round bround(n,i?) rounded ?
-ceil ceiling floor(n) integral =
+ceil ceiling floor(n) integral ?
 mod(n,n) remainder ?
 pmod(n,n) remainder ?
 try_add(*,*) sum ?
