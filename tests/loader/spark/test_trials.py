@@ -108,14 +108,14 @@ def test_masked_columns_have_no_value_within_the_select(warehouse: Warehouse):
     assert answer["rows"] == [[None, 3, "4.50"]]
 
 
-def test_an_error_of_spark_names_line_and_column(warehouse: Warehouse):
+def test_an_error_of_spark_is_a_refusal_with_its_message(warehouse: Warehouse):
     select = "SELECT\n  1 / (o.id - o.id) AS id\nFROM sales.orders AS o"
 
     with pytest.raises(Refusal) as refused:
         attempt(warehouse, select, {"id": "float"})
 
     assert refused.value.code == "SQL_FAILED"
-    assert refused.value.message.startswith("line 2, column 3: ")
+    assert "Division by zero" in refused.value.message
 
 
 def test_a_comparison_counts_rows_by_key_and_changed_values_by_column(totals: Warehouse):
