@@ -43,7 +43,8 @@ def shown_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
         ShownColumn(run_id, "string", "load run"),
         ShownColumn(loaded_at, "timestamp", "load time"),
     )
-    if dataset.materialization == TargetDataset.Materialization.VIEW:
+    is_plain_model = bool(dataset.select) and not dataset.historize
+    if is_plain_model or dataset.materialization == TargetDataset.Materialization.VIEW:
         return described_columns(dataset)
     if dataset.schema.layer == TargetSchema.Layer.RAW:
         source_file, source_row = naming.PROVENANCE_COLUMNS
