@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from architecture.domain.comparison import compare
@@ -13,21 +12,18 @@ from architecture.views.reports import ReportPart
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
-from elevata.jobs.registry import live_workers
 from loader.domain.queries.differences import ADDED, CHANGED, GONE
-from loader.domain.queries.query_results import Cell, cell, value_text
 from loader.domain.refusals import Refusal
 from loader.forms.model_trials import LIMITS, TrialForm
 from loader.models import ReadRequest
 from loader.selectors import trials_of
 from loader.services.reads.read_requests import request_trial
 from loader.services.reads.trials import must_still_see_trial
-from loader.views.history import GIVE_UP_AFTER
+from loader.views.statements import REFUSED, answered, cells, seen, waiting
 from metadata.models import TargetDataset
 
 # Models that the page of a report offers to compare.
 _OFFERED = 50
-_REFUSED = "loader/trials/refused.html"
 
 
 @require_safe
@@ -54,12 +50,12 @@ def trial_run(request: HttpRequest) -> HttpResponse:
     form = TrialForm(request.POST)
     if not form.is_valid():
         message = "; ".join(message for errors in form.errors.values() for message in errors)
-        return _part(request, form, _REFUSED, {"error": {"message": message}})
+        return _part(request, form, REFUSED, {"error": {"message": message}})
     dataset = _model(str(form.cleaned_data["dataset"] or ""))
     try:
         requested = request_trial(**form.trial(), dataset=dataset, user=request.user)
     except (Refusal, MetadataError) as refusal:
-        return _part(request, form, _REFUSED, {"error": refusal.as_json()})
+        return _part(request, form, REFUSED, {"error": refusal.as_json()})
     if not request.htmx:
         return redirect("trial_answer", requested.read.pk)
     return _part(request, form, *_state_template(requested.read, notice=requested.reason))
@@ -70,7 +66,7 @@ def trial_run(request: HttpRequest) -> HttpResponse:
 def trial_answer(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the answer of a trial, or its state, to the user who requested it."""
     read = get_object_or_404(trials_of(request.user), pk=pk)
-    if not read.is_finished and request.GET.get("seen") == _seen(read):
+    if not read.is_finished and request.GET.get("seen") == seen(read):
         return HttpResponse(status=204)
     arguments = read.arguments
     sample = next((f"{name}:{value}" for name, value in arguments["sample"].items()), "")
@@ -82,12 +78,8 @@ def trial_answer(request: HttpRequest, pk: int) -> HttpResponse:
         if read.answer:
             must_still_see_trial(request.user, read)
     except Refusal as refusal:
-        return _part(request, form, _REFUSED, {"error": refusal.as_json()})
+        return _part(request, form, REFUSED, {"error": refusal.as_json()})
     return _part(request, form, *_state_template(read))
-
-
-def _seen(read: ReadRequest) -> str:
-    return f"{read.status}-{'alive' if live_workers().exists() else 'alone'}"
 
 
 def _part(request: HttpRequest, form: TrialForm, template: str, context: dict[str, Any]) -> HttpResponse:
@@ -101,33 +93,12 @@ def _part(request: HttpRequest, form: TrialForm, template: str, context: dict[st
 def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str, Any]]:
     """Return the template for the state of a trial, with its context."""
     if not read.is_finished:
-        return "loader/trials/waiting.html", {
-            "read": read,
-            "seen": _seen(read),
-            "alone": not live_workers().exists(),
-            "late": timezone.now() - read.requested_at > GIVE_UP_AFTER,
-            "notice": notice,
-        }
+        return waiting(read, "trial", poll="trial_answer", notice=notice)
     if read.status == ReadRequest.Status.FAILED:
-        return _REFUSED, {"read": read, "error": read.error}
-    answer = read.answer or {}
-    headings = [
-        {"name": name, "type": type_, "masked": name in answer["masked"]}
-        for name, type_ in zip(answer["columns"], answer["types"], strict=True)
-    ]
-    return "loader/trials/answer.html", {
-        "read": read,
-        "headings": headings,
-        "rows": [_cells(row) for row in answer["rows"]],
-        "hidden": [f"{name}.{column}" for name, columns in answer["hidden"].items() for column in columns],
-        "answer": answer,
-        "difference": answer.get("difference"),
-        "differing": _differing(answer.get("difference")),
-    }
-
-
-def _cells(row: list[Any]) -> list[Cell]:
-    return [cell(value_text(value)) for value in row]
+        return REFUSED, {"read": read, "error": read.error}
+    difference = (read.answer or {}).get("difference")
+    context = {"answer": read.answer, "difference": difference, "differing": _differing(difference)}
+    return "loader/trials/answer.html", answered(read) | context
 
 
 def _differing(difference: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -142,7 +113,7 @@ def _differing(difference: dict[str, Any] | None) -> list[dict[str, Any]]:
             "kind": kind,
             "cells": [
                 {"before": old, "after": new, "differs": kind == CHANGED and old != new}
-                for old, new in zip(_cells(before), _cells(after), strict=True)
+                for old, new in zip(cells(before), cells(after), strict=True)
             ],
         }
         for kind, before, after in rows

@@ -94,6 +94,12 @@ def test_the_preview_shows_columns_or_the_place_of_an_error(operator: Client) ->
     assert "Line 1, column 12: this divides by zero." in refused
 
 
+def test_the_editor_tries_the_select_as_typed(operator: Client, sales: TargetDataset) -> None:
+    page = operator.get(reverse("model_edit", args=[sales.key])).content.decode()
+    assert f'hx-post="{reverse("trial_run")}"' in page
+    assert 'hx-include="#id_select"' in page
+
+
 @pytest.mark.parametrize("page", ["model_create", "model_preview", "model_builder"])
 def test_models_are_for_editors(viewer: Client, page: str) -> None:
     method = viewer.get if page == "model_create" else viewer.post
