@@ -40,7 +40,8 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
     delivered = reduce(DataFrame.unionByName, parts)
     by_time = delivered.withColumn("opened_version", F.col("load_run_id").isin(opened).cast("string"))
     rows = by_time.orderBy(F.col("loaded_at").desc(), "raw", "source_file", "source_row").limit(limit + 1).collect()
-    found = {row["load_run_id"] for row in delivered.select("load_run_id").distinct().collect()}
+    runs = delivered.select("load_run_id").distinct().collect() if len(rows) > limit else rows
+    found = {row["load_run_id"] for row in runs}
     return {
         "table_version": version,
         "columns": list(COLUMNS),

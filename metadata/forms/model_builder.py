@@ -38,6 +38,11 @@ class ChosenColumn:
     name: str = ""
     function: str = ""
 
+    @property
+    def label(self) -> str:
+        """Return ``alias.column``."""
+        return self.value.replace(_BETWEEN, ".")
+
 
 @dataclass
 class Chosen:

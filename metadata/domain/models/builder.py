@@ -6,7 +6,7 @@ conditions that all hold.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 
@@ -84,7 +84,7 @@ class Build:
     alias: str
     joins: tuple[Join, ...] = ()
     picks: tuple[Pick, ...] = ()
-    conditions: tuple[Condition, ...] = field(default=())
+    conditions: tuple[Condition, ...] = ()
 
 
 def alias_of(dataset: str, taken: Sequence[str]) -> str:

@@ -172,7 +172,7 @@ def test_a_release_that_does_not_exist_is_one_line(tmp_path):
     done = manage(tmp_path, "demo", "--data-dir", str(tmp_path / "demo"), "--releases", "19990101")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
-    assert "release 19990101 of airportsdata cannot be fetched" in line
+    assert "airportsdata==19990101 cannot be fetched" in line
     assert not _java_below(tmp_path)
 
 
