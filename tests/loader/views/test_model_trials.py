@@ -43,7 +43,7 @@ ANSWER = {
     "types": ["string", "string"],
     "rows": [["EDDF", "Frankfurt"]],
     "truncated": False,
-    "cost": {"bytes_read": 2048, "bytes": 1024, "rows": None},
+    "cost": {"bytes_read": 2048},
     "seconds": 0.4,
     "masked": [],
     "hidden": {},
