@@ -72,7 +72,7 @@ def test_a_load_publishes_and_a_report_renames_beside_the_names_of_another_envir
         "CREATE SCHEMA rawcore",
         f"CREATE TABLE {ITEM} USING delta LOCATION '{tmp_path}/prod' AS SELECT 'of another environment' AS text",
     )
-    shop.load("r1")
+    shop.load("r1", "--at", "2024-01-01")
     assert findings(shop, "--check") == {}
     names = [entry["name"] for entry in json.loads(shop.run("catalog").stdout)]
     counts = read(
