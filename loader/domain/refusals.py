@@ -122,7 +122,7 @@ _CAUSES = (
     _cause(
         "STORE_REFUSES",
         r"NoAuthWithAWSException|No AWS Credentials|Unable to load credentials|InvalidAccessKeyId"
-        r"|SignatureDoesNotMatch|S3Exception.*Status Code: 40[13]",
+        r"|SignatureDoesNotMatch|S3Exception.*Status Code: 40[013]",
         "the object store refuses the credentials or the request",
         "Check the secrets that ELEVATA_SPARK_CONF names and the bucket's policy, then run again.",
     ),

@@ -182,8 +182,8 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     finally:
         delivery.release()
     _record_delivery(outcome, delivery, feed)
-    remove_other_key_lists(session, raw, key_list)
     if key_list is not None:
+        remove_other_key_lists(session, raw, key_list)
         outcome.counts |= key_list.counts
         outcome.warnings += key_list.warnings(load.name)
     if pages is not None:

@@ -20,6 +20,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import VACUUM
 from loader.spark.compaction import House, carried
 from loader.spark.sources.kept_deliveries import remove_deliveries, stored_deliveries
+from loader.spark.sources.key_lists import KeyList, remove_other_key_lists
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.raw_keeping import Keeping
 
@@ -63,6 +64,9 @@ def vacuum(house: House, manifest: VacuumManifest) -> dict[str, int]:
         if not manifest.dry_run:
             house.phase(f"removing files of {spec.qualified_name}")
             _statement(table, manifest.retention_hours)
+            if spec.kind == "raw":
+                commit = table.newest_run_commit()
+                remove_other_key_lists(house.session, table, commit and KeyList.of_note(commit.notes))
             _clean_log(table)
         use = disk_use(table)
         removed = {f"files_{outcome}": len(files), f"bytes_{outcome}": sum(size for _, size in files)}

@@ -6,7 +6,8 @@ that goes in between is closed by the next run.
 
 The keys are written to Parquet files in the folder of the raw table, where Delta ignores names that begin with ``_``.
 The commit of the delta notes their folder: rows and keys are one delivery, and a run that dies before it leaves the
-former delivery with its keys. The next commit's load removes folders that no commit names any more.
+former delivery with its keys. The next load with a key list, or a vacuum, removes folders that no commit names any
+more.
 """
 
 import json

@@ -73,6 +73,14 @@ def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
     assert item.load([{"id": n, "v": "c"} for n in range(5)], at=DAY[2])[0] == "succeeded"
 
 
+def test_a_vacuum_removes_key_lists_that_no_commit_names(item):
+    raw = next(table for table in tables(item) if table.key == item.tables()[0].key)
+    left = Path(raw.location, "_key_lists", "left")
+    left.mkdir(parents=True)
+    vacuum(item)
+    assert not left.exists()
+
+
 def test_disk_use_is_that_of_the_folder(item):
     _, event = vacuum(item, dry_run=True)
     counts, files = event["counts"], data_files(item)
