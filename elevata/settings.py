@@ -324,6 +324,7 @@ SPECTACULAR_SETTINGS = {
         "JobStatusEnum": "loader.models.ReadRequest.STATUSES",
         "ReadKindEnum": "loader.api.reads.KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
+        "WebhookFormatEnum": "elevata.notifications.models.Webhook.Format",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
         "UnknownParentEnum": "metadata.models.lineage.UNKNOWN_PARENTS",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
@@ -415,6 +416,8 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 PUBLIC_URL = os.environ.get("ELEVATA_PUBLIC_URL", "").strip().rstrip("/")
 # Networks that webhooks may reach although they are not public.
 WEBHOOK_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_WEBHOOK_ALLOW", "").split(",") if one.strip()]
+# Function that returns the OpenLineage events of an event, for webhooks of that format.
+OPENLINEAGE_EVENTS = "loader.openlineage.events_of"
 _mail = mail.settings_of(os.environ.get("ELEVATA_EMAIL_URL", ""))
 EMAIL_ENABLED = _mail["EMAIL_ENABLED"]
 globals().update(_mail)

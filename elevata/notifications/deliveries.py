@@ -7,6 +7,7 @@ never misses one.
 import logging
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.db import transaction
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from elevata.audit.services.change_log import record_change
 from elevata.core.database import retried
@@ -27,7 +29,7 @@ from elevata.jobs.models import Job
 from elevata.jobs.registry import MESSAGES, Handler
 from elevata.jobs.services import Attempt, claim, queue_again, wake
 from elevata.notifications.kinds import Kind
-from elevata.notifications.models import Delivery, DeliveryAttempt, Event
+from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Webhook
 from elevata.notifications.safe_http import CannotCall, post
 from elevata.notifications.services import may_be_told, must_manage
 from elevata.notifications.webhook_requests import TRIES, Told, signature, wait_after
@@ -155,21 +157,39 @@ def _send_request(delivery: Delivery) -> Outcome:
     webhook, event = delivery.webhook, delivery.event
     if not webhook.active and event.kind != Kind.WEBHOOK_TEST:
         return Outcome(error="the webhook is inactive", is_final=True)
-    body, at = told(event).body(), int(time.time())
     try:
-        secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
-        header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
+        requests = _REQUESTS[webhook.format](webhook, event)
     except (NoSecret, MetadataError) as problem:
         return Outcome(error=f"not sent, for it cannot be signed: {problem}")
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "elevata",
-        _ID: str(event.event_id),
-        _TIMESTAMP: str(at),
-        _SIGNATURE: header,
-    }
+    outcome = Outcome()
+    for body, headers in requests:
+        outcome = _post(webhook.url, body, headers)
+        if outcome.error:
+            break
+    return outcome
+
+
+def _signed(webhook: Webhook, event: Event) -> list[tuple[bytes, dict[str, str]]]:
+    """Return the request of an event: body and headers with the signature."""
+    body, at = told(event).body(), int(time.time())
+    secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
+    header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
+    return [(body, {_ID: str(event.event_id), _TIMESTAMP: str(at), _SIGNATURE: header})]
+
+
+def _open_lineage(webhook: Webhook, event: Event) -> list[tuple[bytes, dict[str, str]]]:
+    """Return the requests of an event for an OpenLineage endpoint, in order; they may be sent repeatedly."""
+    headers = {"Authorization": f"Bearer {secret_named(webhook.secret)}"}
+    return [(body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event)]
+
+
+_REQUESTS = {Webhook.Format.SIGNED: _signed, Webhook.Format.OPENLINEAGE: _open_lineage}
+
+
+def _post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    headers = {"Content-Type": "application/json", "User-Agent": "elevata", **headers}
     try:
-        response = post(webhook.url, body, headers, allowed=networks(settings.WEBHOOK_ALLOW))
+        response = post(url, body, headers, allowed=networks(settings.WEBHOOK_ALLOW))
     except CannotCall as problem:
         return Outcome(error=str(problem), is_final=problem.is_final)
     except MetadataError as problem:

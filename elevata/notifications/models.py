@@ -70,12 +70,18 @@ class Webhook(Versioned):
     """Address to which events are sent. ``secret`` names the variable with the signing secret.
 
     ``former_secret`` names the variable with the former secret, with which deliveries are signed as well until the
-    receiver has the new one.
+    receiver has the new one. An ``openlineage`` endpoint gets events of that standard, about loads only, and the secret
+    as its API key.
     """
+
+    class Format(models.TextChoices):
+        SIGNED = "signed", "Signed JSON"
+        OPENLINEAGE = "openlineage", "OpenLineage"
 
     key = models.UUIDField(unique=True, default=uuid4, editable=False)
     name = models.CharField(max_length=100, unique=True)
     url = models.CharField(max_length=1000)
+    format = models.CharField(max_length=20, choices=Format, default=Format.SIGNED)
     events = models.JSONField(default=list)
     secret = models.CharField(max_length=110)
     former_secret = models.CharField(max_length=110, blank=True, default="")
@@ -83,6 +89,11 @@ class Webhook(Versioned):
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                name="webhook_format_is_known", condition=models.Q(format__in=["signed", "openlineage"])
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

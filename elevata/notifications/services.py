@@ -29,6 +29,7 @@ from elevata.jobs.services import wake
 from elevata.notifications.kinds import (
     ALWAYS_LISTED,
     CHOICES,
+    WEBHOOK_CHOICES,
     Kind,
     check_kinds,
     check_secret_name,
@@ -115,6 +116,11 @@ def may_be_told(user: Any, event: str) -> bool:
 def deliver_to(event: Event, webhook: Webhook) -> Delivery:
     """Create the delivery of an event to one webhook; must be called in a transaction."""
     return _create_deliveries(event, webhooks=[webhook])[0]
+
+
+def has_webhook(event: Kind) -> bool:
+    """Return True if an active webhook gets this kind of event."""
+    return bool(_subscribed_webhooks(event))
 
 
 def _subscribed_webhooks(event: Kind) -> list[Webhook]:
@@ -209,7 +215,7 @@ def forget_old_events() -> int:
 
 # A webhook gets events of all places, so its permission is needed everywhere.
 MANAGE = Permission.MANAGE_WEBHOOKS
-FIELDS = ("name", "url", "events", "secret", "former_secret", "active")
+FIELDS = ("name", "url", "format", "events", "secret", "former_secret", "active")
 
 
 def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
@@ -285,6 +291,7 @@ def told(webhook: Webhook) -> dict[str, Any]:
     return {
         "name": webhook.name,
         "url": f"{shown_url(webhook.url)} (sha256 {sha256_hex(webhook.url)[:12]})",
+        "format": str(webhook.format),
         "events": list(webhook.events),
         "secret": webhook.secret,
         "former_secret": webhook.former_secret,
@@ -305,7 +312,9 @@ def _check(webhook: Webhook) -> None:
     check_secret_name(webhook.secret, "secret")
     if webhook.former_secret:
         check_secret_name(webhook.former_secret, "former_secret")
-    webhook.events = check_kinds(webhook.events, needed=True)
+    webhook.events = check_kinds(webhook.events, choices=WEBHOOK_CHOICES, needed=True)
+    if webhook.format == Webhook.Format.OPENLINEAGE and webhook.events != [Kind.LOAD_ENDED]:
+        raise MetadataError("invalid", f"an OpenLineage endpoint takes {Kind.LOAD_ENDED} and no other event", "events")
     check_fields(webhook, webhook.name)
 
 

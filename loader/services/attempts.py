@@ -25,7 +25,7 @@ from elevata.core.database import retried
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
 from elevata.notifications.kinds import Kind
-from elevata.notifications.services import tell
+from elevata.notifications.services import has_webhook, tell
 from loader.domain import run_states
 from loader.domain.dependencies import LoadStep
 from loader.domain.run_states import LOAD, MAINTENANCE
@@ -132,22 +132,27 @@ _BECAME = {
 
 
 def tell_run_ended(run_pk: int) -> None:
-    """Notify operators and the requesting user if the run failed, was blocked or lost. Other ends have no notice."""
+    """Notify operators and the requesting user if the run failed, was blocked or lost, and webhooks of every end."""
     run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
+    environment, error = run.environment.name, run.error or {}
+    run_end: dict[str, Any] = {
+        "subject_kind": "load run",
+        "subject_key": run.run_id,
+        "subject_name": run.run_id,
+        "link": reverse("run_page", args=[run.run_id]),
+        "environment": environment,
+        "facts": {"kind": run.kind, "status": str(run.status), "error": error.get("code", ""), "attempt": run.attempt},
+    }
+    if has_webhook(Kind.LOAD_ENDED):
+        tell(event=Kind.LOAD_ENDED, title=f"{_name(run)} {run.run_id} in {environment}: {run.status}", **run_end)
     if run.status not in _BECAME:
         return
-    environment, error = run.environment.name, run.error or {}
     message = f": {error['message']}" if error.get("message") and run.status != states.BLOCKED else ""
     tell(
         event=Kind.LOAD_FAILED,
-        subject_kind="load run",
-        subject_key=run.run_id,
-        subject_name=run.run_id,
         title=f"{_name(run)} {run.run_id} in {environment} {_BECAME[run.status]}{message}",
-        link=reverse("run_page", args=[run.run_id]),
         users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
-        environment=environment,
-        facts={"kind": run.kind, "status": str(run.status), "error": error.get("code", ""), "attempt": run.attempt},
+        **run_end,
     )
 
 

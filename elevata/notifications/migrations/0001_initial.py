@@ -31,6 +31,7 @@ class Migration(migrations.Migration):
                             ("execution.failed", "execution.failed"),
                             ("drift.found", "drift.found"),
                             ("load.failed", "load.failed"),
+                            ("load.ended", "load.ended"),
                             ("schedule.late", "schedule.late"),
                             ("source.changed", "source.changed"),
                             ("quality.failed", "quality.failed"),
@@ -65,6 +66,14 @@ class Migration(migrations.Migration):
                 ("key", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
                 ("name", models.CharField(max_length=100, unique=True)),
                 ("url", models.CharField(max_length=1000)),
+                (
+                    "format",
+                    models.CharField(
+                        choices=[("signed", "Signed JSON"), ("openlineage", "OpenLineage")],
+                        default="signed",
+                        max_length=20,
+                    ),
+                ),
                 ("events", models.JSONField(default=list)),
                 ("secret", models.CharField(max_length=110)),
                 ("former_secret", models.CharField(blank=True, default="", max_length=110)),
@@ -72,6 +81,11 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["name"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("format__in", ["signed", "openlineage"])), name="webhook_format_is_known"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
