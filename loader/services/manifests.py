@@ -299,8 +299,9 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
     if reads_changes(source.format, source.options) and dataset.key not in feeds.read_once:
         raise Refusal(
             "BAD_OPTION",
-            f"{dataset.qualified_name}: a reader of {source.name} takes no change feed, and changes are read once",
-            hint="Give each of its readers history input cdc, or remove the source's option changes.",
+            f"{dataset.qualified_name}: changes of {source.name} are loaded once, so each dataset that reads them "
+            "needs history input cdc",
+            hint="Set the history input of these datasets to cdc, or remove the source's option changes.",
         )
     return RawLoad(
         dataset=dataset.key,

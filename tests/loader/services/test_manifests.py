@@ -476,7 +476,7 @@ def test_the_changes_of_a_delta_table_are_read_once_by_readers_of_a_change_feed(
     assert (made.raw[0].feed, made.full) == (True, True)
     assert [c.name for c in made.rawcore[0].table.of_purpose("attribute")] == ["v", "_sequence"]
     TargetDataset.objects.filter(name="rc_air_item").update(history_policy={})
-    with pytest.raises(Refusal, match="takes no change feed"):
+    with pytest.raises(Refusal, match="each dataset that reads them needs history input cdc"):
         manifest(scope=scope, run_id="another")
 
 
