@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
-from types import MappingProxyType
 
 from loader.domain.refusals import Refusal
 from loader.domain.selection import Node, select_nodes
@@ -60,7 +59,7 @@ class LoadStep:
 
 
 def load_steps(
-    states: Iterable[DatasetState], scope: Scope = Scope(), tags: Mapping[str, Collection[str]] = MappingProxyType({})
+    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]
 ) -> tuple[LoadStep, ...]:
     """Return the datasets of a scope, each after those that it depends on. ``tags`` are by the dataset's stable key.
 
@@ -280,7 +279,7 @@ def _selected(by_key: Mapping[str, DatasetState], scope: Scope, tags: Mapping[st
 
 
 def fed_by_files(
-    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]] = MappingProxyType({})
+    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]
 ) -> tuple[DatasetState, ...]:
     """Return the historized datasets of a scope with history batches; a load only creates their tables."""
     by_key = {state.key: state for state in states}

@@ -1,6 +1,6 @@
 """Load plans and manifests from metadata: the runner's complete input, read once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -128,9 +128,12 @@ class Applied:
     sequence: int | None
 
 
-def plan_load(scope: Scope) -> LoadPlan:
-    """Return the load plan of a scope. Raise Refusal for an empty scope, words that select nothing, circular inputs."""
-    states = described_states(environment=current_environment())
+def plan_load(scope: Scope, states: Sequence[DatasetState] | None = None) -> LoadPlan:
+    """Return the load plan of a scope; ``states`` default to those of the metadata.
+
+    Raise Refusal for an empty scope, words that select nothing, or circular inputs.
+    """
+    states = described_states(environment=current_environment()) if states is None else states
     tags = _tags() if scope.kind == SELECTION else {}
     steps = load_steps(states, scope, tags)
     return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope, tags))
