@@ -53,7 +53,13 @@ log = logging.getLogger(__name__)
 SUBJECT = "schedule"
 FIELDS = ("name", "active", "cron", "time_zone", "kind", "scope", "allow_empty", "retention_hours", "wait")
 # Fields of the scope's refusals.
-_FIELDS = {"UNKNOWN_SCHEMA": "schema", "UNKNOWN_DATASET": "dataset", "RETIRED": "dataset", "BY_BATCH_FILES": "dataset"}
+_FIELDS = {
+    "UNKNOWN_SCHEMA": "schema",
+    "UNKNOWN_DATASET": "dataset",
+    "RETIRED": "dataset",
+    "BY_BATCH_FILES": "dataset",
+    "NOTHING_SELECTED": "selection",
+}
 
 
 # --- by users ----------------------------------------------------------------------------------
