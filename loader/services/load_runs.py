@@ -110,8 +110,11 @@ def request_load_run(
 
 
 def _check_plan(plan: LoadPlan, *, full: bool, since: str) -> None:
-    """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a mark."""
-    if not (full or since) or any(step.dataset.select for step in plan.steps):
+    """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a mark.
+
+    A full load also computes all rows of models with an increment.
+    """
+    if not (full or since) or (full and any(step.dataset.select for step in plan.steps)):
         return
     sources = source_datasets(step.dataset for step in plan.steps)
     if not _incremental(plan) and not (full and any(reads_changes(s.format, s.options) for s in sources.values())):
