@@ -137,10 +137,10 @@ def _unknown(opened: Opened, column: dict) -> dict:
 
 
 def _sampled_unknown(opened: Opened, wanted: tuple[str, ...]) -> list[dict]:
-    """Return the columns outside the contract, without types if their rows cannot be read: the refusal stays."""
+    """Return the columns outside the contract, without types if these cannot be determined: the refusal stays."""
     try:
         return unknown_columns(opened, opened.frame().limit(SAMPLED_ROWS), wanted)
-    except JAVA_ERRORS:
+    except (*JAVA_ERRORS, data_types.TypeProblem):
         return [{"name": name} for name in opened.names if name not in {*wanted, *opened.options.ignored}]
 
 
@@ -154,6 +154,6 @@ def _retyped(opened: Opened, name: str, refusal: Refusal, cached: DataFrame | No
         if not is_retyped(refusal.count or 0, present):
             return described
         (inferred,) = inferred_columns(opened, cached, (name,))
-    except JAVA_ERRORS:
+    except (*JAVA_ERRORS, data_types.TypeProblem):
         return described
     return {"name": name, "type": inferred["type"]}

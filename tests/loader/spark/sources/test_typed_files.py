@@ -169,6 +169,13 @@ def test_columns_with_a_path_are_fields_of_structs(spark, tmp_path, format_name)
     assert (missing.code, missing.column) == ("MISSING_COLUMN", "s.x")
 
 
+def test_a_missing_column_is_refused_beside_a_column_of_a_type_that_no_table_has(spark, tmp_path):
+    spark.sql("SELECT 1 n, INTERVAL '1' DAY took").coalesce(1).write.parquet(str(tmp_path / "day"))
+    refusal = refused(spark, tmp_path / "day", (KEY,), format_name="parquet")
+    assert (refusal.code, refusal.column) == ("MISSING_COLUMN", "id")
+    assert refusal.schema == ({"name": "n", "declared": True}, {"name": "took", "declared": True})
+
+
 def test_a_path_into_a_list_is_refused(spark, tmp_path):
     path = orc(spark, tmp_path / "day", NESTED)
     refusal = refused(spark, path, (KEY, DeliveredColumn("k-x", "l.x", "string")), format_name="orc")
