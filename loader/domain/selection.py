@@ -31,7 +31,7 @@ def select_nodes(
     Args:
         nodes: all datasets.
         waits_for: upstreams of each dataset, by key.
-        select: words of the datasets; empty selects all.
+        select: words of the datasets.
         exclude: words of datasets to leave out.
 
     Raises:
@@ -42,7 +42,7 @@ def select_nodes(
     for key, upstreams in waits_for.items():
         for upstream in upstreams:
             readers.setdefault(upstream, set()).add(key)
-    chosen = {node.key for node in nodes} if not select.split() else set()
+    chosen: set[str] = set()
     for word in select.split():
         chosen |= _selected_by(word, nodes, waits_for, readers)
     for word in exclude.split():

@@ -59,7 +59,7 @@ class Command(RunningCommand):
 def _scope(options: dict[str, Any]) -> Scope | None:
     """Return the requested scope; None if none was given, so that a repeated run keeps its scope."""
     if options["select"] or options["exclude"]:
-        return Scope(SELECTION, options["select"] or "", exclude=options["exclude"])
+        return Scope(SELECTION, options["select"] or "*", exclude=options["exclude"])
     if options["schema"]:
         return Scope(SCHEMA, options["schema"])
     if options["dataset"]:
