@@ -424,7 +424,7 @@ def _check_reason(reason: str) -> None:
         raise Refusal("NO_REASON", "enter a reason: changing a history needs one")
 
 
-# Work of reverts, prunes, compactions, acceptances and vacuums: one request to the runner each.
+# Work of reverts, prunes, compactions, acceptances, vacuums and quarantine decisions: one request to the runner each.
 
 
 # Fields of the runner's answer: the sequence of the newest run in an accepted table, and that of the run itself.
