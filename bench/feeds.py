@@ -14,13 +14,14 @@ from pyspark.sql import SparkSession
 
 from bench.dataset import Dataset, create_tables, run_load
 from bench.problem import BenchProblem
-from bench.report import machine
+from bench.report import write_result
 from bench.session import product_settings, start
-from elevata.bootstrap.places import SPARK_JARS
+from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.manifest import LoadManifest
 from loader.spark.session import dataset_session
 from loader.spark.sources.deliveries import Feed
 
+OUTPUT = ROOT / "bench" / "feeds_results.json"
 WANTED_SECONDS = 5.0
 _AT = "2024-01-01T00:00:00+00:00"
 
@@ -37,8 +38,12 @@ def main(arguments: list[str]) -> int:
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps({"machine": machine()} | result, indent=2))
-    return 0
+    write_result(options.output, result)
+    for name, seconds in result["seconds"].items():
+        print(f"{name:<20} {', '.join(f'{value:.1f}' for value in seconds)} s")
+    print(f"slowest choice {result['slowest_choice']} s   wanted: at most {WANTED_SECONDS} s")
+    print(f"written to {relative(options.output)}")
+    return 0 if result["slowest_choice"] <= WANTED_SECONDS else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--files", type=int, default=10_000, metavar="N", help="files seen before (10000)")
     parser.add_argument("--new", type=int, default=10, metavar="N", help="new files of a load (10)")
     parser.add_argument("--loads", type=int, default=5, metavar="N", help="loads of new files (5)")
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help="bench/feeds_results.json")
     return parser
 
 
@@ -72,7 +78,7 @@ def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> 
     return {
         "files": options.files,
         "new": options.new,
-        "seconds": {"first load": first, "choice of new files": deciding, "load of new files": loading},
+        "seconds": {"first load": [first], "choice of new files": deciding, "load of new files": loading},
         "used_heap_mb": heap,
         "slowest_choice": round(max(deciding), 2),
         "wanted": WANTED_SECONDS,

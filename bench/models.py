@@ -1,14 +1,13 @@
 """Benchmark of models (``python -m bench.models``): columns, types and lineage of many models, and after one edit."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
-from bench.report import machine
+from bench.report import write_result
 from elevata.bootstrap.places import ROOT, relative
 from metadata.domain.models import ModelColumn, ReadColumn, describe_select, description, statement
 
@@ -51,8 +50,8 @@ def main(arguments: list[str]) -> int:
         seconds["after one edit"].append(_time(edited, datasets))
     elapsed = {name: [pair[0] for pair in pairs] for name, pairs in seconds.items()}
     processor = {name: [pair[1] for pair in pairs] for name, pairs in seconds.items()}
-    document = {"machine": machine(), "models": options.models, "seconds": elapsed, "processor_seconds": processor}
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
+    result = {"models": options.models, "seconds": elapsed, "processor_seconds": processor}
+    write_result(options.output, result)
     for name, wanted in TARGETS.items():
         times = f"{median(elapsed[name]):7.3f} s, {median(processor[name]):7.3f} s of processor time"
         print(f"{name:<16} {times}   wanted: at most {wanted} s")

@@ -6,14 +6,12 @@ within a window, and one in fifty comes twice.
 """
 
 import argparse
-import json
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -22,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.problem import BenchProblem
-from bench.report import machine
+from bench.report import write_result
 from bench.session import product_settings, start
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.sources.feeds import FeedRange
@@ -59,14 +57,13 @@ def main(arguments: list[str]) -> int:
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    document = {"machine": machine(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")} | result
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
-    for name, seconds in document["seconds"].items():
+    write_result(options.output, result)
+    for name, seconds in result["seconds"].items():
         print(f"{name:<12} {median(seconds):8.1f} s   of {', '.join(f'{value:.1f}' for value in seconds)}")
-    for name, entry in document["measures"].items():
+    for name, entry in result["measures"].items():
         print(f"{name:<12} {entry['ratio']:.2f}   wanted: at most {entry['wanted']}")
     print(f"written to {relative(options.output)}")
-    return 0 if all(entry["ratio"] <= entry["wanted"] for entry in document["measures"].values()) else 1
+    return 0 if all(entry["ratio"] <= entry["wanted"] for entry in result["measures"].values()) else 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,7 +1,6 @@
 """Quality benchmark (``python -m bench.quality``): 20 checks of a table beside one plain scan of the same columns."""
 
 import argparse
-import json
 import os
 import sys
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from pyspark.sql import DataFrame
 from bench.environment import PLACE
 from bench.meter import measure
 from bench.problem import BenchProblem
-from bench.report import machine
+from bench.report import write_result
 from bench.session import product_settings, start
 from bench.worker import CORES
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
@@ -56,14 +55,14 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     try:
-        document = _measure(options, PLACE / "quality")
+        result = _measure(options, PLACE / "quality")
     except (BenchProblem, OSError, RuntimeError) as problem:
         print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
         return 1
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
-    for name, seconds in document["seconds"].items():
+    write_result(options.output, result)
+    for name, seconds in result["seconds"].items():
         print(f"{name:<12} {median(seconds):8.2f} s   of {', '.join(f'{value:.2f}' for value in seconds)}")
-    print(f"checks / plain scan {document['ratio']:.3f}   wanted: at most {WANTED}")
+    print(f"checks / plain scan {result['ratio']:.3f}   wanted: at most {WANTED}")
     print(f"written to {relative(options.output)}")
     return 0
 
@@ -101,8 +100,6 @@ def _measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     counted = {name: values[1:] for name, values in seconds.items()}
     ratio = median(counted["20 checks"]) / median(counted["plain scan"])
     return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
         "rows": options.rows,
         "seconds": counted,
         "ratio": round(ratio, 3),
