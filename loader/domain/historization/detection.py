@@ -11,7 +11,7 @@ from typing import NoReturn
 from elevata.core.errors import MetadataError
 from loader.domain.manifest import DeliveredColumn, SourceSpec, StageInput
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import KEY_LIST, NONE, WINDOW, HistoryPolicy
+from metadata.domain.history_policy import NONE, WINDOW, HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sql import check_expression, quote_identifier
 from metadata.domain.state import DatasetState
@@ -60,10 +60,6 @@ def detecting_inputs(
         return (replace(stage_input, window=_window_column(dataset, stage_input, raw, source)),)
     _check_key_columns(dataset, stage_input, raw, source)
     return inputs
-
-
-def reads_key_list(state: DatasetState) -> bool:
-    return HistoryPolicy.from_dict(state.history_policy).delete_detection == KEY_LIST
 
 
 def raw_names(raw: DatasetState, columns: Iterable[DeliveredColumn]) -> dict[str, DeliveredColumn]:
