@@ -43,7 +43,7 @@ from loader.domain.historization.references import (
     referring_rows,
     sources_read,
 )
-from loader.domain.historization.stage import delivery_checked
+from loader.domain.historization.stage import delivery_checked, raw_names
 from loader.domain.manifest import (
     ApiSpec,
     ClusterSpec,
@@ -287,18 +287,14 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
     dataset = step.dataset
     feeds.refuse_shared_append(dataset)
     source = as_checked(source_of(dataset, specs), dataset.key, feeds)
-    names = {column.key: column.name for column in source.columns}
-    by_name = {column.name.lower(): column.name for column in source.columns}
-    columns = []
+    delivered = raw_names(dataset, source.columns)
     for column in dataset.active_columns:
-        delivered = next((names[key] for key in column.inputs if key in names), by_name.get(column.name.lower()))
-        if delivered is None:
+        if column.name not in delivered:
             raise Refusal(
                 "NO_INPUT",
                 f"{dataset.qualified_name}.{column.name} comes from no column of {source.name}",
                 hint="give the column an input in the metadata, or retire it",
             )
-        columns.append((column.name, delivered))
     if reads_changes(source.format, source.options) and dataset.key not in feeds.read_once:
         raise Refusal(
             "BAD_OPTION",
@@ -311,7 +307,7 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
         name=dataset.qualified_name,
         table=raw_table(dataset),
         source=source,
-        columns=tuple(columns),
+        columns=tuple((name, column.name) for name, column in delivered.items()),
         feed=dataset.key in feeds.read_once,
         keeps_all=mode_of(dataset.load_policy) != LATEST,
         depends_on=step.depends_on,

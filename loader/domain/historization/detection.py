@@ -4,12 +4,13 @@ Both are found before a run, from the metadata. ``loader.domain.reference.detect
 are closed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NoReturn
 
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import DeliveredColumn, SourceSpec, StageInput
+from loader.domain.historization.stage import raw_names
+from loader.domain.manifest import SourceSpec, StageInput
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import NONE, WINDOW, HistoryPolicy
 from metadata.domain.sources.intake import Intake
@@ -60,17 +61,6 @@ def detecting_inputs(
         return (replace(stage_input, window=_window_column(dataset, stage_input, raw, source)),)
     _check_key_columns(dataset, stage_input, raw, source)
     return inputs
-
-
-def raw_names(raw: DatasetState, columns: Iterable[DeliveredColumn]) -> dict[str, DeliveredColumn]:
-    """Return the delivered columns by the names that they have in the raw table."""
-    by_key = {column.key: column for column in columns}
-    by_name = {column.name.lower(): column for column in columns}
-    found = {
-        column.name: next((by_key[key] for key in column.inputs if key in by_key), by_name.get(column.name.lower()))
-        for column in raw.active_columns
-    }
-    return {name: column for name, column in found.items() if column is not None}
 
 
 def _window_column(dataset: DatasetState, stage_input: StageInput, raw: DatasetState, source: SourceSpec) -> str:
