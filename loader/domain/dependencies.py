@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 from loader.domain.refusals import Refusal
-from loader.domain.selection import Node, select_nodes
+from loader.domain.selection import Node, reached, select_nodes
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.unknown_parents import GHOST, KEEP
@@ -78,7 +78,7 @@ def load_steps(
             hint=f"manage.py load_history_batch {named.qualified_name} takes them",
         )
     if not scope.target_only and scope.kind != SELECTION:
-        chosen = with_upstreams(chosen, waits_for)
+        chosen = reached(chosen, waits_for)
     chosen -= by_files
     return tuple(
         LoadStep(by_key[key], tuple(sorted(waits_for[key] & chosen, key=lambda upstream: _place(by_key[upstream]))))
@@ -106,7 +106,7 @@ def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]
     for state in children:
         for reference in sorted(state.references, key=lambda item: item.key):
             parent = reference.parent
-            if parent in loaded and state.key not in with_upstreams({parent}, graph):
+            if parent in loaded and state.key not in reached({parent}, graph):
                 graph[state.key].add(parent)
     return {key: frozenset(upstreams) for key, upstreams in graph.items()}
 
@@ -123,7 +123,7 @@ def _wait(
     """Add a dependency that a rule for unknown parents needs. Raise Refusal CIRCULAR_REFERENCES."""
     if upstream.key not in graph:
         return
-    if state.key in with_upstreams({upstream.key}, graph):
+    if state.key in reached({upstream.key}, graph):
         raise Refusal(
             "CIRCULAR_REFERENCES",
             f"{state.qualified_name} and {upstream.qualified_name} wait for each other by a rule for unknown parents",
@@ -215,18 +215,6 @@ def views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> froze
                 views.add(key)
                 waiting.append(upstream)
     return frozenset(views)
-
-
-def with_upstreams(keys: Iterable[str], waits_for: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """Return the keys of the datasets and of all their direct and indirect upstreams."""
-    selected: set[str] = set()
-    pending = list(keys)
-    while pending:
-        key = pending.pop()
-        if key not in selected:
-            selected.add(key)
-            pending.extend(waits_for.get(key, ()))
-    return frozenset(selected)
 
 
 def _in_order(
@@ -335,20 +323,8 @@ def _loaded_for(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iter
         yield state
     elif state.materialization == "view":
         for reader in by_key.values():
-            if is_loaded(reader) and state.key in _views_read(reader, by_key):
+            if is_loaded(reader) and state.key in views_read(reader, by_key):
                 yield reader
-
-
-def _views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
-    views: set[str] = set()
-    pending = list(state.inputs)
-    while pending:
-        key = pending.pop()
-        upstream = by_key.get(key)
-        if upstream is not None and upstream.materialization == "view" and key not in views:
-            views.add(key)
-            pending.extend(upstream.inputs)
-    return frozenset(views)
 
 
 # Critical path of a run: the longest chain of datasets, each waiting for the one before. A run cannot be shorter,

@@ -64,9 +64,9 @@ def _selected_by(
         )
     selected = set(keys)
     if word.startswith("+"):
-        selected |= _reached(keys, waits_for)
+        selected |= reached(keys, waits_for)
     if word.endswith("+"):
-        selected |= _reached(keys, readers)
+        selected |= reached(keys, readers)
     return selected
 
 
@@ -78,11 +78,13 @@ def _matches(node: Node, name: str) -> bool:
     return fnmatchcase(node.name.lower(), name.lower())
 
 
-def _reached(keys: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    reached, waiting = set(keys), list(keys)
-    while waiting:
-        for key in edges.get(waiting.pop(), ()):
-            if key not in reached:
-                reached.add(key)
-                waiting.append(key)
-    return reached
+def reached(keys: Iterable[str], edges: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Return these keys and all that edges lead to from them, directly or over others."""
+    seen: set[str] = set()
+    pending = list(keys)
+    while pending:
+        key = pending.pop()
+        if key not in seen:
+            seen.add(key)
+            pending.extend(edges.get(key, ()))
+    return frozenset(seen)

@@ -15,9 +15,9 @@ from loader.domain.dependencies import (
     dependencies,
     load_steps,
     tables_looked_up,
-    with_upstreams,
 )
 from loader.domain.refusals import Refusal
+from loader.domain.selection import reached
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 
@@ -183,7 +183,7 @@ def test_a_scope_brings_all_it_depends_on_and_nothing_else(states, data):
     chosen = data.draw(st.sampled_from([one for one in states if one.layer == "rawcore"]))
     steps = planned(states, Scope(DATASET, chosen.qualified_name))
     keys = {step.dataset.key for step in steps}
-    assert keys == with_upstreams({chosen.key}, dependencies({one.key: one for one in states}))
+    assert keys == reached({chosen.key}, dependencies({one.key: one for one in states}))
     assert all(set(step.depends_on) <= keys for step in steps)
 
 
