@@ -60,15 +60,15 @@ class LoadStep:
 
 def load_steps(
     states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]
-) -> tuple[LoadStep, ...]:
-    """Return the datasets of a scope, each after those that it depends on. ``tags`` are by the dataset's stable key.
+) -> tuple[tuple[LoadStep, ...], tuple[DatasetState, ...]]:
+    """Return the datasets of a scope, each after those that it depends on, and its datasets that history batches feed.
 
-    Datasets whose history comes as batch files are left out. Raise Refusal BY_BATCH_FILES if the scope is such a
-    dataset.
+    A load only creates the tables of the latter. ``tags`` are by the dataset's stable key. Raise Refusal BY_BATCH_FILES
+    if the scope is such a dataset.
     """
     by_key = {state.key: state for state in states}
     waits_for = dependencies(by_key)
-    chosen = _selected(by_key, scope, tags)
+    chosen = _selected(by_key, waits_for, scope, tags)
     by_files = come_by_files(by_key)
     if scope.kind == DATASET and chosen <= by_files:
         named = by_key[min(chosen)]
@@ -77,13 +77,15 @@ def load_steps(
             f"{named.qualified_name} has no delivery that a load run could read: its history comes as batch files",
             hint=f"manage.py load_history_batch {named.qualified_name} takes them",
         )
+    left_out = sorted((by_key[key] for key in chosen & by_files if by_key[key].historize), key=_place)
     if not scope.target_only and scope.kind != SELECTION:
         chosen = reached(chosen, waits_for)
     chosen -= by_files
-    return tuple(
+    steps = tuple(
         LoadStep(by_key[key], tuple(sorted(waits_for[key] & chosen, key=lambda upstream: _place(by_key[upstream]))))
         for key in _in_order(chosen, waits_for, by_key)
     )
+    return steps, tuple(left_out)
 
 
 def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]]:
@@ -250,7 +252,12 @@ def _circle(keys: Iterable[str], by_key: Mapping[str, DatasetState]) -> Refusal:
     )
 
 
-def _selected(by_key: Mapping[str, DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]) -> frozenset[str]:
+def _selected(
+    by_key: Mapping[str, DatasetState],
+    waits_for: Mapping[str, Iterable[str]],
+    scope: Scope,
+    tags: Mapping[str, Collection[str]],
+) -> frozenset[str]:
     if scope.kind == ALL:
         return _keys_or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
     if scope.kind == SELECTION:
@@ -259,20 +266,11 @@ def _selected(by_key: Mapping[str, DatasetState], scope: Scope, tags: Mapping[st
             for state in by_key.values()
             if is_loaded(state)
         ]
-        keys = select_nodes(nodes, dependencies(by_key), scope.name, scope.exclude)
+        keys = select_nodes(nodes, waits_for, scope.name, scope.exclude)
         return _keys_or_refuse((by_key[key] for key in keys), f"nothing is selected by {scope}")
     named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [named_dataset(by_key, scope.name)]
     loaded_states = [loaded for state in named for loaded in _loaded_for(state, by_key)]
     return _keys_or_refuse(loaded_states, f"nothing is loaded for {scope}")
-
-
-def fed_by_files(
-    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]
-) -> tuple[DatasetState, ...]:
-    """Return the historized datasets of a scope with history batches; a load only creates their tables."""
-    by_key = {state.key: state for state in states}
-    keys = _selected(by_key, scope, tags) & come_by_files(by_key)
-    return tuple(sorted((by_key[key] for key in keys if by_key[key].historize), key=_place))
 
 
 def _keys_or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:

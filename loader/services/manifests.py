@@ -24,7 +24,6 @@ from loader.domain.dependencies import (
     SELECTION,
     LoadStep,
     Scope,
-    fed_by_files,
     is_loaded,
     is_plain_model,
     load_steps,
@@ -135,8 +134,7 @@ def plan_load(scope: Scope, states: Sequence[DatasetState] | None = None) -> Loa
     """
     states = described_states(environment=current_environment()) if states is None else states
     tags = _tags() if scope.kind == SELECTION else {}
-    steps = load_steps(states, scope, tags)
-    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope, tags))
+    return LoadPlan({state.key: state for state in states}, *load_steps(states, scope, tags))
 
 
 def _tags() -> dict[str, list[str]]:

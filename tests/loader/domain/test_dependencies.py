@@ -55,7 +55,8 @@ ALL_DATASETS = Scope()
 
 
 def planned(states, scope: Scope = ALL_DATASETS) -> tuple[LoadStep, ...]:
-    return load_steps(states, scope, tags={})
+    steps, _ = load_steps(states, scope, tags={})
+    return steps
 
 
 def names(steps) -> list[str]:
