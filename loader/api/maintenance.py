@@ -24,12 +24,12 @@ from loader.api.load_runs import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdF
 from loader.api.reads import AskedViewSet
 from loader.api.serializers import LoadRunSerializer, RefusalSerializer
 from loader.domain.reference.batch_files import FILES
+from loader.domain.run_states import DECISIONS
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import LoadRun, ReadRequest
 from loader.selectors import load_run_detail, read_requests
 from loader.services.load_runs import RequestedRun, new_run_id
 from loader.services.maintenance_runs import (
-    DECISIONS,
     archive_place,
     request_accept,
     request_history_batch,

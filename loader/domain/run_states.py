@@ -37,6 +37,8 @@ MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM, QUARANTINE)
 OF_FILES = (COMPACT, VACUUM, QUARANTINE)
 # Kinds that add rows: later runs must be dated later (rule 3), and the runs can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
+# Decisions on quarantined rows.
+RELEASE, DROP = DECISIONS = "release", "drop"
 # Codes of refusals after which a table can be accepted.
 ACCEPTABLE = ("TABLE_BEHIND", "EVENT_LOG_CHANGED", "sequence_behind_table")
 

@@ -37,7 +37,17 @@ from loader.domain.manifest import (
 )
 from loader.domain.reference.batch_files import FILES
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import ACCEPT, BRINGING, COMPACT, HISTORY_BATCH, PRUNE, QUARANTINE, REVERT, VACUUM
+from loader.domain.run_states import (
+    ACCEPT,
+    BRINGING,
+    COMPACT,
+    DECISIONS,
+    HISTORY_BATCH,
+    PRUNE,
+    QUARANTINE,
+    REVERT,
+    VACUUM,
+)
 from loader.domain.vacuum import SAFE_HOURS, Need, refuse_short
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import LoadAttempt
@@ -61,7 +71,6 @@ from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
 from metadata.models import TargetDataset
 
-DECISIONS = ("release", "drop")
 FORMATS, COMPRESSIONS = ("csv", "parquet"), ("none", "zstd")
 
 
