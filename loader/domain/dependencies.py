@@ -25,7 +25,8 @@ HISTORY_SUFFIX = "_hist"
 class Scope:
     """Requested datasets of a run. ``target_only`` leaves out the datasets that they depend on.
 
-    The name of a selection are its words (``loader.domain.selection``), ``exclude`` those of datasets to leave out.
+    The ``name`` of a selection has its words (``loader.domain.selection``), ``exclude`` the words of datasets that are
+    left out.
     """
 
     kind: str = ALL

@@ -190,18 +190,18 @@ class ModelRows:
         rows = self._keep(rows)
         groups = rows.groupBy(*key).agg(F.count(F.lit(1)).alias("__rows"))
         wrong = groups.where((F.col("__rows") > 1) | any_of(F.col(name).isNull() for name in key))
-        found = wrong.limit(SAMPLES + 1).collect()
-        if not found:
+        examples = wrong.limit(SAMPLES + 1).collect()
+        if not examples:
             return rows
-        samples = tuple(", ".join(str(value) for value in row[:-1]) for row in found[:SAMPLES])
-        if any(value is None for row in found for value in row[:-1]):
+        samples = tuple(", ".join(str(value) for value in row[:-1]) for row in examples[:SAMPLES])
+        if any(value is None for row in examples for value in row[:-1]):
             raise Refusal(
                 "NULL_KEY",
                 f"{self.load.name}: rows of the SELECT have no value in the declared key",
                 samples=samples,
                 hint="Exclude these rows, or declare another key.",
             )
-        count = wrong.count() if len(found) > SAMPLES else len(found)
+        count = wrong.count() if len(examples) > SAMPLES else len(examples)
         raise Refusal(
             "KEY_REPEATED",
             f"{self.load.name}: {counted(count, 'key')} of the SELECT occur in more than one row",

@@ -27,8 +27,8 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
     """
     spec, key = manifest.table, manifest.arguments["entity_key"]
     table = DeltaTable(spark, warehouse, spec.key)
-    raw = {one.table.key: DeltaTable(spark, warehouse, one.table.key) for one in manifest.inputs}
-    inputs = [one for one in manifest.inputs if raw[one.table.key].exists()]
+    raw = {item.table.key: DeltaTable(spark, warehouse, item.table.key) for item in manifest.inputs}
+    inputs = [item for item in manifest.inputs if raw[item.table.key].exists()]
     if not table.exists() or not inputs:
         name = spec.qualified_name if not table.exists() else "its raw table"
         raise Refusal("NO_TABLE", f"{name} does not exist in the warehouse yet", hint="A load run creates it.")
@@ -36,19 +36,19 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
     of_key = F.col(quote_identifier(spec.column("entity_key").name)) == key
     run_id = quote_identifier(spec.column("run_id").name)
     opened = [row[0] for row in table.frame_as_of(version).where(of_key).select(run_id).distinct().collect()]
-    parts = [_delivered(raw[one.table.key].frame(), one, manifest, key) for one in inputs]
+    parts = [_delivered(raw[item.table.key].frame(), item, manifest, key) for item in inputs]
     delivered = reduce(DataFrame.unionByName, parts)
     by_time = delivered.withColumn("opened_version", F.col("load_run_id").isin(opened).cast("string"))
     rows = by_time.orderBy(F.col("loaded_at").desc(), "raw", "source_file", "source_row").limit(limit + 1).collect()
     runs = delivered.select("load_run_id").distinct().collect() if len(rows) > limit else rows
-    found = {row["load_run_id"] for row in runs}
+    in_raw = {row["load_run_id"] for row in runs}
     return {
         "table_version": version,
         "columns": list(COLUMNS),
         "rows": [[row[name] for name in COLUMNS] for row in rows[:limit]],
         "truncated": len(rows) > limit,
         "masked": [],
-        "removed": sorted(run for run in opened if run is not None and run not in found),
+        "removed": sorted(run for run in opened if run is not None and run not in in_raw),
     }
 
 

@@ -232,8 +232,8 @@ def _profile(table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
     frame = table.frame_as_of(version)
     names = [column.name for column in described if column.name in frame.columns]
     hidden = _masked_columns(manifest)
-    found = profile(frame.select(*map(quote_identifier, names)), hidden)
-    return {"table_version": version, "columns": names, "masked": hidden, **found}
+    profiled = profile(frame.select(*map(quote_identifier, names)), hidden)
+    return {"table_version": version, "columns": names, "masked": hidden, **profiled}
 
 
 def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: ReadManifest, version: int) -> dict:

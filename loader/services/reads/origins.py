@@ -28,7 +28,7 @@ def origin_manifest(
             f"{state.qualified_name} reads no raw table",
             hint="The rows of its inputs have an origin of their own.",
         )
-    for raw in TargetDataset.objects.filter(key__among={one.table.key for one in inputs}).select_related("schema"):
+    for raw in TargetDataset.objects.filter(key__among={item.table.key for item in inputs}).select_related("schema"):
         must_read(read.requested_by, raw)
     return ReadManifest(
         ORIGIN,

@@ -81,8 +81,8 @@ def stored_deliveries(table: DeltaTable, spec: TableSpec) -> list[StoredDelivery
     parts = by_file.agg(F.unix_micros(F.max(loaded_at)).alias("at"), F.count(F.lit(1)).alias("rows"))
     size = F.sum("file.file_size")
     rows = parts.groupBy("run").agg(F.max("at"), F.sum("rows"), size).collect()
-    found = [StoredDelivery(run, datetime.fromtimestamp(at / 1e6, UTC), rows, size) for run, at, rows, size in rows]
-    return sorted(found, key=lambda delivery: delivery.loaded_at, reverse=True)
+    stored = [StoredDelivery(run, datetime.fromtimestamp(at / 1e6, UTC), rows, size) for run, at, rows, size in rows]
+    return sorted(stored, key=lambda delivery: delivery.loaded_at, reverse=True)
 
 
 def remove_deliveries(table: DeltaTable, spec: TableSpec, run_ids: Collection[str]) -> None:
