@@ -23,7 +23,7 @@ from loader.spark.historization.batches import SnapshotBatch
 from loader.spark.historization.history import Target
 from loader.spark.historization.stage import with_hashes
 from loader.spark.load import SUCCEEDED
-from loader.spark.maintenance_runs import govern
+from loader.spark.maintenance_runs import perform_run
 from loader.spark.tables import commits
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -95,7 +95,7 @@ class Ours(Engine):
             tables = [DeltaTable(self.spark, self.warehouse, table.key) for table in dataset.tables]
             if any(is_crowded(table) for table in tables):
                 manifest = CompactManifest("compact", dataset.state.key, dataset.state.qualified_name, dataset.tables)
-                done = govern(
+                done = perform_run(
                     self.spark, self.warehouse, COMPACT, manifest, lambda *_, **__: None, threading.Event(), "compact"
                 )
                 if done["status"] != SUCCEEDED:

@@ -40,7 +40,7 @@ from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import LoadAttempt
 from loader.services.executions import publish_after, publish_execution, store_step
 from loader.services.load_runs import LOAD_RUN, attempt_of, claim
-from loader.services.maintenance_runs import govern, request_compaction
+from loader.services.maintenance_runs import perform_run, request_compaction
 from loader.services.manifests import (
     LoadPlan,
     leading_table,
@@ -199,7 +199,7 @@ class LoadWork:
     def perform(self) -> str:
         """Perform the run; return the runner's result: succeeded or failed."""
         if self.run.kind not in BRINGING:
-            return govern(self)
+            return perform_run(self)
         plan, files = self.claimed.planned(), self._files()
         rows = self.attempt.prepare(steps=plan.steps)
         self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")

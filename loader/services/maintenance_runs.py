@@ -455,7 +455,7 @@ class RunWork(Protocol):
     def must_answer(self, finished: dict[str, Any]) -> str: ...
 
 
-def govern(work: RunWork) -> str:
+def perform_run(work: RunWork) -> str:
     """Perform a maintenance run; return the runner's result: succeeded or failed."""
     manifest = _MANIFESTS[work.run.kind](work)
     work.attempt.enter(_PHASES[work.run.kind])

@@ -297,7 +297,7 @@ _WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept, VACUUM:
 Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest | VacuumManifest | QuarantineManifest
 
 
-def govern(
+def perform_run(
     spark: SparkSession,
     warehouse: str,
     kind: str,

@@ -39,7 +39,7 @@ from loader.spark import reads
 from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
 from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
-from loader.spark.maintenance_runs import MANIFESTS, govern
+from loader.spark.maintenance_runs import MANIFESTS, perform_run
 from loader.spark.model_tests import run_tests
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
@@ -81,7 +81,7 @@ class Runner:
             "sizes": self._sizes,
             "dry_run": self._dry_run,
             "load": self._load,
-            **{kind: partial(self._govern, kind) for kind in MANIFESTS},
+            **{kind: partial(self._perform_run, kind) for kind in MANIFESTS},
             "read": self._read,
             "publish": self._publish,
             "check": self._check,
@@ -192,10 +192,10 @@ class Runner:
         )
         return {"status": attempt.run(), "commits": commits.path_in_use().as_json()}
 
-    def _govern(self, kind: str, request_id: str, body: dict) -> dict:
+    def _perform_run(self, kind: str, request_id: str, body: dict) -> dict:
         manifest = from_json(MANIFESTS[kind], body)
         emit, canceled = self._emitter(request_id), self._cancels[request_id]
-        done = govern(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
+        done = perform_run(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
         return done | {"commits": commits.path_in_use().as_json()}
 
     def _read(self, request_id: str, body: dict) -> dict:

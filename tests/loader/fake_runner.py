@@ -204,7 +204,7 @@ def load(request_id, body, told, stop) -> dict:
     return {"status": "succeeded" if ok else "failed"}
 
 
-def govern(request_id, body, told, stop) -> dict:
+def perform_run(request_id, body, told, stop) -> dict:
     """Answer a revert, prune, compaction or acceptance, which fails if its dataset is listed in ``fail``."""
     about = body.get("load", body)
     key = about["dataset"]
@@ -253,7 +253,7 @@ ANSWERS = {
     "check": check,
     "ping": ping,
 }
-ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine"), govern)
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine"), perform_run)
 
 
 def main() -> None:

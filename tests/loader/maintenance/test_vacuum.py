@@ -36,7 +36,7 @@ def tables(item):
 
 def vacuum(item, *, hours=0, dry_run=False):
     manifest = VacuumManifest("v", item.state.key, item.state.qualified_name, item.tables(), hours, dry_run)
-    return item.govern(VACUUM, manifest)
+    return item.perform_run(VACUUM, manifest)
 
 
 def data_files(item):

@@ -8,7 +8,7 @@ from loader.domain.manifest import QuarantineManifest, ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark import reads
 from loader.spark.compaction import House
-from loader.spark.maintenance_runs import govern
+from loader.spark.maintenance_runs import perform_run
 from loader.spark.quarantine import decide, quarantine_table
 from tests.loader.harness import Dataset
 from tests.loader.quality import COLUMNS, DAY, check, checked_manifest, load, row
@@ -131,7 +131,7 @@ def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(ite
     manifest = QuarantineManifest("decided", checked_manifest(item, []).rawcore[0], "release")
     events = []
     record = lambda event, **fields: events.append({"event": event} | fields)  # noqa: E731
-    done = govern(item.spark, item.warehouse, "quarantine", manifest, record, threading.Event(), "job")
+    done = perform_run(item.spark, item.warehouse, "quarantine", manifest, record, threading.Event(), "job")
     assert done["status"] == "succeeded"
     assert done["answer"]["tables"] == {
         f"{item.state.qualified_name} quarantine": {"version_before": 0, "version_after": 1}

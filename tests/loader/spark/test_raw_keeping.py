@@ -136,14 +136,14 @@ def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, t
     manifest = VacuumManifest(
         "v", dataset.state.key, raw.qualified_name, (raw,), SAFE_HOURS, True, Keeping(mode, deliveries=1)
     )
-    _, planned = dataset.govern(VACUUM, manifest)
+    _, planned = dataset.perform_run(VACUUM, manifest)
     (measured,) = dataset.answer["tables"].values()
     assert (planned["counts"]["deliveries"], planned["counts"]["deliveries_removable"]) == (2, 1)
     listed = [(item["run_id"], item["rows"], item["removable"]) for item in measured["deliveries_listed"]]
     assert listed == [("run-2", 1, False), ("run-1", 2, True)]
     assert dataset.deliveries() == BOTH
 
-    status, event = dataset.govern(VACUUM, replace(manifest, dry_run=False))
+    status, event = dataset.perform_run(VACUUM, replace(manifest, dry_run=False))
     assert (status, event["counts"]["deliveries"], event["counts"]["deliveries_removed"]) == ("succeeded", 1, 1)
     assert dataset.deliveries() == {"run-2": BOTH["run-2"]}
     commit = dataset.table(raw).newest_run_commit()

@@ -100,7 +100,7 @@ def test_of_a_folder_each_file_is_added_once(sale):
 def test_a_reverted_run_takes_its_rows_and_cannot_be_repeated(sale):
     for n in (1, 2, 3):
         sale.load([fact("a", n)], at=DAY[n])
-    status, event = sale.govern(REVERT, sale.revert_manifest("run-2", 2))
+    status, event = sale.perform_run(REVERT, sale.revert_manifest("run-2", 2))
     assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 2})
     assert rows(sale) == [("a", 1, "run-1"), ("a", 3, "run-3")]
     status, event = sale.load([fact("a", 5)], at=DAY[5])
@@ -119,7 +119,7 @@ def test_the_files_of_a_reverted_run_stay_read(sale):
         sale.deliver([fact("a", n)]).rename(folder / f"{n}.jsonl")
         sale.sequence += 1
         assert sale.attempt(sale.manifest(folder, at=DAY[n], run_id=f"run-{n}"))[0] == "succeeded"
-    status, event = sale.govern(REVERT, sale.revert_manifest("run-2", 2))
+    status, event = sale.perform_run(REVERT, sale.revert_manifest("run-2", 2))
     assert (status, rows(sale)) == ("succeeded", [("a", 1, "run-1")]), event
     sale.deliver([fact("a", 4)]).rename(folder / "4.jsonl")
     sale.sequence += 1

@@ -149,11 +149,11 @@ def test_the_rows_of_a_reverted_run_are_read_again(table, policy):
     item = table(policy)
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
     item.rows_read(2, (1, "A", 3), (3, "c", 4))
-    status, _ = item.govern(REVERT, item.revert_manifest("run-2", 2, later_runs=()))
+    status, _ = item.perform_run(REVERT, item.revert_manifest("run-2", 2, later_runs=()))
     assert (status, item.mark(), item.kept()) == ("succeeded", shown(2), [(1, "a"), (2, "b")])
     assert item.rows_read(3) == 3
     assert (item.mark(), item.kept()) == (shown(4), [(1, "A"), (2, "b"), (3, "c")])
-    status, _ = item.govern(PRUNE, item.prune_manifest("2024-01-01"))
+    status, _ = item.perform_run(PRUNE, item.prune_manifest("2024-01-01"))
     assert (status, item.mark()) == ("succeeded", shown(4))
 
 
