@@ -153,7 +153,7 @@ def _check_repetition(run: LoadRun, wanted: Asked) -> None:
 def request_run(
     wanted: Asked, *, run_id: str | None = None, user: Any = None, requester: str = "", wake_worker: bool = True
 ) -> RequestedRun:
-    """Request a run of any kind; see ``request_load_run``, and ``loader.services.maintenance_runs`` for the others.
+    """Request a run of any kind; see ``request_load_run``, and ``loader.services.maintenance`` for the others.
 
     ``user`` defaults to the current actor. Raise Refused NOT_PERMITTED for a user who may not start loads in this
     environment, NO_PERSON for a new or repeated maintenance run without a user.

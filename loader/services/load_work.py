@@ -40,7 +40,8 @@ from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import LoadAttempt
 from loader.services.executions import publish_after, publish_execution, store_step
 from loader.services.load_runs import LOAD_RUN, attempt_of, claim
-from loader.services.maintenance_runs import perform_run, request_compaction
+from loader.services.maintenance.compactions import request_compaction
+from loader.services.maintenance.runs import perform_run
 from loader.services.manifests import (
     LoadPlan,
     leading_table,

@@ -17,14 +17,10 @@ from loader.forms.maintenance import MaintenanceForm, PruneForm, RevertForm, Vac
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
 from loader.selectors import disk_use, kept_deliveries
 from loader.services.attempts import record_artifact
-from loader.services.maintenance_runs import (
-    archive_place,
-    request_accept,
-    request_prune,
-    request_revert,
-    request_vacuum,
-    reversion,
-)
+from loader.services.maintenance.acceptances import request_accept
+from loader.services.maintenance.prunes import archive_place, request_prune
+from loader.services.maintenance.reverts import request_revert, reversion
+from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.reads.read_requests import CHECK, historized, request_read
 from loader.views.datasets import DataPage
 from loader.views.load_runs import ForStarters, RunPage, run_address

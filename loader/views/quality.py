@@ -9,7 +9,7 @@ from django.urls import reverse
 from elevata.web.views import ButtonPage, DetailPage
 from loader.forms.maintenance import QuarantineForm
 from loader.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
-from loader.services.maintenance_runs import request_quarantine
+from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.reads.read_requests import PROFILE, QUARANTINED
 from loader.views.datasets import DataPage
 from loader.views.maintenance_runs import MaintainedPage, RequestPage

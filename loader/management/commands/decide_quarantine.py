@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 from loader.domain.run_states import DECISIONS
 from loader.management.run_command import MaintenanceCommand
-from loader.services.maintenance_runs import request_quarantine
+from loader.services.maintenance.quarantine import request_quarantine
 
 
 class Command(MaintenanceCommand):

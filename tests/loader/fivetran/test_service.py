@@ -20,7 +20,7 @@ from loader.fivetran.protocol import messages
 from loader.fivetran.server import Listener, serving
 from loader.models import LoadRun
 from loader.services.load_work import perform_load_run
-from loader.services.maintenance_runs import request_history_batch
+from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.uploads import SentFile, keep_batch, sweep_uploads
 from metadata.models import TargetDataset
 from tests.loader.fivetran.sender import NULL, SAME, Sender, table

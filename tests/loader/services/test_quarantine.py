@@ -7,7 +7,7 @@ from elevata.accounts.services.users import create_user
 from loader.domain.refusals import Refusal
 from loader.models import MaintenanceRecord
 from loader.services.load_work import perform_load_run
-from loader.services.maintenance_runs import request_quarantine
+from loader.services.maintenance.quarantine import request_quarantine
 from tests.loader.airports import target
 
 pytestmark = pytest.mark.django_db(transaction=True)
