@@ -65,7 +65,8 @@ class Feeds:
 
         They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
         location is read then, and raw has the latest delivery. So it is for tables, which have neither files nor
-        offsets, for an endpoint, which is asked anew by each run, and for files with a watermark.
+        offsets, for an endpoint, which is asked anew by each run, and for files with a watermark. A model is no such
+        reader: it reads the rows that the table has.
         """
         dated: set[str] = set()
         whole: set[str] = set()
@@ -73,7 +74,7 @@ class Feeds:
         listed: set[str] = set()
         readers: dict[str, list[str]] = {}
         for state in states.values():
-            if not is_loaded(state):
+            if not is_loaded(state) or state.select:
                 continue
             policy = HistoryPolicy.from_dict(state.history_policy)
             is_dated = policy.keeps_events(historize=state.historize)
