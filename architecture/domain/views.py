@@ -14,12 +14,13 @@ from architecture.domain.tables import TableSpec, current_table, history_table, 
 from elevata.core.errors import MetadataError
 from metadata.domain.models import bind_select, relations_of, versions_of
 from metadata.domain.naming import HISTORY_SUFFIX
+from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import columns_in, put_columns, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import STRING, parse, spark_type
 
 NULL = "NULL"
-VIEW = "view"
+VIEW, RAW = "view", "raw"
 # Views are inlined where they are read, so the text grows by a factor with each layer that reads one twice.
 MAX_QUERY = 1_000_000
 
@@ -56,6 +57,19 @@ def published_as(table: TableSpec) -> str:
     return qualified(table.qualified_name)
 
 
+def _rows_of(dataset: DatasetState, called: Callable[[TableSpec], str]) -> str:
+    """Return the SQL for the current rows of a dataset's table: of several deliveries in raw, those of the newest.
+
+    Only a published name needs the condition: views of the loader over a raw table have the newest delivery alone.
+    """
+    table = current_table(dataset)
+    if called is not published_as or table.kind != RAW or mode_of(dataset.load_policy) == LATEST:
+        return called(table)
+    run_id, loaded_at = (quote_identifier(table.column(purpose).name) for purpose in ("run_id", "loaded_at"))
+    newest = f"SELECT max_by({run_id}, {loaded_at}) FROM {called(table)}"
+    return f"(SELECT * FROM {called(table)} WHERE {run_id} = ({newest}))"
+
+
 def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
     """Return the CREATE VIEW statement. Raise MetadataError."""
     return f"CREATE VIEW {qualified(dataset.qualified_name)} AS\n{query_of_view(dataset, by_key).sql}"
@@ -78,7 +92,7 @@ def _united(view: DatasetState, by_key: Mapping[str, DatasetState], called: Call
     selects = [
         select(
             [typed(branch.columns[column.key], column.type, column.name) for column in view.active_columns],
-            called(current_table(branch.table)),
+            _rows_of(branch.table, called),
             " AND ".join(f"({condition})" for condition in branch.conditions),
         )
         for branch in branches
@@ -150,7 +164,7 @@ def _live_versions(dataset: DatasetState, table: TableSpec, called: Callable[[Ta
 
 def _current_rows(upstream: DatasetState, inlining: _Inlining, path: tuple[str, ...]) -> Query:
     if upstream.materialization != VIEW:
-        return _table_itself(current_table(upstream), inlining.called)
+        return Query(_rows_of(upstream, inlining.called), (current_table(upstream),))
     if upstream.key not in inlining.queries:
         if upstream.select:
             inner = _query_of_model(upstream, inlining, {}, path)

@@ -264,7 +264,7 @@ def _changed_keys(source: Input, before: int, names: list[str]) -> DataFrame:
 
     Only files that the two versions do not share are read.
     """
-    added, removed = source.files.rows_apart(before)
+    added, removed = source.rows_apart(before)
     changed = added.exceptAll(removed).unionByName(removed.exceptAll(added))
     return changed.select(*map(quote_identifier, names)).distinct()
 

@@ -25,6 +25,7 @@ from loader.domain.queries.select_statements import FAILED, INVALID, MOST_ROWS, 
 from loader.domain.refusals import Refusal
 from loader.spark import history_queries
 from loader.spark.session import fit_shuffles
+from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 
@@ -82,17 +83,24 @@ def described_rows(frame: DataFrame, rows: list[T.Row], limit: int) -> dict[str,
 # Sources with masked columns.
 
 
-def source_frame(session: SparkSession, warehouse: str, source: QuerySource) -> DataFrame:
-    """Return the rows of a source as its reader may see them. Raise Refusal NO_TABLE."""
+def source_frame(
+    session: SparkSession, warehouse: str, source: QuerySource, *, newest_alone: bool = False
+) -> DataFrame:
+    """Return the rows of a source as its reader may see them. Raise Refusal NO_TABLE.
+
+    With ``newest_alone``, of a raw table that keeps several deliveries these are the rows of the newest.
+    """
     if source.query is not None:
         keys = {column.name: column.key for column in source.table.columns}
         return _mask_columns(session.sql(source.query), keys, source.masking)
     table = DeltaTable(session, warehouse, source.table.key)
     if not table.exists():
         raise Refusal("NO_TABLE", f"{source.table.qualified_name} does not exist in the warehouse")
+    delivery = newest_delivery(table, source.table) if newest_alone else None
     version = table.version()
+    frame = of_delivery(table.frame_as_of(version), source.table, delivery)
     keys = history_queries.column_keys(table, version) if source.masking is not None else {}
-    return _mask_columns(table.frame_as_of(version), keys, source.masking)
+    return _mask_columns(frame, keys, source.masking)
 
 
 def _mask_columns(frame: DataFrame, keys: dict[str, str], masking: Masking | None) -> DataFrame:

@@ -51,8 +51,8 @@ def try_model(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> di
 
 def _frame(session: SparkSession, warehouse: str, manifest: ReadManifest, sample: Mapping[str, Any]) -> DataFrame:
     for source in manifest.sources:
-        rows = _sampled(source_frame(session, warehouse, source), source.table, sample)
-        rows.createOrReplaceTempView(source.view)
+        rows = source_frame(session, warehouse, source, newest_alone=True)
+        _sampled(rows, source.table, sample).createOrReplaceTempView(source.view)
     return checked_frame(session, manifest.arguments["query"])
 
 

@@ -16,7 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
 from loader.spark.model_queries import read_model
-from loader.spark.sources.kept_deliveries import newest_delivery
+from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import COLUMN, HistoryPolicy
@@ -68,8 +68,7 @@ def _input_frame(
     table = DeltaTable(session, warehouse, stage_input.table.key)
     delivery = fill["run_id"] if stage_input.feed else newest_delivery(table, stage_input.table)
     if delivery is not None:
-        run_id = quote_identifier(stage_input.table.column("run_id").name)
-        frame = table.frame().where(F.col(run_id) == delivery)
+        frame = of_delivery(table.frame(), stage_input.table, delivery)
     else:
         frame = open_files(session, table).frame()
     if stage_input.filter:

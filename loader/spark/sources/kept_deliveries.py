@@ -99,6 +99,11 @@ def delivered_rows(table: DeltaTable) -> int | None:
     return int(rows) if rows is not None else None
 
 
+def of_delivery(frame: DataFrame, spec: TableSpec, run_id: str | None) -> DataFrame:
+    """Return the rows of one delivery in the frame of a raw table, all rows for None."""
+    return frame if run_id is None else frame.where(F.col(quote_identifier(spec.column("run_id").name)) == run_id)
+
+
 def newest_delivery(table: DeltaTable, spec: TableSpec) -> str | None:
     """Return the run id of a raw table's newest delivery, None if all its rows are of one, or it is no raw table."""
     commit = table.newest_run_commit() if spec.kind == _RAW else None

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import LoadManifest, ReadManifest, VacuumManifest
+from architecture.domain.views import query_of_view
+from loader.domain.historization.stage import with_other_names
+from loader.domain.manifest import LoadManifest, ModelQuery, QuerySource, ReadManifest, VacuumManifest
 from loader.domain.run_states import VACUUM
 from loader.domain.vacuum import SAFE_HOURS
+from loader.spark.model_queries import open_inputs, read_model
 from loader.spark.origins import read_origin
+from loader.spark.trials import try_model
 from metadata.domain.raw_keeping import ALL, BY_DAY, LATEST, Keeping, policy_of
 from metadata.domain.state import DatasetState
 from tests.loader.histories import Kept
@@ -87,6 +91,38 @@ def test_a_load_of_rawcore_alone_reads_the_newest_delivery(spark, tmp_path):
     manifest = dataset.manifest(tmp_path / "d-1.csv", at="2024-01-03T00:00:00Z", run_id="run-3")
     status, event = dataset.again(replace(manifest, raw=()))
     assert (status, event["counts"]["unchanged"], event["counts"]["deleted"]) == ("succeeded", 1, 0)
+
+
+def test_models_trials_and_published_views_read_the_newest_delivery(spark, tmp_path):
+    dataset = kept(spark, tmp_path)
+    load(dataset, TWO, 1)
+    load(dataset, ONE, 2)
+    raw = dataset.tables()[0]
+    columns = tuple(replace(column, inputs=(column.key,)) for column in dataset.raw_state.columns)
+    stage = DatasetState("s", "stage", "stage", "stg_d", columns, materialization="view", inputs=(raw.key,))
+    view = query_of_view(stage, {raw.key: dataset.raw_state, "s": stage}).sql
+    view = with_other_names(view, {raw.qualified_name: dataset.table(raw).sql_name})
+    query = "SELECT id FROM d"
+    trial = ReadManifest("try_model", arguments={"text": query, "query": query}, sources=(QuerySource("d", raw),))
+
+    model = read_model(spark, dataset.warehouse, ModelQuery(query, (("d", raw),)), "m")
+
+    assert [row["id"] for row in model.collect()] == [1]
+    assert try_model(spark, dataset.warehouse, trial)["rows"] == [[1]]
+    assert [row["id"] for row in spark.sql(view).collect()] == [1]
+
+
+def test_keys_of_a_delivery_that_is_not_the_newest_any_more_count_as_changed(spark, tmp_path):
+    dataset = kept(spark, tmp_path)
+    load(dataset, TWO, 1)
+    before = dataset.table(dataset.tables()[0]).version()
+    load(dataset, ONE, 2)
+    (raw,) = open_inputs(spark, dataset.warehouse, ModelQuery("", (("d", dataset.tables()[0]),)), "m")
+
+    added, removed = raw.rows_apart(before)
+
+    assert [row["id"] for row in added.collect()] == [1]
+    assert sorted(row["id"] for row in removed.collect()) == [1, 2]
 
 
 def test_a_table_that_keeps_the_latest_again_has_one_delivery_after_the_next_load(spark, tmp_path):
