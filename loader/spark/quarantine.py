@@ -171,7 +171,10 @@ class Quarantine:
         return None if rows.isEmpty() else rows
 
     def _with_released(self, frame: DataFrame, released: DataFrame | None, target: Target) -> DataFrame:
-        """Return the rows with those released since the last load; a delivered row of the same key wins."""
+        """Return the rows with those released since the last load.
+
+        Unless rows of a key differ by their time, a delivered row wins over them, and the newest of them over others.
+        """
         policy = HistoryPolicy.from_dict(self.load.policy)
         if released is None or self._is_complete:
             return frame
@@ -188,14 +191,19 @@ class Quarantine:
             f"UPDATE {self.table.sql_name} SET loaded_by = {quote_text(self.stamp.run_id)} WHERE state = '{RELEASED}'"
         )
         keys = {name: key for key, name in self._columns(frame)}
-        rows = pending.dropDuplicates(["entry_id"]).select(
+        newest = F.max_by(F.col("row_values"), F.struct("quarantined_at", "entry_id"))
+        names = self._key() if policy.input not in (EFFECTIVE, CDC) else []
+        alike = [F.col("row_values")[keys[name]] for name in names] or [F.col("entry_id")]
+        rows = pending.groupBy(*(value.alias(f"__key{place}") for place, value in enumerate(alike))).agg(
+            newest.alias("row_values")
+        )
+        rows = rows.select(
             *(
                 _value(F.col("row_values")[keys[field.name]], field.dataType).alias(field.name)
                 for field in frame.schema.fields
             )
         )
-        names = self._key()
-        if names and policy.input not in (EFFECTIVE, CDC):
+        if names:
             rows = rows.join(frame.select(*map(quote_identifier, names)).distinct(), names, "left_anti")
         return frame.unionByName(rows)
 

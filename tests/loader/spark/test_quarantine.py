@@ -1,6 +1,7 @@
 """Quarantine of rows that fail checks, and its decisions, on real tables."""
 
 import threading
+from decimal import Decimal
 
 import pytest
 
@@ -108,6 +109,16 @@ def test_a_released_row_of_a_delta_is_added_to_the_next_load_once(delta):
     load(delta, [row(1)], NAMED, at=DAY[3])
     assert names(delta) == {1: "a", 2: "c"}
     assert [found["state"] for found in quarantined(delta)] == ["loaded"]
+
+
+def test_of_several_released_rows_of_a_key_the_newest_is_loaded(delta):
+    load(delta, [row(1), row(2, name=None, price="7.25")], NAMED)
+    load(delta, [row(2, name=None, price="8.50")], NAMED, at=DAY[1])
+    decision(delta, "release")
+    load(delta, [row(1)], NAMED, at=DAY[2])
+    assert [(found["price"], found["ended"]) for found in delta.history() if found["id"] == 2] == [
+        (Decimal("8.50"), None)
+    ]
 
 
 def test_a_released_row_of_an_append_is_added_once(sale):
