@@ -17,7 +17,8 @@ from architecture.domain.tables import TableSpec
 from loader.domain.manifest import QuarantineManifest, RawcoreLoad
 from loader.domain.quality.results import QUARANTINED
 from loader.domain.refusals import Refusal
-from loader.spark.compaction import House
+from loader.domain.run_states import QUARANTINE
+from loader.spark.compaction import House, carried
 from loader.spark.expressions import all_of
 from loader.spark.historization.history import Stamp, Target
 from loader.spark.quality import CheckedRows, RowChecker
@@ -233,30 +234,35 @@ def _shaped(frame: DataFrame, schema: T.StructType) -> DataFrame:
 def decide(house: House, manifest: QuarantineManifest) -> dict[str, int]:
     """Release or drop waiting rows of a dataset's quarantine; return their number.
 
-    A repeated run decides nothing again. Raise Refusal NOTHING_QUARANTINED.
+    A run that is repeated after its commit decides nothing again. Raise Refusal NOTHING_QUARANTINED.
     """
     table = quarantine_table(house.session, house.warehouse, manifest.load.table.key)
     if not table.exists():
         raise _nothing(manifest)
-    house.before(f"{manifest.load.name} quarantine", table)
+    name = f"{manifest.load.name} quarantine"
+    house.before(name, table)
+    done = next((commit.counts for commit in table.run_commits() if commit.run_id == house.run_id), None)
+    if done is not None:
+        house.after(name, table)
+        return done
     chosen = f"state = '{WAITING}'"
     if manifest.entries:
         chosen += f" AND entry_id IN ({', '.join(map(quote_text, manifest.entries))})"
     if manifest.of_run:
         chosen += f" AND run_id = {quote_text(manifest.of_run)}"
-    rows = table.frame()
-    decided = rows.where(F.col("decided_by") == house.run_id).count()
-    count = rows.where(chosen).count()
-    if not count and not decided:
+    count = table.frame().where(chosen).count()
+    if not count:
         raise _nothing(manifest)
     house.phase("deciding")
+    counts = {"released" if manifest.decision == RELEASE else "dropped": count}
+    house.sign(carried(None, run_id=house.run_id, what=QUARANTINE, counts=counts))
     if manifest.decision == DROP:
         house.session.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")
     else:
         values = f"state = '{RELEASED}', decided_by = {quote_text(house.run_id)}"
         house.session.sql(f"UPDATE {table.sql_name} SET {values} WHERE {chosen}")
-    house.after(f"{manifest.load.name} quarantine", table)
-    return {"released" if manifest.decision == RELEASE else "dropped": count or decided}
+    house.after(name, table)
+    return counts
 
 
 def _nothing(manifest: QuarantineManifest) -> Refusal:

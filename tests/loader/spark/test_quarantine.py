@@ -137,6 +137,15 @@ def test_dropped_rows_are_removed_and_nothing_is_left_to_decide(item):
         decision(item, "drop", run_id="another")
 
 
+@pytest.mark.parametrize(("chosen", "counts"), [("release", {"released": 1}), ("drop", {"dropped": 1})])
+def test_a_decision_that_is_repeated_has_its_counts_and_leaves_later_rows(delta, chosen, counts):
+    load(delta, [row(1), row(2, name=None)], NAMED)
+    decision(delta, chosen)
+    load(delta, [row(3, name=None)], NAMED, at=DAY[1])
+    assert decision(delta, chosen) == counts
+    assert [found["run_id"] for found in quarantined(delta) if found["state"] == "waiting"] == ["run-3"]
+
+
 def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(item):
     load(item, [row(1), row(2, name=None)], NAMED)
     manifest = QuarantineManifest("decided", checked_manifest(item, []).rawcore[0], "release")
