@@ -510,14 +510,17 @@ class AcceptManifest:
 class QuarantineManifest:
     """Decision on waiting rows of a dataset's quarantine: ``decision`` is release or drop.
 
-    ``entries`` are the rows' identities, ``of_run`` limits them to a run; without either, all waiting rows are meant.
+    ``dataset`` is the stable key of the dataset and its table. ``entries`` are the rows' identities, ``of_run`` limits
+    them to a run; without either, all waiting rows are meant. ``sensitive`` as in ``RawcoreLoad``.
     """
 
     run_id: str
-    load: RawcoreLoad
+    dataset: str
+    name: str
     decision: str
     entries: tuple[str, ...] = ()
     of_run: str = ""
+    sensitive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

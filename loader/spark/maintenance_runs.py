@@ -307,7 +307,7 @@ def perform_run(
     job_group: str,
 ) -> dict:
     """Perform one maintenance run; return its ``finished`` event, whose answer has the tables' versions."""
-    about = manifest if isinstance(manifest, CompactManifest | VacuumManifest) else manifest.load
+    about = manifest.load if isinstance(manifest, RevertManifest | PruneManifest | AcceptManifest) else manifest
     started = time.monotonic()
 
     def phase(name: str) -> None:

@@ -236,10 +236,10 @@ def decide(house: House, manifest: QuarantineManifest) -> dict[str, int]:
 
     A run that is repeated after its commit decides nothing again. Raise Refusal NOTHING_QUARANTINED.
     """
-    table = quarantine_table(house.session, house.warehouse, manifest.load.table.key)
+    table = quarantine_table(house.session, house.warehouse, manifest.dataset)
     if not table.exists():
         raise _nothing(manifest)
-    name = f"{manifest.load.name} quarantine"
+    name = f"{manifest.name} quarantine"
     house.before(name, table)
     done = next((commit.counts for commit in table.run_commits() if commit.run_id == house.run_id), None)
     if done is not None:
@@ -268,7 +268,7 @@ def decide(house: House, manifest: QuarantineManifest) -> dict[str, int]:
 def _nothing(manifest: QuarantineManifest) -> Refusal:
     return Refusal(
         "NOTHING_QUARANTINED",
-        f"{manifest.load.name} has no such rows in quarantine",
+        f"{manifest.name} has no such rows in quarantine",
         hint="They were released or dropped before, or no load quarantined them.",
     )
 

@@ -12,7 +12,8 @@ from loader.models import LoadRun
 from loader.services.load_runs import Asked, RequestedRun, request_run
 from loader.services.maintenance.requests import check_reason, loaded_dataset, scope_of
 from loader.services.maintenance.work import RunWork
-from loader.services.manifests import maintenance_load, plan_named
+from loader.services.manifests import plan_named
+from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 
 
 def request_quarantine(
@@ -47,11 +48,15 @@ def request_quarantine(
 
 def quarantine_manifest(work: RunWork) -> QuarantineManifest:
     asked, plan = work.run.details["asked"], retried(lambda: plan_named(work.run.scope["name"]))
-    rows = work.attempt.prepare(steps=plan.steps, numbered=False)
+    state = plan.steps[0].dataset
+    work.attempt.prepare(steps=plan.steps, numbered=False)
+    sensitive = retried(lambda: sensitive_columns([state]))
     return QuarantineManifest(
-        work.run.run_id,
-        retried(lambda: maintenance_load(run=work.run, plan=plan, rows=rows)),
-        asked["decision"],
-        tuple(asked["entries"]),
-        asked["of_run"],
+        run_id=work.run.run_id,
+        dataset=state.key,
+        name=state.qualified_name,
+        decision=asked["decision"],
+        entries=tuple(asked["entries"]),
+        of_run=asked["of_run"],
+        sensitive=tuple(sorted(sensitive.get(state.key, SensitiveNames()).names)),
     )

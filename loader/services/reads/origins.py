@@ -2,6 +2,7 @@
 
 from architecture.domain.tables import TableSpec
 from architecture.selectors.environments import described_states
+from loader.domain.dependencies import tables_read
 from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
 from loader.domain.manifest import ReadManifest, StageInput
@@ -44,7 +45,7 @@ def _raw_inputs(read: ReadRequest, state: DatasetState) -> tuple[StageInput, ...
     if state.select:
         return ()  # A model reads tables with keys of their own.
     states = {one.key: one for one in described_states(environment=read.environment)}
-    specs = {key: source_spec(source) for key, source in source_datasets(states.values()).items()}
+    specs = {key: source_spec(source) for key, source in source_datasets(tables_read(state, states)).items()}
     no_feeds = Feeds()
     inputs = fed_stage_inputs(state, states, sources_read(state, states, specs, no_feeds), no_feeds)
     return tuple(one for one in inputs if one.table.kind == "raw")

@@ -8,6 +8,7 @@ from loader.domain.refusals import Refusal
 from loader.models import MaintenanceRecord
 from loader.services.load_work import perform_load_run
 from loader.services.maintenance.quarantine import request_quarantine
+from metadata.models import SourceDataset
 from tests.loader.airports import target
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,10 +35,15 @@ def test_a_decision_is_performed_by_the_runner_and_sealed(runner, script):
     assert (run.kind, run.status, run.reason) == ("quarantine", "succeeded", "confirmed")
     body = script.seen("quarantine")[0]["body"]
     assert (body["decision"], body["entries"], body["of_run"]) == ("release", [ENTRY], "")
-    assert body["load"]["dataset"] == str(target(AIRPORT).key)
+    assert body["dataset"] == str(target(AIRPORT).key)
     record = MaintenanceRecord.objects.get(run=run)
     assert record.document["asked"] == {"decision": "release", "entries": [ENTRY], "of_run": ""}
     assert run.datasets.get().sequence is None
+
+
+def test_a_source_of_another_dataset_that_cannot_be_read_does_not_matter(airports, runner):
+    SourceDataset.objects.filter(pk=airports["route"].pk).update(location="{{ nowhere }}/route.csv")
+    assert perform_load_run(run_pk=decide().pk, worker="w1", runner=runner).status == "succeeded"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from loader.spark.compaction import House
 from loader.spark.maintenance_runs import perform_run
 from loader.spark.quarantine import decide, quarantine_table
 from tests.loader.harness import Dataset
-from tests.loader.quality import COLUMNS, DAY, check, checked_manifest, load, row
+from tests.loader.quality import COLUMNS, DAY, check, load, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=10)]
 
@@ -40,7 +40,7 @@ def quarantined(item: Dataset) -> list[dict]:
 
 
 def decision(item: Dataset, decision: str, run_id: str = "decided", entries: tuple = ()) -> dict[str, int]:
-    manifest = QuarantineManifest(run_id, checked_manifest(item, []).rawcore[0], decision, entries)
+    manifest = QuarantineManifest(run_id, item.state.key, item.state.qualified_name, decision, entries)
     return decide(House.of(item.spark, item.warehouse, run_id, lambda _: None), manifest)
 
 
@@ -143,12 +143,12 @@ def test_a_decision_that_is_repeated_has_its_counts_and_leaves_later_rows(delta,
     decision(delta, chosen)
     load(delta, [row(3, name=None)], NAMED, at=DAY[1])
     assert decision(delta, chosen) == counts
-    assert [found["run_id"] for found in quarantined(delta) if found["state"] == "waiting"] == ["run-3"]
+    assert [found["run_id"] for found in quarantined(delta) if found["state"] == "waiting"] == ["run-2"]
 
 
 def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(item):
     load(item, [row(1), row(2, name=None)], NAMED)
-    manifest = QuarantineManifest("decided", checked_manifest(item, []).rawcore[0], "release")
+    manifest = QuarantineManifest("decided", item.state.key, item.state.qualified_name, "release")
     events = []
     record = lambda event, **fields: events.append({"event": event} | fields)  # noqa: E731
     done = perform_run(item.spark, item.warehouse, "quarantine", manifest, record, threading.Event(), "job")
