@@ -89,10 +89,8 @@ def _load(load: SmallLoad) -> dict[str, Any]:
 def _raw_files(load: SmallLoad, delivered: pa.Table) -> list[str]:
     columns = (*load.raw_columns, *zip(load.raw_provenance, (SOURCE_FILE, SOURCE_ROW), strict=True))
     values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in columns}
-    rows, day = (
-        pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows)),
-        load.stamp.at.astimezone(UTC).date(),
-    )
+    rows = pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows))
+    day = load.stamp.at.astimezone(UTC).date()
     if load.raw_day in load.raw.partition_by:
         return write_rows(load.raw, rows, {load.raw_day: day.isoformat()})
     return write_rows(load.raw, rows.append_column(load.raw_day, pa.repeat(pa.scalar(day), rows.num_rows)))

@@ -93,7 +93,7 @@ class Delivery:
     rows_with_provenance: DataFrame
     rows: int
     duplicates: int
-    _opened: Opened
+    opened: Opened
     _cached: DataFrame | None
     unknown: list[dict] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
@@ -111,21 +111,17 @@ class Delivery:
         Call it after ``frame`` is written and before the commit. Cached rows cannot differ.
         """
         if self._cached is None:
-            self._opened.check_unchanged()
-
-    @property
-    def opened(self) -> Opened:
-        return self._opened
+            self.opened.check_unchanged()
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which Spark's errors while ``frame`` is read become refusals (``Opened.reading``)."""
-        return self._opened.reading(again=self._cached is None)
+        return self.opened.reading(again=self._cached is None)
 
     def release(self) -> None:
         """Release the cached rows and the source; afterwards ``frame`` reads files again."""
         if self._cached is not None:
             self._cached.unpersist()
-        self._opened.release()
+        self.opened.release()
 
 
 def read_delivery(

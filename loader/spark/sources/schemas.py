@@ -23,8 +23,6 @@ SAMPLED_ROWS = 10_000
 
 # Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
 # ``007`` and numbers of twenty digits stay string. JSON itself distinguishes text and numbers.
-
-
 _INTEGER = r"^(0|-?[1-9]\d{0,18})$"
 # Fifteen digits before the point: every such number is exact. An exponent needs a point or a sign.
 _FLOAT = r"^-?(0|[1-9]\d{0,14})(\.\d+([eE][+-]?\d+)?|[eE][+-]\d+)?$"

@@ -280,7 +280,7 @@ def test_a_password_is_in_no_plan_and_no_error(spark, orders):
 def test_a_primary_key_makes_rows_unique_but_not_that_of_a_table_with_children(spark, orders):
     contract = (KEY, column("amount", "decimal(10,2)"))
     delivery = read_delivery(spark, source(*contract))
-    assert delivery._opened.key_is_unique
+    assert delivery.opened.key_is_unique
     delivery.release()
     orders.execute("CREATE TABLE jdbc.more () INHERITS (jdbc.orders)")
     orders.execute("INSERT INTO jdbc.more (id, \"Customer Name\", amount) VALUES (1, 'again', 5)")
