@@ -9,12 +9,13 @@ A trial writes nothing. Its inputs are masked for the reader, like those of the 
     compare     also compare all rows with the manifest's table, by the columns ``key``; ``left_out`` are not compared
 """
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, QueryContextType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -31,13 +32,14 @@ from metadata.domain.select_check import position
 from metadata.domain.sql import quote_identifier
 
 _PARTS = 1_000_000
+_CAST = re.compile(r"CAST\(`([^`]+)` AS [^`]+\)")
 
 
 def try_model(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str, Any]:
     """Return columns, types and rows of the SELECT, with its cost and, if asked, the difference to the table."""
     session, arguments, started = fit_shuffles(spark.newSession()), manifest.arguments, time.monotonic()
     limit = min(int(arguments.get("limit", MOST_ROWS)), MOST_ROWS)
-    with _failures(arguments["text"]):
+    with _failures(arguments["text"], arguments["query"]):
         frame = _frame(session, warehouse, manifest, {})
         cost = _cost(frame)
         if arguments.get("sample"):
@@ -92,22 +94,30 @@ def _difference(session: SparkSession, warehouse: str, manifest: ReadManifest, a
 
 
 @contextmanager
-def _failures(text: str) -> Iterator[None]:
-    """Convert Spark's errors into Refusals SQL_INVALID and SQL_FAILED, with line and column if Spark names a part."""
+def _failures(text: str, query: str) -> Iterator[None]:
+    """Convert Spark's errors into Refusals SQL_INVALID and SQL_FAILED, with the place that Spark names."""
     try:
         yield
     except PySparkException as error:
         code = INVALID if isinstance(error, AnalysisException | ParseException) else FAILED
-        raise Refusal(code, f"{_place(error, text)}{first_sentence(error)}") from error
+        raise Refusal(code, f"{_place(error, text, query)}{first_sentence(error)}") from error
 
 
-def _place(error: PySparkException, text: str) -> str:
-    """Return the position of the part that failed as a prefix; empty unless that part is in the text once.
+def _place(error: PySparkException, text: str, query: str) -> str:
+    """Return the place of the part that failed as a prefix: line and column, or a column of the result.
 
-    Spark reports parts of the query that was made of the text, in which names of tables differ.
+    Spark reports a part of the query that was made of the text: names of tables differ, views were added, and the
+    columns of the result are cast to their types. It is a part of the text if the text has it as often as the query.
+    It is often the cast if the expression beneath fails. The place is empty if Spark names no part of either kind.
     """
     for context in error.getQueryContext():
+        if context.contextType() != QueryContextType.SQL:
+            continue
         part = context.fragment()
-        if part and text.count(part) == 1:
-            return f"{position(text, text.index(part))}: "
+        if part and part in text and text.count(part) == query.count(part):
+            before = query.count(part, 0, context.startIndex())
+            offset = len(part.join(text.split(part)[: before + 1]))
+            return f"{position(text, offset)}: "
+        if (cast := _CAST.fullmatch(part)) and part not in text:
+            return f"column {cast[1]}: "
     return ""

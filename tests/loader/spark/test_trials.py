@@ -108,14 +108,24 @@ def test_masked_columns_have_no_value_within_the_select(warehouse: Warehouse):
     assert answer["rows"] == [[None, 3, "4.50"]]
 
 
-def test_an_error_of_spark_is_a_refusal_with_its_message(warehouse: Warehouse):
-    select = "SELECT\n  1 / (o.id - o.id) AS id\nFROM sales.orders AS o"
-
+@pytest.mark.parametrize(
+    ("select", "place"),
+    [
+        ("SELECT o.id\nFROM sales.orders AS o\nWHERE o.id > 1 / (o.id - o.id)", "line 3, column 14"),
+        (
+            "SELECT o.id\nFROM sales.orders AS o\nWHERE 1 / (o.id - o.id) > 2 OR 1 / (o.id - o.id) > 1",
+            "line 3, column 7",
+        ),
+        ("SELECT\n  1 / (o.id - o.id) AS id\nFROM sales.orders AS o", "column id"),
+    ],
+    ids=["a part of the text", "a repeated part", "a column of the result"],
+)
+def test_an_error_of_spark_is_a_refusal_with_its_place_and_message(warehouse: Warehouse, select: str, place: str):
     with pytest.raises(Refusal) as refused:
         attempt(warehouse, select, {"id": "float"})
 
     assert refused.value.code == "SQL_FAILED"
-    assert "Division by zero" in refused.value.message
+    assert refused.value.message.startswith(f"{place}: Division by zero")
 
 
 def test_a_comparison_counts_rows_by_key_and_changed_values_by_column(totals: Warehouse):
