@@ -17,7 +17,7 @@ from architecture.domain.tables import TableSpec
 from loader.domain.manifest import QuarantineManifest, RawcoreLoad
 from loader.domain.quality.results import QUARANTINED
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import QUARANTINE
+from loader.domain.run_states import DROP, QUARANTINE, RELEASE
 from loader.spark.compaction import House, carried
 from loader.spark.expressions import all_of
 from loader.spark.historization.history import Stamp, Target
@@ -29,7 +29,6 @@ from metadata.domain.sql import quote_identifier, quote_text
 
 FOLDER = ".quarantine"
 WAITING, RELEASED, LOADED = "waiting", "released", "loaded"
-RELEASE, DROP = "release", "drop"
 _REASONS, _ENTRY = "__reasons", "__entry"
 
 

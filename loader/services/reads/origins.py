@@ -44,8 +44,8 @@ def origin_manifest(
 def _raw_inputs(read: ReadRequest, state: DatasetState) -> tuple[StageInput, ...]:
     if state.select:
         return ()  # A model reads tables with keys of their own.
-    states = {one.key: one for one in described_states(environment=read.environment)}
+    states = {item.key: item for item in described_states(environment=read.environment)}
     specs = {key: source_spec(source) for key, source in source_datasets(tables_read(state, states)).items()}
     no_feeds = Feeds()
     inputs = fed_stage_inputs(state, states, sources_read(state, states, specs, no_feeds), no_feeds)
-    return tuple(one for one in inputs if one.table.kind == "raw")
+    return tuple(item for item in inputs if item.table.kind == "raw")
