@@ -89,11 +89,27 @@ def _choose_type(fitting: list[str], declared: T.DataType | None) -> str:
 
 
 def unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
-    """Return the delivered columns outside the contract with their types, without those that are to be ignored."""
+    """Return the delivered columns outside the contract, without those that are to be ignored.
+
+    A column of a type that no table can have, like an interval, has no type in its description.
+    """
     left_out, described = {*wanted, *opened.options.ignored}, opened.unknown()
     if described is not None:
         return [column for column in described if column["name"] not in left_out]
-    return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in left_out))
+    names = [name for name in opened.names if name not in left_out]
+    typed_names = tuple(name for name in names if _has_known_type(opened, name))
+    columns = {column["name"]: column for column in inferred_columns(opened, frame, typed_names)}
+    return [columns.get(name, {"name": name}) for name in names]
+
+
+def _has_known_type(opened: Opened, name: str) -> bool:
+    if opened.is_text:
+        return True
+    try:
+        type_name(opened.type_of(name))
+    except data_types.TypeProblem:
+        return False
+    return True
 
 
 def delivered_schema(opened: Opened, source: SourceSpec, unknown: list[dict]) -> tuple[dict, ...]:
@@ -138,7 +154,7 @@ def _sampled_unknown(opened: Opened, wanted: tuple[str, ...]) -> list[dict]:
     """Return the columns outside the contract, without types if these cannot be determined: the refusal stays."""
     try:
         return unknown_columns(opened, opened.frame().limit(SAMPLED_ROWS), wanted)
-    except (*JAVA_ERRORS, data_types.TypeProblem):
+    except JAVA_ERRORS:
         return [{"name": name} for name in opened.names if name not in {*wanted, *opened.options.ignored}]
 
 
