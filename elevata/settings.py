@@ -330,6 +330,7 @@ SPECTACULAR_SETTINGS = {
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
         "CheckOutcomeEnum": "loader.domain.quality.results.OUTCOME_CHOICES",
         "QualityCheckKindEnum": "metadata.models.quality.KINDS",
+        "ExposureKindEnum": "metadata.models.exposures.KINDS",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },
 }

@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
 
+from architecture.api.data_contracts import ContractViewSet
 from architecture.api.environments import EnvironmentViewSet
 from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
@@ -34,6 +35,7 @@ from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
 from loader.api.source_proposals import ProposalViewSet, SourceCheckViewSet
 from metadata.api.changes import ChangeLogViewSet
+from metadata.api.exposures import ExposureViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
 from metadata.api.quality import QualityCheckViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
@@ -59,6 +61,8 @@ router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
 router.register("references", ReferenceViewSet, basename="api-reference")
 router.register("quality-checks", QualityCheckViewSet, basename="api-quality-check")
+router.register("exposures", ExposureViewSet, basename="api-exposure")
+router.register("contracts", ContractViewSet, basename="api-contract")
 router.register("check-results", CheckResultViewSet, basename="api-check-result")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
 router.register("search", SearchViewSet, basename="api-search")

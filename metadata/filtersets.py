@@ -9,8 +9,9 @@ from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from metadata.domain import quality, types
+from metadata.domain import exposures, quality, types
 from metadata.models import (
+    Exposure,
     QualityCheck,
     Reference,
     SourceColumn,
@@ -203,6 +204,18 @@ class QualityCheckFilter(filters.FilterSet):
 
     class Meta:
         model = QualityCheck
+        fields = ()
+
+
+class ExposureFilter(filters.FilterSet):
+    dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+    kind = filters.ChoiceFilter(choices=list(exposures.KINDS.items()), label="Kind")
+    ordering = StableOrdering(fields=("name", "updated_at"))
+
+    known: ClassVar = {"dataset": is_there(TargetDataset, "key")}
+
+    class Meta:
+        model = Exposure
         fields = ()
 
 

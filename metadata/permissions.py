@@ -11,6 +11,7 @@ from elevata.core.errors import MetadataError
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    Exposure,
     QualityCheck,
     Reference,
     ReferencePair,
@@ -34,6 +35,7 @@ _SCHEMA: dict[type[models.Model], Callable[[Any], TargetSchema | None]] = {
     DatasetInput: lambda row: row.dataset.schema,
     ColumnInput: lambda row: row.column.dataset.schema,
     QualityCheck: lambda row: row.dataset.schema,
+    Exposure: lambda row: row.dataset.schema,
     Reference: lambda row: row.child.schema,
     ReferencePair: lambda row: row.reference.child.schema,
 }

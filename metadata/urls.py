@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from metadata.views import columns, datasets, lineage, models, quality, row_actions, sources
+from metadata.views import columns, datasets, exposures, lineage, models, quality, row_actions, sources
 from metadata.views.changes import DatasetChanges
 from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAction, DatasetAction, ReferenceAction
 
@@ -43,6 +43,10 @@ urlpatterns = [
     path("checks/<uuid:key>/retire/", quality.CheckAction.as_view(verb=RETIRE), name="check_retire"),
     path("checks/<uuid:key>/restore/", quality.CheckAction.as_view(verb=RESTORE), name="check_restore"),
     path("checks/<uuid:key>/delete/", quality.CheckAction.as_view(verb=DELETE), name="check_delete"),
+    path("datasets/<uuid:key>/contract/edit/", exposures.ContractEdit.as_view(), name="contract_edit"),
+    path("datasets/<uuid:key>/exposures/new/", exposures.ExposureCreate.as_view(), name="exposure_create"),
+    path("exposures/<uuid:key>/edit/", exposures.ExposureEdit.as_view(), name="exposure_edit"),
+    path("exposures/<uuid:key>/delete/", exposures.ExposureAction.as_view(verb=DELETE), name="exposure_delete"),
     path("schemas/", datasets.SchemaList.as_view(), name="schema_list"),
     path("schemas/new/", datasets.SchemaCreate.as_view(), name="schema_create"),
     path("schemas/<str:name>/edit/", datasets.SchemaEdit.as_view(), name="schema_edit"),

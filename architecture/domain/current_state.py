@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from architecture.domain.data_contracts import with_contract_in_force
 from architecture.domain.state_files import FOREIGN_KEY, ArchitectureState, flat
 from architecture.domain.steps.features import features_of
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, current_table, kept_histories, tables_of
@@ -88,12 +89,13 @@ class CurrentState:
         """
         desired = tuple(desired)
         observed = {key: table for key, table in observed.items() if not table.dropped}
-        known = {dataset.key: (flat(dataset), True) for dataset in applied}
+        known = {dataset.key: (with_contract_in_force(flat(dataset)), True) for dataset in applied}
         for dataset in desired:
             history = dataset.history_key in observed and dataset.materialization == "table"
             if dataset.key not in known and (history or dataset.key in observed):
                 retained = dataset.key not in observed or dataset.history_key in (followed or ())
-                known[dataset.key] = (replace(flat(dataset), historize=dataset.historize and not retained), False)
+                state = replace(flat(dataset), historize=dataset.historize and not retained, contract=None)
+                known[dataset.key] = (state, False)
         wanted = {dataset.key: flat(dataset) for dataset in desired}
         placed = [
             _observed_dataset(state, is_applied, observed, wanted.get(key))

@@ -230,6 +230,7 @@ class DatasetSerializer(DatasetListSerializer):
             "history_policy",
             "load_type",
             *KEEPING,
+            "contract",
             "hash_version",
             "owner",
             "tags",
@@ -465,6 +466,9 @@ class DatasetChange(_Described):
     )
     keep_days = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
     keep_deliveries = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
+    contract = serializers.BooleanField(
+        required=False, help_text="A dataset of the serving layer promises its columns, key and checks."
+    )
     sensitivity = _sensitivity()
 
 

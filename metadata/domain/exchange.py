@@ -10,7 +10,7 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import contracts, quality, raw_keeping, unknown_parents
+from metadata.domain import contracts, exposures, quality, raw_keeping, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
@@ -153,6 +153,14 @@ CHECK: Spec = {
     "description": Field(text, ""),
     "active": Field(flag, True),
 }
+EXPOSURE: Spec = {
+    "name": Field(text, required=True),
+    "key": Field(strict.uuid),
+    "kind": Field(strict.choice(*exposures.KINDS), required=True),
+    "owner": Field(text, required=True),
+    "link": Field(text, required=True),
+    "description": Field(text, ""),
+}
 TARGET: Spec = {
     "schema": Field(text, required=True),
     "name": Field(text, required=True),
@@ -176,6 +184,8 @@ TARGET: Spec = {
     "columns": Field(strict.records(TARGET_COLUMN), ()),
     "references": Field(strict.records(OWN_REFERENCE), ()),
     "checks": Field(strict.records(CHECK), ()),
+    "contract": Field(flag, False),
+    "exposures": Field(strict.records(EXPOSURE), ()),
     **_RETIRED,
 }
 FILE: Spec = {

@@ -280,5 +280,10 @@ def quality_check_key(dataset: UUID, name: str, attempt: int = 0) -> UUID:
     return _key("quality_check", str(dataset), name, *_attempt_part(attempt))
 
 
+def exposure_key(dataset: UUID, name: str, attempt: int = 0) -> UUID:
+    """Return the key of an exposure."""
+    return _key("exposure", str(dataset), name, *_attempt_part(attempt))
+
+
 def reference_key(child: UUID, parent: UUID, role_name: str, attempt: int = 0) -> UUID:
     return _key("reference", str(child), str(parent), role_name, *_attempt_part(attempt))

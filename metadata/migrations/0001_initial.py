@@ -465,6 +465,7 @@ class Migration(migrations.Migration):
                 ),
                 ("keep_days", models.PositiveIntegerField(blank=True, null=True)),
                 ("keep_deliveries", models.PositiveIntegerField(blank=True, null=True)),
+                ("contract", models.BooleanField(default=False)),
                 ("hash_version", models.PositiveSmallIntegerField(default=1, editable=False)),
                 (
                     "generated_from",
@@ -1008,6 +1009,56 @@ class Migration(migrations.Migration):
                         condition=models.Q(("severity__in", ["warn", "quarantine", "stop"])),
                         name="quality_check_severity_is_known",
                         violation_error_message="Severities are warn, quarantine, stop.",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Exposure",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("key", models.UUIDField(editable=False, unique=True)),
+                ("name", models.CharField(max_length=200)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("dashboard", "Dashboard"),
+                            ("notebook", "Notebook"),
+                            ("file", "File"),
+                            ("application", "Application"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("owner", models.CharField(max_length=200)),
+                ("link", models.CharField(max_length=1000)),
+                ("description", models.TextField(blank=True, default="")),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="exposures",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["dataset", "name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("dataset"),
+                        django.db.models.functions.text.Lower("name"),
+                        name="exposure_name_once",
+                        violation_error_message="The dataset has another exposure of this name (case does not part names).",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("kind__in", ["dashboard", "notebook", "file", "application"])),
+                        name="exposure_kind_is_known",
+                        violation_error_message="Kinds are dashboard, notebook, file, application.",
                     ),
                 ],
             },

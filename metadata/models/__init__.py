@@ -1,6 +1,7 @@
-"""Tables of metadata: sources, target datasets, lineage, references and quality checks."""
+"""Tables of metadata: sources, target datasets, lineage, references, quality checks and exposures."""
 
 from metadata.models.base import Described, Retirable
+from metadata.models.exposures import Exposure
 from metadata.models.lineage import ColumnInput, DatasetInput, Reference, ReferencePair
 from metadata.models.quality import QualityCheck
 from metadata.models.source import SourceColumn, SourceDataset, System
@@ -10,6 +11,7 @@ __all__ = [
     "ColumnInput",
     "DatasetInput",
     "Described",
+    "Exposure",
     "QualityCheck",
     "Reference",
     "ReferencePair",

@@ -48,7 +48,8 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
     for descriptions and lineage, but no columns of its own: they are derived from ``history_of``. ``history_policy``
     is read by ``metadata.domain.history_policy``. A dataset with a ``select`` is a model: its columns and inputs follow
     from the SELECT, and ``increment`` selects the rows that a load computes anew (``metadata.domain.models``).
-    ``keep`` and its limits apply to raw tables (``metadata.domain.raw_keeping``).
+    ``keep`` and its limits apply to raw tables (``metadata.domain.raw_keeping``). A ``contract`` of the serving layer
+    promises its columns, key and checks to its exposures.
     """
 
     LOG_KIND: ClassVar[str] = "dataset"
@@ -78,6 +79,7 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
     keep = models.CharField(max_length=10, choices=Keep, default=Keep.LATEST)
     keep_days = models.PositiveIntegerField(null=True, blank=True)
     keep_deliveries = models.PositiveIntegerField(null=True, blank=True)
+    contract = models.BooleanField(default=False)
     hash_version = models.PositiveSmallIntegerField(default=1, editable=False)
     generated_from = models.ForeignKey(
         "metadata.SourceDataset", on_delete=models.SET_NULL, null=True, blank=True, related_name="generated"

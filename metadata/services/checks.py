@@ -234,9 +234,18 @@ def check_target_dataset(row: TargetDataset) -> None:
     with_place(row, lambda: row.keeping.check(row.schema.layer))
     if row.filter:
         with_place(row, lambda: check_expression(row.filter, field="filter"))
+    if row.contract:
+        _check_contract(row)
     check_word_list(row.tags, "tags", where)
     check_word_list(row.former_names, "former_names", where)
     check_fields(row, where)
+
+
+def _check_contract(row: TargetDataset) -> None:
+    if row.history_of_id is not None or row.schema.layer != TargetSchema.Layer.SERVING:
+        raise MetadataError("invalid", "only a dataset of the serving layer is a contract", "contract", str(row))
+    if not row.owner.strip():
+        raise MetadataError("invalid", "a contract needs an owner", "owner", str(row))
 
 
 def _check_key_place(row: SourceColumn | TargetColumn) -> None:

@@ -17,6 +17,7 @@ from metadata.domain import exchange as fields
 from metadata.domain.exchange import FORMAT, has_model_tests, read_file
 from metadata.models import (
     ColumnInput,
+    Exposure,
     QualityCheck,
     Reference,
     SourceColumn,
@@ -27,6 +28,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.selectors import datasets
+from metadata.services.exposures import EXPOSURE_FIELDS
 from metadata.services.import_rows import Report
 from metadata.services.metadata_import import Importer
 from metadata.services.targets import KEEPING
@@ -45,6 +47,7 @@ def described_targets() -> QuerySet[TargetDataset]:
             Prefetch("inputs", datasets.datasets_read()),
             Prefetch("references", datasets.references()),
             "checks",
+            "exposures",
         )
     )
 
@@ -241,7 +244,7 @@ def _schema(row: TargetSchema) -> dict[str, Any]:
 
 def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, Any]:
     same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "select")
-    same += (*KEEPING, "sensitivity")
+    same += (*KEEPING, "sensitivity", "contract")
     # Inputs and expressions of a model follow from its SELECT.
     inputs = [] if row.select else list(row.inputs.all())
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
@@ -264,6 +267,7 @@ def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, 
             for reference in sorted(row.references.all(), key=lambda item: (str(item.parent), item.role_name))
         ],
         "checks": [_check(check) for check in sorted(row.checks.all(), key=lambda item: item.name)],
+        "exposures": [_exposure(item) for item in sorted(row.exposures.all(), key=lambda item: item.name)],
     }
     return fields.without_defaults(values, fields.TARGET)
 
@@ -320,6 +324,11 @@ def _check(row: QualityCheck) -> dict[str, Any]:
     same = ("name", "kind", "severity", "description", "active")
     values = {name: getattr(row, name) for name in same} | {"key": str(row.key), "arguments": _sorted(row.arguments)}
     return fields.without_defaults(values, fields.CHECK)
+
+
+def _exposure(row: Exposure) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in EXPOSURE_FIELDS} | {"key": str(row.key)}
+    return fields.without_defaults(values, fields.EXPOSURE)
 
 
 def _sorted(value: dict[str, Any]) -> dict[str, Any]:

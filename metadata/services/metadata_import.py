@@ -2,7 +2,7 @@
 
 Objects are matched by their key, or by name if a file has no key. Objects that a file does not mention are
 not changed; a field that it omits gets its default. Order: sources, schemas, generated objects, target
-datasets, their columns, lineage, references, quality checks, and then the checks that need all objects.
+datasets, their columns, lineage, references, quality checks, exposures, and then the checks that need all objects.
 """
 
 from collections.abc import Iterator
@@ -32,6 +32,7 @@ from metadata.services.import_rows import (
     Report,
     arrange,
     import_check,
+    import_exposure,
     upsert,
 )
 from metadata.services.inputs import datasets_read, refuse_cycle
@@ -93,6 +94,9 @@ class Importer:
             for item in record["checks"]:
                 with located(item, f"{dataset}.{item['name']}"):
                     import_check(self.report, item, dataset)
+            for item in record["exposures"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    import_exposure(self.report, item, dataset)
         edges = datasets_read()
         for record, dataset in targets:
             with located(record, str(dataset)):
@@ -266,7 +270,7 @@ class Importer:
 
     def _target(self, record: Record, row: TargetDataset) -> None:
         same = ("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version")
-        same += KEEPING
+        same += (*KEEPING, "contract")
         if record["select"] and record["inputs"]:
             raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)

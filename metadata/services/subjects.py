@@ -20,6 +20,7 @@ from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    Exposure,
     QualityCheck,
     Reference,
     ReferencePair,
@@ -47,6 +48,7 @@ KINDS: dict[Model, str] = {
         TargetColumn,
         Reference,
         QualityCheck,
+        Exposure,
     )
 }
 
@@ -181,7 +183,7 @@ class Names:
             return row["key"]
         if model is Reference:
             return self.dataset_key(TargetDataset, self.row(TargetDataset, row["child_id"]))
-        if model in (TargetColumn, SourceColumn, QualityCheck):
+        if model in (TargetColumn, SourceColumn, QualityCheck, Exposure):
             upstream = _upstream(model)[0][1]
             return self.dataset_key(upstream, self.row(upstream, row["dataset_id"]))
         return None

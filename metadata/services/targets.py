@@ -41,7 +41,7 @@ from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
 MODEL_FIELDS = ("select", "increment", "materialization", "historize")
 KEEPING = ("keep", "keep_days", "keep_deliveries")
-DATASET_FIELDS = (*MODEL_FIELDS, "history_policy", "filter", *KEEPING, "sensitivity", *DESCRIBED)
+DATASET_FIELDS = (*MODEL_FIELDS, "history_policy", "filter", *KEEPING, "contract", "sensitivity", *DESCRIBED)
 # Fields that references depend on, and the fields that users set them by.
 _KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type", "nullable": "nullable"}
 # Fields of a dataset on which the rules for unknown parents depend.
