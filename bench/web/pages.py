@@ -23,7 +23,7 @@ from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.reads.trials import TRY_MODEL
 from loader.services.source_observations import observe_schema
 from metadata.domain.types import parse
-from metadata.models import QualityCheck, Reference, SourceDataset
+from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset
 from metadata.services.quality import create_check
 from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
@@ -97,6 +97,8 @@ class Things:
             "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "check": lambda: ("key", self._check().key),
+            "contract": lambda: ("key", self._contract().key),
+            "exposure": lambda: ("key", self._contract().exposures.get().key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
@@ -135,6 +137,9 @@ class Things:
         dataset = self._control.dataset
         known = QualityCheck.objects.filter(dataset=dataset).first()
         return known or create_check(dataset=dataset, name="rows", kind="row_count", arguments={"minimum": "1"})
+
+    def _contract(self) -> TargetDataset:
+        return TargetDataset.objects.filter(contract=True).order_by("pk")[0]
 
     def _read(self, kind: str) -> ReadRequest:
         person, control = self._control.people["everything"], self._control

@@ -91,3 +91,15 @@ def test_flights_and_weather_meet_in_their_hour(example, flights):
     [[unknown]] = query(example, f"SELECT sum(flights) FROM {WEATHER} WHERE visibility = 'unknown'")
 
     assert unknown == int(joined.visib.isna().sum())
+
+
+def test_the_daily_mart_is_a_contract_in_force_that_a_dashboard_reads(example):
+    text = """
+from architecture.selectors.data_contracts import contracts_of
+from architecture.services.states import current_environment
+from metadata.models import TargetDataset
+row = TargetDataset.objects.get(name="daily_delay")
+contract = contracts_of([row], environment=current_environment())[str(row.key)]
+print(contract.in_force.version, contract.change, [str(exposure) for exposure in row.exposures.all()])
+"""
+    assert example.shell(text).strip() == "1.0 None ['mart.daily_delay.Delay board']"
