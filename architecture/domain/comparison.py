@@ -51,6 +51,7 @@ class Dataset:
     columns: tuple[Column, ...]
     select: str = ""
     increment: Any = None
+    contract: Any = None
     missing: tuple[str, ...] = ()
 
 
@@ -185,6 +186,9 @@ def _told(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str]:
     }
     texts |= dict(_flat("Load policy", dataset.load_policy))
     texts |= dict(_flat("Computed by a load", dataset.increment))
+    if dataset.contract is not None:
+        checks = ", ".join(sorted(check["name"] for check in dataset.contract["checks"]))
+        texts |= {"Contract": "declared", "Promised checks": checks}
     return {
         label: text for label, text in (texts | dict(_flat("History policy", dataset.history_policy))).items() if text
     }
@@ -311,8 +315,8 @@ def _operations(rows: Iterable[list[Any]]) -> _Operations:
 
 def _dataset(row: list[Any]) -> Dataset:
     key, schema, name, former, active, materialization, historize, _, filter_, inputs, *policies, columns = row
-    # Only models have a SELECT and an increment.
-    load_policy, history_policy, hash_version, select, increment = (*policies, "", None)[:5]
+    # Only models have a SELECT and an increment, and only contracts the checks that they promise.
+    load_policy, history_policy, hash_version, select, increment, contract = (*policies, "", None, None)[:6]
     return Dataset(
         key,
         f"{schema}.{name}",
@@ -326,8 +330,9 @@ def _dataset(row: list[Any]) -> Dataset:
         history_policy,
         hash_version,
         tuple(map(_column, columns)),
-        select,
+        select or "",
         increment,
+        contract or None,
     )
 
 

@@ -227,7 +227,8 @@ def _state_content(state: DatasetState) -> list[Any]:
         state.load_policy,
         state.history_policy,
         state.hash_version,
-        *([state.select, state.increment] if state.select else []),
+        # Fields that were added later, without those that a dataset does not have.
+        *([state.select, state.increment] if state.select or state.contract else []),
         *([asdict(state.contract)] if state.contract else []),
         [_column_content(column) for column in sorted(state.columns, key=lambda column: column.key)],
     ]

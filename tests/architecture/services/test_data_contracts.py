@@ -18,24 +18,15 @@ from metadata.services.lifecycle import retire_dataset
 from metadata.services.quality import create_check, retire_check
 from metadata.services.targets import create_target_column
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import World, committed, make_world
-from tests.database.row_cache import remembered
-from tests.metadata.contracts import sales_mart, the_check, the_mart
+from tests.architecture.world import World, committed, make_contract_world
+from tests.metadata.contracts import the_check, the_mart
 
 pytestmark = pytest.mark.django_db
 
 
-def contract_built(world: World) -> World:
-    with acting_as(world.author):
-        sales_mart()
-    world.executed()
-    return world
-
-
 @pytest.fixture
 def world(db) -> World:
-    """World with a contract in force: ``mart.sales`` with a dashboard."""
-    return remembered("contract built", lambda: contract_built(make_world()))
+    return make_contract_world()
 
 
 @pytest.fixture
