@@ -30,7 +30,7 @@ class PromisedCheckSerializer(serializers.Serializer):
 
 
 class PromiseSerializer(serializers.Serializer):
-    """What a contract promises; ``version`` is empty until an execution puts it in force."""
+    """Promise of a contract; ``version`` is empty until an execution puts it in force."""
 
     version = serializers.CharField(allow_blank=True)
     dataset = serializers.CharField()
