@@ -8,7 +8,7 @@ from architecture.domain.data_contracts import contract_operation, promise_of, w
 from architecture.domain.operations import Operation
 from architecture.models import Environment
 from architecture.selectors.environments import applied_by_pk, applied_datasets
-from metadata.domain.quality import QualityRule, summary
+from metadata.domain.quality import SEVERITIES, QualityRule, summary
 from metadata.domain.state import ContractState
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states
@@ -35,13 +35,11 @@ class Contract:
         return self.change is not None and self.change.code == BREAKS_CONTRACT
 
     @property
-    def checks(self) -> list[tuple[str, str, str]]:
-        """Return name, severity and summary of each promised check."""
+    def checks(self) -> list[tuple[str, str, str, str]]:
+        """Return name, kind, summary and severity of each promised check, in words."""
         checks = self.shown.checks if self.shown else ()
-        return [
-            (check.name, check.severity, summary(QualityRule.from_dict(check.kind, check.arguments)))
-            for check in checks
-        ]
+        rules = [(check, QualityRule.from_dict(check.kind, check.arguments)) for check in checks]
+        return [(check.name, rule.definition.label, summary(rule), SEVERITIES[check.severity]) for check, rule in rules]
 
 
 def contracts_of(datasets: Iterable[TargetDataset], *, environment: Environment) -> dict[str, Contract]:

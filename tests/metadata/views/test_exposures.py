@@ -23,7 +23,8 @@ def test_the_page_shows_promise_pending_change_and_consumers(editor: Client, mar
     text = words(page)
     assert "Not in force in" in text
     assert "The next report changes the contract ( none → 1.0 ): a new contract." in text
-    assert all(part in text for part in ("decimal(10,2)", "amounts", "Finance", "Owner: Sales"))
+    parts = ("decimal(10,2)", "amounts Not null day Stop the load", "Finance", "Owner: Sales")
+    assert all(part in text for part in parts)
 
 
 def test_the_page_is_one_of_serving_datasets(editor: Client, mart: TargetDataset, airport: TargetDataset):
