@@ -29,13 +29,13 @@ FIRST_VERSION = "1.0"
 
 @dataclass(frozen=True)
 class ContractChange:
-    """Differences between two promises, each a clause: ``breaks`` fail readers of the old one, ``more`` do not."""
+    """Differences between two promises, each a clause: ``breaks`` fail readers of the old one."""
 
     breaks: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
+    compatible: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.breaks or self.more)
+        return bool(self.breaks or self.compatible)
 
 
 def promise_of(dataset: DatasetState | None) -> ContractState | None:
@@ -77,13 +77,15 @@ def compare(before: ContractState | None, after: ContractState | None) -> Contra
     if before is None or after is None:
         if before is after:
             return ContractChange()
-        return ContractChange(("the contract is withdrawn",)) if before else ContractChange(more=("a new contract",))
-    breaks, more = [], []
+        return (
+            ContractChange(("the contract is withdrawn",)) if before else ContractChange(compatible=("a new contract",))
+        )
+    breaks, compatible = [], []
     if before.dataset != after.dataset:
         breaks.append(f"{before.dataset} is renamed to {after.dataset}")
     for is_break, clause in (*_column_changes(before, after), *_key_change(before, after), *_checks(before, after)):
-        (breaks if is_break else more).append(clause)
-    return ContractChange(tuple(breaks), tuple(more))
+        (breaks if is_break else compatible).append(clause)
+    return ContractChange(tuple(breaks), tuple(compatible))
 
 
 def next_version(version: str, change: ContractChange) -> str:
@@ -112,7 +114,7 @@ def contract_operation(before: DatasetState | None, after: DatasetState | None) 
         from_=version,
         to=following,
         code=BREAKS_CONTRACT if change.breaks else "",
-        message="; ".join((*change.breaks, *change.more)),
+        message="; ".join((*change.breaks, *change.compatible)),
         consumers=consumers,
     )
 

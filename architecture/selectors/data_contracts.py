@@ -26,7 +26,7 @@ class Contract:
     change: Operation | None = None
 
     @property
-    def shown(self) -> ContractState | None:
+    def promise(self) -> ContractState | None:
         """Return the contract in force, before the first execution the described one."""
         return self.in_force or self.described
 
@@ -37,7 +37,7 @@ class Contract:
     @property
     def checks(self) -> list[tuple[str, str, str, str]]:
         """Return name, kind, summary and severity of each promised check, in words."""
-        checks = self.shown.checks if self.shown else ()
+        checks = self.promise.checks if self.promise else ()
         rules = [(check, QualityRule.from_dict(check.kind, check.arguments)) for check in checks]
         return [(check.name, rule.definition.label, summary(rule), SEVERITIES[check.severity]) for check, rule in rules]
 
