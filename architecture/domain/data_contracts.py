@@ -74,12 +74,10 @@ def is_kept(applied: DatasetState, desired: DatasetState) -> bool:
 
 def compare(before: ContractState | None, after: ContractState | None) -> ContractChange:
     """Return the differences between what was promised and what is promised now."""
-    if before is None or after is None:
-        if before is after:
-            return ContractChange()
-        return (
-            ContractChange(("the contract is withdrawn",)) if before else ContractChange(compatible=("a new contract",))
-        )
+    if after is None:
+        return ContractChange(("the contract is withdrawn",)) if before is not None else ContractChange()
+    if before is None:
+        return ContractChange(compatible=("a new contract",))
     breaks, compatible = [], []
     if before.dataset != after.dataset:
         breaks.append(f"{before.dataset} is renamed to {after.dataset}")
