@@ -17,7 +17,7 @@ from bench.problem import BenchProblem
 from bench.report import write_result
 from bench.session import product_settings, start
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
-from loader.domain.manifest import LoadManifest
+from loader.domain.manifest.loads import LoadManifest
 from loader.spark.session import dataset_session
 from loader.spark.sources.deliveries import Feed
 

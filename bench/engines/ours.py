@@ -15,7 +15,8 @@ from bench.dataset import Dataset, create_tables, run_load
 from bench.engines.engine import Engine
 from bench.plan import load_time
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest import CompactManifest, LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.maintenance import CompactManifest
 from loader.domain.run_states import COMPACT
 from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Task, historize

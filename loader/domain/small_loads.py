@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.sources import SourceSpec
 from metadata.domain.history_policy import DELTA, LOAD_TIME, NONE, SNAPSHOT, TOMBSTONE, HistoryPolicy
 from metadata.domain.sources.formats import CSV, PARQUET
 from metadata.domain.sources.reading_options import ReadingOptions

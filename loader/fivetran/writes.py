@@ -80,7 +80,7 @@ def truncate(
 
 
 def change_rows(source: SourceDataset, rows: Mapping[str, Any], *, stopping: threading.Event, reason: str) -> None:
-    """Apply a batch that is computed from the current rows (``loader.domain.manifest.CurrentRows``)."""
+    """Apply a batch that is computed from the current rows (``loader.domain.manifest.loads.CurrentRows``)."""
     reading = {"rows": dict(rows)}
     _perform(source, stopping, run_id=new_run_id(), files={}, reading=reading, reason=reason)
 

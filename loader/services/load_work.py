@@ -32,7 +32,9 @@ from elevata.jobs import states
 from elevata.jobs.services import Fenced, wait
 from loader.domain import run_states
 from loader.domain.dependencies import DATASET, SCHEMA, SELECTION, Scope
-from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest, from_json
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.executions import ExecuteManifest, ObserveManifest
+from loader.domain.manifest.loads import HistoryFiles
 from loader.domain.queries.masking import without_any_value
 from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.run_states import BRINGING, HISTORY_BATCH

@@ -43,18 +43,8 @@ from loader.domain.historization.references import (
     sources_read,
 )
 from loader.domain.historization.stage import delivery_checked, raw_names
-from loader.domain.manifest import (
-    ApiSpec,
-    ClusterSpec,
-    DatabaseSpec,
-    DeliveredColumn,
-    HistoryFiles,
-    LoadManifest,
-    ModelLoad,
-    RawcoreLoad,
-    RawLoad,
-    SourceSpec,
-)
+from loader.domain.manifest.loads import HistoryFiles, LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.manifest.sources import ApiSpec, ClusterSpec, DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.domain.models import model_load, model_query
 from loader.domain.quality.order import waits_for_checks
 from loader.domain.refusals import Refusal

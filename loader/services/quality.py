@@ -17,7 +17,7 @@ from elevata.core.errors import ProductError
 from elevata.core.words import counted
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import tell
-from loader.domain.manifest import to_json
+from loader.domain.manifest.codec import to_json
 from loader.domain.quality.checks import CheckSpec
 from loader.domain.quality.results import BROKEN, STOPPED, Result
 from loader.domain.queries.select_statements import check_query

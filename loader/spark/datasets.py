@@ -18,7 +18,7 @@ from loader.domain.historization.load_guards import (
     check_load_type,
     check_reads_changes,
 )
-from loader.domain.manifest import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from loader.domain.manifest import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
 from loader.spark.compaction import is_crowded

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import CLOSED, DELETED
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import ABSENT, last
-from loader.domain.manifest import (
+from loader.domain.manifest.maintenance import (
     AcceptManifest,
     CompactManifest,
     PruneManifest,

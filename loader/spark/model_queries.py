@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import ModelQuery
+from loader.domain.manifest.loads import ModelQuery
 from loader.domain.refusals import Refusal
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.words import counted
-from loader.domain.manifest import ModelLoad
+from loader.domain.manifest.loads import ModelLoad
 from loader.domain.refusals import Refusal
 from loader.spark.datasets import Outcome, Task, check_quality, retry
 from loader.spark.expressions import SAMPLES, any_of

@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import ReadManifest, StageInput
+from loader.domain.manifest.loads import StageInput
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark.historization.stage import rows_of_key
 from loader.spark.tables.tables import DeltaTable

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError, ProductError
 from loader.domain.historization.history import parse_instant
-from loader.domain.manifest import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.quality.checks import (
     FAILED,
     CheckSpec,

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import QuarantineManifest, RawcoreLoad
+from loader.domain.manifest.loads import RawcoreLoad
+from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.quality.results import QUARANTINED
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import DROP, QUARANTINE, RELEASE

@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain.manifest import Masking, QuerySource, ReadManifest
+from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.select_statements import FAILED, INVALID, MOST_ROWS, REFUSED, position_in_text
 from loader.domain.refusals import Refusal
 from loader.spark import history_queries

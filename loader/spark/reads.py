@@ -36,7 +36,8 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.historization.history import parse_instant
-from loader.domain.manifest import Masking, ReadManifest, from_json
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.domain.quality.checks import CheckSpec
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.query_results import MOST_ROWS, ORIGIN

@@ -18,18 +18,12 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from loader.domain.manifest import (
-    CheckManifest,
-    DryRunManifest,
-    ExecuteManifest,
-    LoadManifest,
-    ObserveManifest,
-    PublishManifest,
-    ReadManifest,
-    ReplayManifest,
-    SizesManifest,
-    from_json,
-)
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.executions import DryRunManifest, ExecuteManifest, ObserveManifest, SizesManifest
+from loader.domain.manifest.history_checks import CheckManifest, ReplayManifest
+from loader.domain.manifest.loads import LoadManifest
+from loader.domain.manifest.publication import PublishManifest
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.model_tests import ModelTests
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select

@@ -25,7 +25,7 @@ from loader.arrow.versions import Stamp as ArrowStamp
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import HASHED
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest import HashComponent, LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import QuerySource, ReadManifest
+from loader.domain.manifest.reads import QuerySource, ReadManifest
 from loader.domain.queries.query_results import MOST_ROWS
 from loader.domain.queries.select_statements import FAILED, INVALID
 from loader.domain.refusals import Refusal

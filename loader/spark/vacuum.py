@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import VacuumManifest
+from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import VACUUM
 from loader.spark.compaction import House, carried

@@ -43,7 +43,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from architecture.domain.steps.step import becomes
-from loader.domain.manifest import ExecuteManifest, from_json
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.executions import ExecuteManifest
 from loader.domain.protocol import MarkedLines
 
 SCRIPT = Path(sys.argv[1])

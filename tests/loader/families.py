@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loader.domain.historization.references import foreign_keys
-from loader.domain.manifest import LoadManifest, RawcoreLoad, ReferringRows
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, ReferringRows
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.unknown_parents import GHOST
 from tests.loader.harness import Dataset, stable

@@ -6,7 +6,7 @@ from threading import Event
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import current_table, tables_of
-from loader.domain.manifest import LoadManifest
+from loader.domain.manifest.loads import LoadManifest
 from loader.domain.models import model_load
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import steps

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from loader.domain.manifest import LoadManifest
+from loader.domain.manifest.loads import LoadManifest
 from loader.domain.quality.checks import CheckSpec
 from tests.loader.harness import Dataset, finished
 

@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from elevata.core.errors import MetadataError
 from loader.domain.historization.stage import raw_names
-from loader.domain.manifest import SourceSpec, StageInput
+from loader.domain.manifest.loads import StageInput
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import NONE, WINDOW, HistoryPolicy
 from metadata.domain.sources.intake import Intake

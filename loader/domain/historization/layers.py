@@ -11,7 +11,8 @@ from architecture.domain.views import lines, qualified, query_of_model, select, 
 from loader.domain.dependencies import is_plain_model, referring
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
-from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
+from loader.domain.manifest.loads import HashComponent, StageColumn
+from loader.domain.manifest.sources import SourceSpec
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import (
     APPEND,

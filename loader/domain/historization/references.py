@@ -7,7 +7,8 @@ from architecture.domain.tables import rawcore_table
 from loader.domain.dependencies import is_loaded, referring, tables_read
 from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
-from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows, SourceSpec, StageInput
+from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows, StageInput
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, KEY_LIST, HistoryPolicy
 from metadata.domain.sources.formats import READ_ONCE, reads_changes

@@ -10,7 +10,8 @@ from sqlglot.tokens import Token, TokenType
 from architecture.domain.tables import TableSpec, raw_table, rawcore_table
 from architecture.domain.views import Branch, view_branches
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import DeliveredColumn, SourceSpec, StageColumn, StageInput
+from loader.domain.manifest.loads import StageColumn, StageInput
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sql import quote_identifier

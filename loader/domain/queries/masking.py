@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.tables import ColumnSpec, TableSpec
-from loader.domain.manifest import Masking
+from loader.domain.manifest.reads import Masking
 from loader.domain.refusals import SAID, Refusal
 from metadata.domain.history_policy import HistoryPolicy
 

@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.intake import Intake
 from metadata.domain.types import DATE, TIMESTAMP, parse

@@ -7,7 +7,7 @@ from typing import Any
 
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand, printable
 from elevata.core.words import counted
-from loader.domain.manifest import from_json
+from loader.domain.manifest.codec import from_json
 from loader.domain.model_tests import ModelTestOutcome, ModelTests
 from loader.management.temporary_runner import run_cases, temporary_runner
 from loader.services.model_tests import read_tests

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import transaction
 
 from elevata.core.database import retried
-from loader.domain.manifest import AcceptManifest
+from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.run_states import ACCEPT
 from loader.models import DatasetRun, LoadRun
 from loader.services.load_runs import Asked, RequestedRun, request_run

@@ -3,7 +3,7 @@
 from architecture.domain.tables import TableSpec, tables_of
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest import CompactManifest
+from loader.domain.manifest.maintenance import CompactManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT
 from loader.models import DatasetRun, LoadRun

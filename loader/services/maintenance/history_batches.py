@@ -31,7 +31,7 @@ def request_history_batch(
 ) -> RequestedRun:
     """Request a history batch for a dataset. ``files`` are paths or URIs, by kind.
 
-    ``reading`` are further fields of ``loader.domain.manifest.HistoryFiles``, as JSON. The reason is optional.
+    ``reading`` are further fields of ``loader.domain.manifest.loads.HistoryFiles``, as JSON. The reason is optional.
     """
     details = _file_details(files, format, compression, reading or {})
     wanted = Asked(

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from architecture.domain.tables import event_log_table, history_table
 from elevata.core.database import retried
-from loader.domain.manifest import PruneManifest
+from loader.domain.manifest.maintenance import PruneManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import PRUNE
 from loader.models import LoadRun

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from elevata.core.database import retried
-from loader.domain.manifest import QuarantineManifest
+from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import DECISIONS, QUARANTINE
 from loader.models import LoadRun

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest import RevertManifest
+from loader.domain.manifest.maintenance import RevertManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING, PRUNE, REVERT
 from loader.models import DatasetRun, LoadRun

@@ -2,7 +2,7 @@
 
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest import AcceptManifest
+from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE, REVERT, VACUUM
 from loader.models import LoadRun
 from loader.services.maintenance.acceptances import HELD, SEQUENCE, accept_manifest, take_over

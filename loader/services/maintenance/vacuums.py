@@ -10,7 +10,7 @@ from architecture.services.states import current_environment
 from architecture.services.undo import ways_of
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest import VacuumManifest
+from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.run_states import REVERT, VACUUM
 from loader.domain.vacuum import SAFE_HOURS, Need, refuse_short
 from loader.models import LoadRun

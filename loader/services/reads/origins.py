@@ -5,7 +5,8 @@ from architecture.selectors.environments import described_states
 from loader.domain.dependencies import tables_read
 from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
-from loader.domain.manifest import ReadManifest, StageInput
+from loader.domain.manifest.loads import StageInput
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.queries.query_results import ORIGIN
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest

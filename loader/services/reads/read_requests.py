@@ -39,14 +39,11 @@ from elevata.jobs.services import Attempt, Fenced, Submitted, claim, withdraw
 from loader.domain.dependencies import named_dataset
 from loader.domain.historization.history import DELETED
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.manifest import (
-    CheckManifest,
-    ObserveManifest,
-    PublishManifest,
-    ReadManifest,
-    SizesManifest,
-    SourceSpec,
-)
+from loader.domain.manifest.executions import ObserveManifest, SizesManifest
+from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.manifest.publication import PublishManifest
+from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.queries.masking import must_not_tell
 from loader.domain.queries.query_results import ORIGIN
 from loader.domain.refusals import Refusal, worker_accident

@@ -12,7 +12,7 @@ from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import Masking, QuerySource, ReadManifest
+from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.models import model_query
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.select_statements import MOST_ROWS

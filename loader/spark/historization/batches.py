@@ -21,7 +21,7 @@ from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import HASHED
 from loader.domain.historization.history import eras_note, form_note
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest import RawcoreLoad
+from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.expressions import any_of
 from loader.spark.historization import history
 from loader.spark.historization.detection import Detection

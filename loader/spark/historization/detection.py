@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from loader.domain.historization import load_guards
 from loader.domain.historization.load_guards import READ_WINDOW
-from loader.domain.manifest import RawcoreLoad, StageInput
+from loader.domain.manifest.loads import RawcoreLoad, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.historization.history import Target
 from loader.spark.historization.parents import UnknownParents

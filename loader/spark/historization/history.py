@@ -21,7 +21,7 @@ from architecture.domain.tables import CLOSED, DELETED, OPEN, TableSpec
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import hashed_notes, hashed_set
 from loader.domain.historization.history import Choices, eras_note, eras_with, form_note, refuse_other_form
-from loader.domain.manifest import RawcoreLoad
+from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.historization.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference
 from loader.spark.historization.versions import LIVE, HistoryTable
 from loader.spark.tables.commits import commit, open_files

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import ColumnSpec
 from elevata.core.words import counted
 from loader.domain.historization.history import CHANGED
-from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows
+from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest, sample_rows, typed
 from loader.spark.historization.difference import Difference

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import ColumnSpec
-from loader.domain.manifest import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
+from loader.domain.manifest.loads import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows

@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError
 from loader.domain.engines import engine_of
-from loader.domain.manifest import DatabaseSpec, SourceSpec
+from loader.domain.manifest.sources import DatabaseSpec, SourceSpec
 from loader.domain.refusals import DEEPEST
 from loader.domain.sources.database_errors import DatabaseError, refusal_of
 from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition

@@ -46,7 +46,8 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import NOTE, PREFIXES, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.sources.marks import Reading, Window

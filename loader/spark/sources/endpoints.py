@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import RawLoad, SourceSpec
+from loader.domain.manifest.loads import RawLoad
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.sources.marks import INSTANT, Reading, finish_window, kind_of
 from loader.domain.sources.provenance import SOURCE_FILE
 from loader.spark.expressions import typed

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import RawLoad
+from loader.domain.manifest.loads import RawLoad
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable

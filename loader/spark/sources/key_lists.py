@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.words import counted
-from loader.domain.manifest import RawLoad
+from loader.domain.manifest.loads import RawLoad
 from loader.spark.sources.databases import OpenedTable, open_keys
 from loader.spark.sources.deliveries import Delivery, read_delivery, read_opened
 from loader.spark.sources.endpoints import read_endpoint

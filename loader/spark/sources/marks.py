@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import Mark, Reading, Window, advance_mark, marks_in, marks_note
 from loader.spark.sources.key_lists import KeyList

@@ -30,7 +30,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
-from loader.domain.manifest import ClusterSpec, RawLoad, SourceSpec
+from loader.domain.manifest.loads import RawLoad
+from loader.domain.manifest.sources import ClusterSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import FeedChoice, FeedLog, FeedRange, Topic, choose_messages
 from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_options

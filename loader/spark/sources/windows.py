@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.sources.marks import Reading, Values, kind_of
 from loader.spark.expressions import all_of, any_of
 from loader.spark.sources.delivery_checks import converted

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import VacuumManifest
+from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.run_states import VACUUM
 from loader.spark.vacuum import disk_use
 from tests.loader.histories import Kept

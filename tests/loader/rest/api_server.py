@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from loader.domain.manifest import ApiSpec, DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import ApiSpec, DeliveredColumn, SourceSpec
 from metadata.domain.sources.rest_addresses import parse_api
 
 HERE = ("127.0.0.1",)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.rest.endpoint import pages_of
 from loader.rest.session import Limits

@@ -8,7 +8,8 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from loader.domain.dependencies import DATASET, Scope
-from loader.domain.manifest import LoadManifest, from_json, to_json
+from loader.domain.manifest.codec import from_json, to_json
+from loader.domain.manifest.loads import LoadManifest
 from loader.domain.refusals import Refusal
 from loader.selectors import dataset_sql
 from loader.services.load_runs import attempt_of, claim, request_load_run

@@ -2,7 +2,8 @@
 
 import pytest
 
-from loader.domain.manifest import Masking, ReadManifest, to_json
+from loader.domain.manifest.codec import to_json
+from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.spark import reads
 from tests.loader.harness import Dataset
 from tests.loader.quality import COLUMNS, check, load, row

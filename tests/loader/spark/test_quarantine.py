@@ -5,7 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from loader.domain.manifest import QuarantineManifest, ReadManifest
+from loader.domain.manifest.maintenance import QuarantineManifest
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark import reads
 from loader.spark.compaction import House

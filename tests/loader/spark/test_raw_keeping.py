@@ -10,7 +10,9 @@ from pyspark.sql import functions as F
 
 from architecture.domain.views import query_of_view
 from loader.domain.historization.stage import with_other_names
-from loader.domain.manifest import LoadManifest, ModelQuery, QuerySource, ReadManifest, VacuumManifest
+from loader.domain.manifest.loads import LoadManifest, ModelQuery
+from loader.domain.manifest.maintenance import VacuumManifest
+from loader.domain.manifest.reads import QuerySource, ReadManifest
 from loader.domain.run_states import VACUUM
 from loader.domain.vacuum import SAFE_HOURS
 from loader.spark.model_queries import open_inputs, read_model

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from architecture.domain.tables import current_table
-from loader.domain.manifest import Masking, QuerySource, ReadManifest
+from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.models import model_query
 from loader.domain.refusals import Refusal
 from loader.spark.reads import read

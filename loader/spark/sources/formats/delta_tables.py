@@ -25,7 +25,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from loader.domain.manifest import RawLoad, SourceSpec
+from loader.domain.manifest.loads import RawLoad
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import CHANGES, VERSIONS_LOST, WHOLE, FeedChoice, FeedLog, FeedRange, choose_versions
 from loader.spark.session import first_line, source_roots, thrown_by

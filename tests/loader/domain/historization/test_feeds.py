@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from loader.domain.historization.references import Feeds
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from metadata.domain.state import DatasetState
 
 SPECS = {"source": SourceSpec("air.reading", "reading.csv", "csv", ())}

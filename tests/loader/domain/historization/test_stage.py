@@ -8,7 +8,7 @@ import sqlglot
 
 from loader.domain.historization.layers import history_sql, layer_sql
 from loader.domain.historization.stage import stage_inputs
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 

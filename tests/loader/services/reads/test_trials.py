@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from architecture.services.states import current_environment, write_applied
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.audit.models import ChangeLogEntry
-from loader.domain.manifest import ReadManifest
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import read_manifest, request_trial

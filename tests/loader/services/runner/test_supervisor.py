@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import DatabaseSpec, LoadManifest, RawLoad, SourceSpec
+from loader.domain.manifest.loads import LoadManifest, RawLoad
+from loader.domain.manifest.sources import DatabaseSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.runner.folder_lock import FolderLock
 from metadata.domain.sources.locations import DatabasePlace

@@ -6,7 +6,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from loader.domain.manifest import DatabaseSpec, DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import read_delivery
 from metadata.domain.sources.locations import DatabasePlace

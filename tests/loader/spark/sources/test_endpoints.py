@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from loader.domain.historization.detection import key_list_source
-from loader.domain.manifest import LoadManifest
+from loader.domain.manifest.loads import LoadManifest
 from tests.loader.harness import Dataset, finished
 from tests.loader.rest import api_server
 from tests.loader.rest.api_server import RECORDS, Answer, ApiServer

@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from loader.domain.historization.detection import key_list_source
-from loader.domain.manifest import DatabaseSpec, LoadManifest
+from loader.domain.manifest.loads import LoadManifest
+from loader.domain.manifest.sources import DatabaseSpec
 from loader.domain.run_states import PRUNE, REVERT
 from loader.domain.sources.marks import marks_in
 from loader.spark import datasets, load

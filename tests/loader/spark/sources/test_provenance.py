@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.session import source_roots
 from loader.spark.sources.deliveries import read_delivery, read_opened

@@ -6,7 +6,7 @@ from decimal import Decimal
 import fastavro
 import pytest
 
-from loader.domain.manifest import DeliveredColumn
+from loader.domain.manifest.sources import DeliveredColumn
 from loader.spark.sources.deliveries import discover, read_delivery
 from tests.loader.spark.sources.test_deliveries import KEY, refused, rows_of, source_of
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import AcceptManifest, CheckManifest
+from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.refusals import Refusal
 from loader.spark.compaction import House
 from loader.spark.historization.invariants import check
