@@ -39,7 +39,7 @@ from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Event
 from loader.domain.quality.results import PROBLEMS
 from loader.domain.queries.masking import without_any_value
-from loader.models import DatasetRun, LoadRun
+from loader.models import CheckResult, DatasetRun, LoadRun
 from metadata.models import ColumnInput, DatasetInput, SourceDataset, TargetColumn, TargetDataset
 
 _PRODUCT = "elevata"
@@ -52,34 +52,72 @@ _STATES = {
 }
 
 
-def events_of(event: Event) -> list[bytes]:
-    """Return the OpenLineage events of an event of this installation, as JSON, in the order in which to send them.
+def events_of(event: Event) -> Iterator[bytes]:
+    """Yield the OpenLineage events of an event of this installation, as JSON, in the order in which to send them.
 
-    A test event is an event of the state OTHER; of a load run that was removed meanwhile there are none.
+    A test event is an event of the state OTHER. There are none of a load run that was removed or started again
+    meanwhile: its next end has an event of its own.
     """
     set_producer(settings.PUBLIC_URL or f"urn:{_PRODUCT}")
     if event.kind == Kind.WEBHOOK_TEST:
-        run = Run(str(event.event_id))
-        return [
-            _as_json(
-                RunEvent(eventTime=event.at.isoformat(), run=run, job=Job(_PRODUCT, "test"), eventType=RunState.OTHER)
-            )
-        ]
+        job, test = Job(_PRODUCT, "test"), Run(str(event.event_id))
+        yield _as_json(RunEvent(eventTime=event.at.isoformat(), run=test, job=job, eventType=RunState.OTHER))
+        return
     run = LoadRun.objects.select_related("environment").filter(run_id=event.subject_key).first()
-    if run is None:
-        return []
-    return [_as_json(each) for each in _Events(run).all()]
+    if run is not None and run.status in _STATES and run.attempt == event.facts.get("attempt"):
+        yield from map(_as_json, _Events(run).all())
 
 
 def _as_json(event: BaseEvent) -> bytes:
     return Serde.to_json(event).encode()
 
 
+class _Described:
+    """Datasets, with their histories and the views that they read, their inputs, columns and lineage.
+
+    The number of queries depends on the layers of views only.
+    """
+
+    def __init__(self, pks: Iterable[int]) -> None:
+        rows = TargetDataset.objects.filter(pk__in=set(pks)).select_related("schema", "history__schema")
+        self.datasets = {row.pk: row for row in rows}
+        self.inputs: dict[int, list[SourceDataset | TargetDataset]] = {}
+        known = {*self.datasets}
+        fresh = known
+        while fresh:
+            inputs = DatasetInput.objects.filter(dataset__in=fresh).order_by("dataset", "ordinal", "pk")
+            views = set()
+            for row in inputs.select_related("source__system", "upstream__schema"):
+                self.inputs.setdefault(row.dataset_id, []).append(row.source or row.upstream)
+                if row.upstream is not None and _is_view(row.upstream):
+                    views.add(row.upstream_id)
+            fresh = views - known
+            known |= fresh
+        known |= {history.pk for row in self.datasets.values() if (history := getattr(row, "history", None))}
+        self.columns: dict[int, list[TargetColumn]] = {}
+        for column in TargetColumn.objects.filter(dataset__in=known, active=True).order_by("dataset", "ordinal", "pk"):
+            self.columns.setdefault(column.dataset_id, []).append(column)
+        self.lineage: dict[int, list[ColumnInput]] = {}
+        rows = ColumnInput.objects.filter(column__dataset__in=known).order_by("column", "ordinal", "pk")
+        for row in rows.select_related("column", "source_column__dataset__system", "upstream_column__dataset__schema"):
+            self.lineage.setdefault(row.column.dataset_id, []).append(row)
+
+
+def _is_view(dataset: SourceDataset | TargetDataset) -> bool:
+    return isinstance(dataset, TargetDataset) and dataset.materialization == TargetDataset.Materialization.VIEW
+
+
 class _Events:
-    """Events of one load run."""
+    """Events of one attempt of a load run."""
 
     def __init__(self, run: LoadRun) -> None:
         self.run = run
+        loaded = run.datasets.filter(started_at__isnull=False, dataset__isnull=False, status__in=_STATES)
+        self.rows = list(loaded.order_by("ordinal"))
+        self.described = _Described(row.dataset_id for row in self.rows)
+        self.results: dict[uuid.UUID, list[CheckResult]] = {}
+        for result in run.check_results.order_by("pk"):
+            self.results.setdefault(result.dataset_key, []).append(result)
         self.namespace = f"{_PRODUCT}.{run.environment.name}"
         self.job = Job(self.namespace, f"{run.kind}.{run.scope.get('name') or 'all'}")
         self.run_uuid = self._uuid("run")
@@ -87,7 +125,8 @@ class _Events:
 
     def _uuid(self, *parts: str) -> str:
         """Return the id of a run, the same whenever the event is sent again."""
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join((self.namespace, self.run.run_id, *parts))))
+        named = (self.namespace, self.run.run_id, str(self.run.attempt), *parts)
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(named)))
 
     def all(self) -> Iterator[RunEvent | JobEvent]:
         """Yield the start of the load run, the events of its datasets, and its end."""
@@ -95,15 +134,14 @@ class _Events:
         facets = {"nominalTime": nominal_time_run.NominalTimeRunFacet(self.run.load_timestamp.isoformat())}
         started = self.run.started_at or self.run.finished_at
         yield self._event(RunState.START, started, Run(self.run_uuid, dict(facets)), self.job)
-        for row in self.run.datasets.filter(started_at__isnull=False, dataset__isnull=False).order_by("ordinal"):
-            if row.status in _STATES:
-                yield from self._of_dataset(row)
+        for row in self.rows:
+            yield from self._of_dataset(row)
         run = Run(self.run_uuid, facets | _error(self.run.error))
         yield self._event(ended, self.run.finished_at, run, self.job)
 
     def _of_dataset(self, row: DatasetRun) -> Iterator[RunEvent | JobEvent]:
-        dataset = TargetDataset.objects.select_related("schema", "history__schema").get(pk=row.dataset_id)
-        read = list(_inputs_of(dataset))
+        dataset = self.described.datasets[row.dataset_id]
+        read = self.described.inputs.get(dataset.pk, [])
         yield from self._of_views(read)
         job, inputs = Job(self.namespace, row.qualified_name), [InputDataset(*self._name_of(each)) for each in read]
         outputs = [self._output(dataset, row)]
@@ -118,11 +156,10 @@ class _Events:
     def _of_views(self, read: Iterable[SourceDataset | TargetDataset]) -> Iterator[JobEvent]:
         """Yield a job for each view among these datasets and those that it reads, once in a load run."""
         for view in read:
-            is_view = isinstance(view, TargetDataset) and view.materialization == TargetDataset.Materialization.VIEW
-            if not is_view or view.pk in self.views:
+            if not _is_view(view) or view.pk in self.views:
                 continue
             self.views.add(view.pk)
-            inputs = list(_inputs_of(view))
+            inputs = self.described.inputs.get(view.pk, [])
             yield from self._of_views(inputs)
             yield JobEvent(
                 eventTime=self._moment(self.run.started_at),
@@ -133,7 +170,7 @@ class _Events:
 
     def _of_checks(self, row: DatasetRun, dataset: TargetDataset) -> Iterator[RunEvent]:
         """Yield the events of the quality checks of a loaded dataset, if it has any."""
-        results = list(self.run.check_results.filter(dataset_key=row.dataset_key).order_by("pk"))
+        results = self.results.get(row.dataset_key)
         if not results:
             return
         assertions = [
@@ -183,7 +220,7 @@ class _Events:
 
     def _output(self, dataset: TargetDataset, row: DatasetRun | None = None) -> OutputDataset:
         """Return a dataset with its facets, and with version and rows of the run that wrote it, if given."""
-        columns = list(dataset.columns.filter(active=True).order_by("ordinal", "pk"))
+        columns = self.described.columns.get(dataset.pk, [])
         facets = {
             "schema": schema_dataset.SchemaDatasetFacet(
                 [
@@ -191,7 +228,7 @@ class _Events:
                     for column in columns
                 ]
             ),
-            "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(self._lineage(columns)),
+            "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(self._lineage(dataset)),
         }
         if dataset.owner:
             facets["ownership"] = ownership_dataset.OwnershipDatasetFacet([ownership_dataset.Owner(dataset.owner)])
@@ -203,19 +240,15 @@ class _Events:
             written["outputStatistics"] = statistics
         return OutputDataset(*self._name_of(dataset), facets=facets, outputFacets=written)
 
-    def _lineage(self, columns: Iterable[TargetColumn]) -> dict[str, column_lineage_dataset.Fields]:
-        rows = ColumnInput.objects.filter(column__in=list(columns)).order_by("column", "ordinal", "pk")
+    def _lineage(self, dataset: TargetDataset) -> dict[str, column_lineage_dataset.Fields]:
         fields: dict[str, column_lineage_dataset.Fields] = {}
-        for row in rows.select_related("column", "source_column__dataset__system", "upstream_column__dataset__schema"):
+        for row in self.described.lineage.get(dataset.pk, []):
+            if not row.column.active:
+                continue
             column = row.source_column or row.upstream_column
             inputs = fields.setdefault(row.column.name, column_lineage_dataset.Fields([])).inputFields
             inputs.append(column_lineage_dataset.InputField(*self._name_of(column.dataset), column.name))
         return fields
-
-
-def _inputs_of(dataset: TargetDataset) -> Iterator[SourceDataset | TargetDataset]:
-    for row in DatasetInput.objects.filter(dataset=dataset).select_related("source__system", "upstream__schema"):
-        yield row.source or row.upstream
 
 
 def _error(error: dict | None) -> dict[str, error_message_run.ErrorMessageRunFacet]:

@@ -7,9 +7,10 @@ never misses one.
 import logging
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 from urllib.parse import urljoin
 
@@ -45,7 +46,7 @@ _ID, _TIMESTAMP, _SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signat
 class Outcome:
     """Result of one attempt: ``code`` is the status of the response, if any, ``error`` the reason of a failure.
 
-    ``is_final``: further attempts would fail, too.
+    ``is_final``: further attempts would fail, too. ``sent`` is the number of requests that were taken.
     """
 
     code: int | None = None
@@ -53,6 +54,7 @@ class Outcome:
     answer: str = ""
     error: str = ""
     is_final: bool = False
+    sent: int = 0
 
 
 def perform_delivery(*, delivery_pk: int, worker: str) -> Delivery | None:
@@ -82,6 +84,8 @@ def end_attempt(attempt: Attempt, outcome: Outcome) -> bool:
 
 def _record_outcome(delivery: Delivery, outcome: Outcome) -> None:
     """Record the outcome of the latest attempt, and queue a failed delivery again while it has tries left."""
+    if outcome.sent > delivery.sent:
+        Delivery.objects.filter(pk=delivery.pk).update(sent=outcome.sent)
     DeliveryAttempt.objects.create(
         delivery=delivery,
         number=delivery.attempt,
@@ -112,7 +116,7 @@ def replay(*, delivery: Delivery, reason: str = "") -> Delivery:
     if not queue_again(job_pk=delivery.pk, repeat=True, not_before=timezone.now()):
         raise MetadataError("still_going", "is still to be sent, or being sent")
     delivery.refresh_from_db()
-    Delivery.objects.filter(pk=delivery.pk).update(tries=delivery.attempt + TRIES)
+    Delivery.objects.filter(pk=delivery.pk).update(tries=delivery.attempt + TRIES, sent=0)
     record_change(
         action="replayed",
         subject_kind="delivery",
@@ -161,15 +165,16 @@ def _send_request(delivery: Delivery) -> Outcome:
         requests = _REQUESTS[webhook.format](webhook, event)
     except (NoSecret, MetadataError) as problem:
         return Outcome(error=f"not sent, for it cannot be signed: {problem}")
-    outcome = Outcome()
-    for body, headers in requests:
+    outcome, sent = Outcome(), delivery.sent
+    for body, headers in islice(requests, delivery.sent, None):
         outcome = _post(webhook.url, body, headers)
         if outcome.error:
             break
-    return outcome
+        sent += 1
+    return replace(outcome, sent=sent)
 
 
-def _signed(webhook: Webhook, event: Event) -> list[tuple[bytes, dict[str, str]]]:
+def _signed(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
     """Return the request of an event: body and headers with the signature."""
     body, at = told(event).body(), int(time.time())
     secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
@@ -177,10 +182,10 @@ def _signed(webhook: Webhook, event: Event) -> list[tuple[bytes, dict[str, str]]
     return [(body, {_ID: str(event.event_id), _TIMESTAMP: str(at), _SIGNATURE: header})]
 
 
-def _open_lineage(webhook: Webhook, event: Event) -> list[tuple[bytes, dict[str, str]]]:
+def _open_lineage(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
     """Return the requests of an event for an OpenLineage endpoint, in order; they may be sent repeatedly."""
     headers = {"Authorization": f"Bearer {secret_named(webhook.secret)}"}
-    return [(body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event)]
+    return ((body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event))
 
 
 _REQUESTS = {Webhook.Format.SIGNED: _signed, Webhook.Format.OPENLINEAGE: _open_lineage}

@@ -102,7 +102,8 @@ class Webhook(Versioned):
 class Delivery(Job):
     """Job that delivers one event to one webhook, or to one user by e-mail.
 
-    After a failed attempt it is queued again with a growing wait, up to ``tries`` attempts.
+    After a failed attempt it is queued again with a growing wait, up to ``tries`` attempts. ``sent`` is the number of
+    requests that the receiver has taken: an OpenLineage endpoint gets several, and the next attempt goes on there.
     """
 
     class Kind(models.TextChoices):
@@ -119,6 +120,7 @@ class Delivery(Job):
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, related_name="deliveries")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
     tries = models.PositiveIntegerField()
+    sent = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["-id"]

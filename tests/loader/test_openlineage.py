@@ -11,6 +11,7 @@ from elevata.jobs import states
 from elevata.notifications import services
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event
 from loader.models import CheckResult, DatasetRun, LoadRun
+from loader.openlineage import events_of
 from loader.services.attempts import tell_run_ended
 from metadata.models import TargetDataset
 from tests.elevata.notifications.deliveries import send_due
@@ -53,6 +54,10 @@ def events(endpoint: ApiServer) -> Callable[[LoadRun], list[dict]]:
         return [json.loads(request.body) for request in endpoint.requests]
 
     return received
+
+
+def load_ended(run: LoadRun) -> Event:
+    return Event(kind="load.ended", subject_key=run.run_id, facts={"attempt": run.attempt})
 
 
 def named(events: list[dict], job: str, state: str | None = "COMPLETE") -> dict:
@@ -138,16 +143,39 @@ def test_the_secret_is_the_api_key(events, run, endpoint):
     assert {request.headers["authorization"] for request in endpoint.requests} == {f"Bearer {KEY}"}
 
 
-def test_an_endpoint_that_refuses_gets_all_events_again(endpoint, run):
+def test_after_a_refusal_the_next_attempt_goes_on_with_the_refused_event(endpoint, run):
     endpoint.serve("/api/v1/lineage", Answer.of({}, 201), Answer.of({}, 503), Answer.of({}, 201))
     tell_run_ended(run.pk)
     send_due()
-    assert Delivery.objects.get().status == states.QUEUED
+    assert (Delivery.objects.get().status, Delivery.objects.get().sent) == (states.QUEUED, 1)
     Delivery.objects.update(not_before=STARTED)
     send_due()
     assert Delivery.objects.get().status == states.SUCCEEDED
     bodies = [request.body for request in endpoint.requests]
-    assert bodies[:2] == bodies[2:4]
+    assert bodies[1] == bodies[2]
+    assert len(set(bodies)) == len(bodies) - 1
+
+
+def test_the_end_of_a_run_that_was_started_again_is_left_to_the_next_one(endpoint, run):
+    tell_run_ended(run.pk)
+    LoadRun.objects.update(status=states.RUNNING, attempt=2)
+    send_due()
+    assert endpoint.requests == []
+    LoadRun.objects.update(status=states.FAILED)
+    tell_run_ended(run.pk)
+    send_due()
+    assert named([json.loads(request.body) for request in endpoint.requests], "load.all", "FAIL")
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_datasets(
+    run, airport, add_routes, django_assert_max_num_queries
+):
+    route = add_routes(airport)
+    with django_assert_max_num_queries(12):
+        list(events_of(load_ended(run)))
+    DatasetRunFactory(run=run, dataset=route, started_at=STARTED)
+    with django_assert_max_num_queries(12):
+        list(events_of(load_ended(run)))
 
 
 def test_a_test_is_an_event_of_its_own(endpoint):

@@ -103,6 +103,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("tries", models.PositiveIntegerField()),
+                ("sent", models.PositiveIntegerField(default=0)),
                 (
                     "user",
                     models.ForeignKey(
