@@ -8,7 +8,7 @@ from sqlglot import exp
 from metadata.domain.models import functions, sql_types
 from metadata.domain.models.expressions import Expressions, Query
 from metadata.domain.models.functions import Value, inputs_of
-from metadata.domain.models.scopes import Item, Reference, Relations, Scope, Source
+from metadata.domain.models.scopes import Item, Reference, Relations, Scope, Source, nullable
 from metadata.domain.models.statement import Statement
 
 _GROUPING = ("rollup", "cube", "grouping_sets")
@@ -226,7 +226,7 @@ class Queries:
             raise self.statement.problem(
                 join, f"{join.args['method']} JOIN is not allowed in a model: name the columns"
             )
-        before = list(scope.sources)
+        before, merged = list(scope.sources), dict(scope.merged)
         added = self._add(join.this, scope, expressions)
         side, kind = join.side.upper(), join.kind.upper()
         if kind not in ("SEMI", "ANTI"):
@@ -235,6 +235,10 @@ class Queries:
                 *(before if side in ("RIGHT", "FULL") else ()),
             ):
                 source.nullable = True
+            for name, item in scope.merged.items():
+                own_side = "RIGHT" if item is merged.get(name) else "LEFT"
+                if side in (own_side, "FULL"):
+                    scope.merged[name] = nullable(item)
         for name in join.args.get("using") or ():
             self._merge(name, before, added, scope, side)
         if join.args.get("on"):

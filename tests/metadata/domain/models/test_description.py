@@ -55,6 +55,14 @@ def test_an_outer_join_makes_columns_nullable() -> None:
     assert nullable == {"LEFT": [False, True], "RIGHT": [True, False], "FULL": [True, True], "": [False, False]}
 
 
+def test_a_later_outer_join_makes_a_column_of_using_nullable() -> None:
+    joined = "rawcore.orders JOIN rawcore.customer USING (id)"
+    assert not described(f"SELECT id FROM {joined} LEFT JOIN rawcore.customer c ON true")["id"].nullable
+    assert described(f"SELECT id FROM {joined} RIGHT JOIN rawcore.customer c ON true")["id"].nullable
+    assert described(f"SELECT id FROM {joined} FULL JOIN rawcore.customer c ON true")["id"].nullable
+    assert described(f"SELECT id FROM (SELECT 1 AS n) LEFT JOIN ({joined}) ON true")["id"].nullable
+
+
 def test_all_columns_leave_out_technical_ones_unless_named() -> None:
     assert list(described("SELECT * FROM rawcore.orders")) == ["id", "customer", "amount", "at"]
     assert "load_run_id" in described("SELECT o.load_run_id FROM (SELECT * FROM rawcore.orders) o")
