@@ -358,16 +358,18 @@ def in_order(models: Sequence[TargetDataset], *, by_text: bool = False) -> list[
             names: list[str] = []
             with_place(model, lambda model=model, names=names: names.extend(reads_of(model.select)))
             edges[model.pk] = [pks[name.lower()] for name in names if name.lower() in pks]
-    ordered: dict[int, TargetDataset] = {}
+    ordered: list[TargetDataset] = []
+    visited: set[int] = set()
 
-    def visit(pk: int, path: frozenset[int]) -> None:
-        if pk in path:
+    def visit(pk: int) -> None:
+        if pk in visited:
             return
+        visited.add(pk)
         for read in edges.get(pk, ()):
-            visit(read, path | {pk})
+            visit(read)
         if pk in by_pk:
-            ordered.setdefault(pk, by_pk[pk])
+            ordered.append(by_pk[pk])
 
     for pk in by_pk:
-        visit(pk, frozenset())
-    return list(ordered.values())
+        visit(pk)
+    return ordered
