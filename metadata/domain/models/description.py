@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from metadata.domain.models.binding import reads_of
+from metadata.domain.models.binding import check_binding, reads_of
 from metadata.domain.models.functions import Value
 from metadata.domain.models.queries import Queries
 from metadata.domain.models.scopes import Item, Reference
@@ -66,6 +66,7 @@ def describe_select(text: str, datasets: Mapping[str, Sequence[ReadColumn]]) -> 
 def _described(text: str, read: tuple[tuple[str, tuple[ReadColumn, ...]], ...]) -> DescribedModel:
     statement, datasets = parse_model(text), dict(read)
     items, _ = described_items(statement, datasets)
+    check_binding(text)
     names = {name.lower(): name for name in datasets}
     reads = dict.fromkeys(statement.dataset_of(table).lower() for table in statement.tables)
     columns = tuple(_column(item) for item in items)

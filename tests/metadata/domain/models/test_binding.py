@@ -36,6 +36,18 @@ def bound(text: str) -> str:
             "SELECT o.id FROM <s.o> AS `o` LEFT JOIN <versions(s.h)> h ON (h.id = o.id OR left(h.a, 1) = 'x') AND "
             "(`h`.__valid_from <= (o.at) AND (`h`.__valid_to IS NULL OR `h`.__valid_to > (o.at))) WHERE o.id > 1",
         ),
+        (
+            "SELECT o.id FROM s.o JOIN as_of(s.h, o.at) h ON h.id IN (SELECT a FROM current(s.g) g JOIN s.p USING (a))",
+            "SELECT o.id FROM <s.o> AS `o` JOIN <versions(s.h)> h ON (h.id IN (SELECT a FROM "
+            "(SELECT * FROM <versions(s.g)> WHERE __valid_to IS NULL) g JOIN <s.p> AS `p` USING (a))) AND "
+            "(`h`.__valid_from <= (o.at) AND (`h`.__valid_to IS NULL OR `h`.__valid_to > (o.at)))",
+        ),
+        (
+            "SELECT h.id FROM s.o JOIN as_of(s.h, (SELECT max(at) FROM s.p)) h ON h.id = o.id",
+            "SELECT h.id FROM <s.o> AS `o` JOIN <versions(s.h)> h ON (h.id = o.id) AND "
+            "(`h`.__valid_from <= ((SELECT max(at) FROM <s.p> AS `p`)) AND "
+            "(`h`.__valid_to IS NULL OR `h`.__valid_to > ((SELECT max(at) FROM <s.p> AS `p`))))",
+        ),
     ],
 )
 def test_names_helpers_and_placeholders_become_sql(text: str, sql: str) -> None:
@@ -48,6 +60,8 @@ def test_names_helpers_and_placeholders_become_sql(text: str, sql: str) -> None:
         ("SELECT id FROM as_of(s.h)", "as_of takes a history: as_of(schema.history, moment)"),
         ("SELECT as_of(s.h, 1) AS x", "as_of stands in FROM or JOIN"),
         ("SELECT o.id FROM s.o, as_of(s.h, o.at) h", "as_of a column needs a join with ON"),
+        ("SELECT o.id FROM s.o, as_of(s.h, o.at)", "as_of a column needs a join with ON"),
+        ("SELECT o.id FROM s.o JOIN s.p JOIN as_of(s.h, o.at) h ON true ON true", "column 36: a join has its"),
     ],
 )
 def test_helpers_have_one_form(text: str, message: str) -> None:

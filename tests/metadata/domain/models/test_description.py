@@ -133,6 +133,11 @@ def test_expressions_have_placeholders_as_written() -> None:
         ),
         ("SELECT id FROM rawcore.orders NATURAL JOIN rawcore.customer", "bad_select", "NATURAL JOIN is not allowed"),
         ("SELECT o.id FROM rawcore.orders o JOIN rawcore.customer c", "bad_select", "a join needs ON or USING"),
+        (
+            "SELECT o.id FROM rawcore.orders o, as_of(rawcore.customer_hist, o.at) h",
+            "bad_select",
+            "line 1, column 65: as_of a column needs a join with ON",
+        ),
         ("SELECT id FROM rawcore.orders; DROP TABLE x", "bad_select", "a second statement"),
         ("INSERT INTO x SELECT 1", "bad_select", "only one SELECT"),
         ("SELECT reflect('java.lang.System', 'exit') AS x", "bad_select", "the function reflect is not allowed"),
