@@ -176,9 +176,8 @@ def _worker_is_alive() -> bool:
 def _refuse_newer(path: Path, applied: Iterable[tuple[str, str]]) -> None:
     """Refuse a copy with migrations, given by app and name, that this release does not know."""
     unknown = sorted(set(applied) - set(MigrationLoader(None).disk_migrations))
-    names = [f"{app}.{name}" for app, name in unknown if app in {"metadata", "architecture", "loader"}]
-    if names:
-        message = f"comes from a newer release, which knows {names[-1]}: restore it with that one"
+    if unknown:
+        message = f"comes from a newer release, which knows {'.'.join(unknown[-1])}: restore it with that one"
         raise MetadataError("newer_release", message, place=str(path))
 
 
