@@ -18,7 +18,7 @@ UNFINISHED_FOLDER      its writer is still writing, or died
 UNREADABLE_FILE        the file is broken, not permitted or of another format
 TRUNCATED_FILE         a bzip2 file that ends early
 EMPTY_FILE             a CSV file without even a header
-UNREADABLE_HEADER      a CSV header whose quote is never closed
+UNREADABLE_HEADER      a CSV header whose quote is never closed, or with a NUL byte
 DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
 WRONG_ENCODING         bytes that are invalid in the source's encoding
 BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
