@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from elevata.accounts.services.users import rename_schema
+from elevata.accounts.services.users import move_schema_grants
 from elevata.audit.services.change_log import assign, claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
@@ -78,7 +78,7 @@ def update_schema(*, schema: TargetSchema, expected_version: int, **changes: Any
         if assign(row, changes, SCHEMA_FIELDS):
             check_schema(row)
             store(row)
-            rename_schema(old=name, new=row.name)
+            move_schema_grants(old=name, new=row.name)
             if row.name != name:
                 follow_schema(row, name)
         return row
