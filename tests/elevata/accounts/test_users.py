@@ -61,6 +61,12 @@ def test_who_is_out_of_use_may_nothing() -> None:
     assert not may(user_named("ada"), Permission.START_LOAD)
 
 
+def test_a_user_that_is_ensured_is_active_again() -> None:
+    user = person("admin")
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    assert ensure_user(name="ada", roles=["admin"]).is_active
+
+
 def test_a_superuser_is_an_admin() -> None:
     root = User.objects.create_superuser("root")
     assert {permission for permission in Permission if may(root, permission)} == TABLE[Role.ADMIN]
