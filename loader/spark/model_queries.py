@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.loads import ModelQuery
 from loader.domain.refusals import Refusal
+from loader.spark.session import error_condition
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import TableFiles
@@ -88,13 +89,11 @@ def failures_of(name: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        condition = error.getCondition()
-        if condition is None:
+        condition = error_condition(error)
+        if not condition:
             raise
-        fragments = [context.fragment() for context in error.getQueryContext()]
-        where = f", at {fragments[0]}" if fragments and fragments[0] else ""
         raise Refusal(
             "MODEL_FAILED",
-            f"{name}: {condition}{where}",
+            f"{name}: {condition}",
             hint="Correct the SELECT of the model, or the rows that it reads. The table has its rows of before.",
         ) from error

@@ -27,7 +27,7 @@ from loader.domain.quality.checks import (
 from loader.domain.quality.results import BROKEN, PASSED, Result
 from loader.spark.expressions import all_of, sample_rows
 from loader.spark.queries import checked_frame
-from loader.spark.session import first_line
+from loader.spark.session import error_condition, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain import quality
@@ -112,8 +112,8 @@ class RowChecker:
             return _aggregated(frame, checks), {}
         except JAVA_ERRORS as failure:
             if len(checks) < 2:
-                return {}, {key: check.spec.broken(first_line(failure)) for key, check in checks.items()}
-            log.warning("the checks are run one by one, because together they failed: %s", first_line(failure))
+                return {}, {key: check.spec.broken(_reason(failure)) for key, check in checks.items()}
+            log.warning("the checks are run one by one, because together they failed: %s", _reason(failure))
         numbers: dict[str, dict[str, Any]] = {}
         broken: dict[str, Result] = {}
         for key, check in checks.items():
@@ -136,7 +136,7 @@ class RowChecker:
         except ProductError as problem:
             return check.spec.broken(problem.one_line())
         except JAVA_ERRORS as failure:
-            return check.spec.broken(first_line(failure))
+            return check.spec.broken(_reason(failure))
 
     def compared(self, check: CompiledCheck) -> str:
         """Return the condition of the rows that a check compares by value."""
@@ -208,6 +208,11 @@ class RowChecker:
             return result
         named = [*names, *(name for name in check.rule.columns if name not in names)]
         return replace(result, samples=sample_rows(frame.where(check.fails), named)) if named else result
+
+
+def _reason(failure: Exception) -> str:
+    """Return why Spark failed, without its message, which can quote values of sensitive columns."""
+    return error_condition(failure) or thrown_by(failure)[-1].name.rpartition(".")[2]
 
 
 def _aggregated(frame: DataFrame, checks: Mapping[str, CompiledCheck]) -> dict[str, dict[str, Any]]:

@@ -78,6 +78,12 @@ def test_a_condition_that_fails_to_run_does_not_hide_the_other_checks(item):
     assert (results["condition"]["outcome"], event["status"]) == ("broken", "succeeded")
 
 
+def test_a_check_that_fails_to_run_says_where_without_the_value(item):
+    fails = check("condition", condition="CAST(name AS integer) > 0")
+    _, results = load(item, [row(1, name="ada@x")], fails)
+    assert results["condition"]["message"] == "could not run: CAST_INVALID_INPUT, at CAST(name AS integer)"
+
+
 def test_rows_that_repeat_values_are_counted(item):
     rows = [row(1, name="a"), row(2, name="a"), row(3, name="b"), row(4, name=None), row(5, name=None)]
     _, results = load(item, rows, check("unique", columns=["name"]))
