@@ -22,7 +22,7 @@ from loader.domain.quality.checks import CheckSpec
 from loader.domain.quality.results import BROKEN, STOPPED, Result
 from loader.domain.queries.select_statements import check_query
 from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
-from loader.services.reads.read_permissions import may_read_sensitive
+from loader.services.reads.read_permissions import SensitiveNames, may_read_sensitive, sensitive_columns
 from metadata.domain import quality
 from metadata.domain.quality import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
@@ -33,6 +33,22 @@ def check_specs(
     datasets: Iterable[DatasetState], states: Mapping[str, DatasetState], *, environment: Environment
 ) -> dict[str, tuple[CheckSpec, ...]]:
     """Return the active checks of datasets by the environment's stable keys; ``states`` are all datasets by key."""
+    specs = _specs(datasets, states, environment)
+    others = {spec.other.dataset_key for own in specs.values() for spec in own if spec.other}
+    sensitive = sensitive_columns([states[key] for key in others]) if others else {}
+    return {key: tuple(_with_sensitive(spec, sensitive) for spec in own) for key, own in specs.items()}
+
+
+def _with_sensitive(spec: CheckSpec, sensitive: Mapping[str, SensitiveNames]) -> CheckSpec:
+    """Return the check with the sensitive columns of the other dataset."""
+    if spec.other is None or spec.other.dataset_key not in sensitive:
+        return spec
+    return replace(spec, other_sensitive=tuple(sorted(sensitive[spec.other.dataset_key].names)))
+
+
+def _specs(
+    datasets: Iterable[DatasetState], states: Mapping[str, DatasetState], environment: Environment
+) -> dict[str, tuple[CheckSpec, ...]]:
     checks = _checks_by_dataset(datasets)
     tables = _tables(states.values()) if checks else {}
     return {

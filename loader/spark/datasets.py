@@ -19,6 +19,7 @@ from loader.domain.historization.load_guards import (
     check_reads_changes,
 )
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.quality.checks import without_sensitive
 from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
@@ -32,7 +33,7 @@ from loader.spark.historization.history import Stamp, Target, refuse_policy_chan
 from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
-from loader.spark.quality import CheckedRows, RowChecker, check_of_run, without_sensitive
+from loader.spark.quality import CheckedRows, RowChecker, check_of_run
 from loader.spark.quarantine import Quarantine
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch

@@ -257,17 +257,3 @@ def check_of_run(
 def placeholder_values(run_id: str, load_timestamp: str) -> dict[str, str]:
     """Return the values of placeholders in expressions as SQL."""
     return {"load_run_id": quote_text(run_id), "load_timestamp": f"TIMESTAMP {quote_text(load_timestamp)}"}
-
-
-def without_sensitive(results: Sequence[Result], specs: Sequence[CheckSpec], sensitive: Sequence[str]) -> list[Result]:
-    """Return results without values of sensitive columns (names in lower case): no samples, and no such totals."""
-    if not sensitive:
-        return list(results)
-    columns = {spec.key: spec.arguments.get("columns", ()) for spec in specs}
-    shown = []
-    for result in results:
-        hidden = replace(result, samples=())
-        if result.kind == quality.TOTAL and any(name.lower() in sensitive for name in columns[result.key]):
-            hidden = replace(hidden, value=None, low=None, high=None, message=result.message.partition(":")[0])
-        shown.append(hidden)
-    return shown

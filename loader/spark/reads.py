@@ -38,7 +38,7 @@ from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.historization.history import parse_instant
 from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.reads import Masking, ReadManifest
-from loader.domain.quality.checks import CheckSpec
+from loader.domain.quality.checks import CheckSpec, without_sensitive
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.query_results import MOST_ROWS, ORIGIN
 from loader.domain.refusals import Refusal
@@ -47,7 +47,7 @@ from loader.spark.expressions import all_of
 from loader.spark.history_queries import after_key, changes
 from loader.spark.origins import read_origin
 from loader.spark.profiles import profile
-from loader.spark.quality import RowChecker, placeholder_values, without_sensitive
+from loader.spark.quality import RowChecker, placeholder_values
 from loader.spark.quarantine import quarantine_table, waiting_rows
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable

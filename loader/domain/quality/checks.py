@@ -1,8 +1,8 @@
 """Quality checks as Spark SQL: the condition of failing rows, the numbers of one pass, and their evaluation."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -25,7 +25,8 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 class CheckSpec:
     """Check of a dataset, in a manifest.
 
-    ``other`` is the table of the other dataset. ``past`` are the row counts of the last runs. ``query`` is a SELECT
+    ``other`` is the table of the other dataset, ``other_sensitive`` the names of its sensitive columns in lower case.
+    ``past`` are the row counts of the last runs. ``query`` is a SELECT
     over temporary views, ``views`` their tables; ``own_view`` has the checked rows. ``problem`` is the reason why the
     check cannot run.
     """
@@ -36,6 +37,7 @@ class CheckSpec:
     severity: str
     arguments: dict = field(default_factory=dict)
     other: TableSpec | None = None
+    other_sensitive: tuple[str, ...] = ()
     past: tuple[int, ...] = ()
     query: str = ""
     views: tuple[tuple[str, TableSpec], ...] = ()
@@ -187,7 +189,7 @@ def _freshness(check: CompiledCheck, newest: int | None, at: datetime) -> Result
         message = f"{check.rule.column} has no value"
         return spec.result(outcome_of(spec.severity, failed=True), high=float(hours), message=message)
     age = (at.timestamp() * 1_000_000 - newest) / _MICROSECONDS_PER_HOUR
-    message = f"the newest {check.rule.column} is {age:.1f} h old, {hours} h are allowed" if age > hours else ""
+    message = f"the newest {check.rule.column} is older than {hours} h: {age:.1f} h" if age > hours else ""
     outcome = outcome_of(spec.severity, failed=age > hours)
     return spec.result(outcome, value=round(age, 3), high=float(hours), message=message)
 
@@ -237,3 +239,31 @@ def _total(check: CompiledCheck, own: str | None, other: str | None) -> Result:
     if numeric and not same:
         message += f": {own} and {other}"
     return spec.result(outcome_of(spec.severity, failed=not same), value=value, low=low, high=high, message=message)
+
+
+# Results without values of sensitive columns.
+
+
+def without_sensitive(
+    results: Iterable[Result], specs: Iterable[CheckSpec], sensitive: Collection[str]
+) -> list[Result]:
+    """Return results without values of sensitive columns: no samples, and no such totals and ages.
+
+    ``sensitive`` are names of the dataset's columns in lower case.
+    """
+    hidden = {spec.key for spec in specs if _is_sensitive(spec, sensitive)}
+    shown = [replace(result, samples=()) if sensitive else result for result in results]
+    return [_without_number(result) if result.key in hidden else result for result in shown]
+
+
+def _is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
+    """Return True if the number of a check is computed from values of a sensitive column."""
+    if spec.kind not in (quality.TOTAL, quality.FRESHNESS):
+        return False
+    sides = (("columns", sensitive), ("other_columns", spec.other_sensitive))
+    return any(name.lower() in names for side, names in sides for name in spec.arguments.get(side, ()))
+
+
+def _without_number(result: Result) -> Result:
+    message = result.message if result.outcome == BROKEN else result.message.partition(":")[0]
+    return replace(result, value=None, low=None, high=None, message=message)

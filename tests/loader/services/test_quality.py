@@ -67,6 +67,13 @@ def test_a_dataset_waits_for_the_one_that_its_checks_read(airports):
     assert found[AIRPORT].after == ()
 
 
+def test_a_check_names_the_sensitive_columns_of_the_other_dataset(airports):
+    target(AIRPORT).columns.filter(name="icao").update(pii=True)
+    check(ROUTE, "total", aggregate="max", columns=["origin"], dataset=AIRPORT, other_columns=["icao"])
+    (spec,) = loads()[ROUTE].quality
+    assert "icao" in spec.other_sensitive
+
+
 def test_a_select_reads_tables_and_the_rows_of_its_own_batch(airports):
     sql = f"SELECT r.route FROM {ROUTE} r JOIN {AIRPORT} a ON r.origin = a.icao WHERE a.elevation > 9000"
     check(ROUTE, "query", sql=sql)

@@ -1,10 +1,20 @@
 """Quality checks as SQL, and the evaluation of their numbers."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from loader.domain.quality.checks import FAILED, TOTAL, VALUE, CheckSpec, CompiledCheck, compile_check, evaluate
+from loader.domain.quality.checks import (
+    FAILED,
+    TOTAL,
+    VALUE,
+    CheckSpec,
+    CompiledCheck,
+    compile_check,
+    evaluate,
+    without_sensitive,
+)
 from loader.domain.quality.results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
 from metadata.domain.quality import QualityProblem, types_of
 
@@ -107,6 +117,30 @@ def test_totals_may_differ_by_the_tolerance(own, other, tolerance, outcome):
     total = {"aggregate": "sum", "columns": ["price"], "dataset": "a.b", "other_columns": ["price"]}
     check = compiled("total", **total, **({"tolerance": tolerance} if tolerance else {}))
     assert evaluate(check, {VALUE: own}, at=NOON, other=other).outcome == outcome
+
+
+TOTAL_OF_SALARIES = {"aggregate": "max", "columns": ["price"], "dataset": "hr.salary", "other_columns": ["Salary"]}
+
+
+@pytest.mark.parametrize(("own", "other"), [(("price",), ()), ((), ("salary",))])
+def test_a_total_of_a_sensitive_column_on_either_side_has_no_values(own, other):
+    check = compiled("total", **TOTAL_OF_SALARIES)
+    differs = evaluate(check, {VALUE: "1.00"}, at=NOON, other="98000.00")
+    (shown,) = without_sensitive([differs], [replace(check.spec, other_sensitive=other)], own)
+    assert (shown.outcome, shown.value, shown.low, shown.high) == (WARNED, None, None, None)
+    assert shown.message == "max of price differs from that of hr.salary.Salary"
+
+
+def test_the_age_of_a_sensitive_date_is_not_shown():
+    check = compiled("freshness", columns=["at"], hours=24)
+    (shown,) = without_sensitive([evaluate(check, {VALUE: hours_ago(30)}, at=NOON)], [check.spec], ("at",))
+    assert (shown.outcome, shown.value, shown.message) == (WARNED, None, "the newest at is older than 24 h")
+
+
+def test_numbers_of_harmless_columns_are_shown():
+    check = compiled("total", **TOTAL_OF_SALARIES)
+    differs = evaluate(check, {VALUE: "1.00"}, at=NOON, other="98000.00")
+    assert without_sensitive([differs], [check.spec], ("name",)) == [differs]
 
 
 def result(severity: str, outcome: str, **values) -> Result:
