@@ -107,12 +107,13 @@ def failed_upstream(dataset: TargetDataset) -> FailedUpstream | None:
 
 @dataclass(frozen=True)
 class ShownProfile:
-    """Stored profile as a user sees it."""
+    """Stored profile as a user sees it; ``sensitive`` are names of sensitive columns in lower case."""
 
     rows: int
     columns: tuple[ColumnProfile, ...]
     table_version: int
     at: datetime
+    sensitive: frozenset[str] = frozenset()
 
     @property
     def drawn(self) -> list[tuple[ColumnProfile, list[tuple[float, float]]]]:
@@ -136,19 +137,26 @@ def profile_for(user: Any, dataset: TargetDataset) -> ShownProfile | None:
     if newest is None or not may_read(user, dataset):
         return None
     columns = [ColumnProfile.from_json(item) for item in newest.content["profile"]]
-    hidden = frozenset() if may_see else classification(dataset).sensitive_names
-    shown = tuple(item.without_values() if item.name.lower() in hidden else item for item in columns)
-    return ShownProfile(newest.content["rows"], shown, newest.table_version, newest.at)
+    sensitive = classification(dataset).sensitive_names
+    shown = columns if may_see else _without_values(columns, sensitive)
+    return ShownProfile(newest.content["rows"], tuple(shown), newest.table_version, newest.at, sensitive)
+
+
+def _without_values(columns: Iterable[ColumnProfile], sensitive: Collection[str]) -> list[ColumnProfile]:
+    return [item.without_values() if item.name.lower() in sensitive else item for item in columns]
 
 
 def suggestions_for(dataset: TargetDataset, profile: ShownProfile) -> list[Suggestion]:
-    """Return the checks that a profile suggests for the dataset's present columns, without those that exist."""
+    """Return the checks that a profile suggests for the dataset's present columns, without those that exist.
+
+    None has values of a sensitive column, because everyone who reads metadata sees the arguments of a check.
+    """
     columns = {column.name: column for column in dataset.columns.filter(active=True)}
     checks = QualityCheck.objects.filter(dataset=dataset)
     known = {(check.kind, tuple(check.arguments.get("columns", ()))) for check in checks}
     names = {check.name.lower() for check in checks}
     keys = {name for name, column in columns.items() if column.role == TargetColumn.Role.BUSINESS_KEY}
-    present = [item for item in profile.columns if item.name in columns]
+    present = _without_values((item for item in profile.columns if item.name in columns), profile.sensitive)
     found = suggested(present, known, skip=keys)
     return [suggestion for suggestion in found if suggestion.name.lower() not in names]
 

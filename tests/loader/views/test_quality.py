@@ -157,6 +157,17 @@ def test_a_suggested_check_is_accepted_by_a_click(editor: Client, profile: Table
     assert editor.post(place, {"suggestion": "accepted_values:name"}).status_code == 404
 
 
+def test_values_of_a_sensitive_column_are_not_suggested_to_those_who_may_read_them(profile: TableProfile):
+    profile.dataset.columns.filter(name="name").update(pii=True)
+    browser = Client()
+    browser.force_login(someone("sue", Role.STEWARD, Role.EDITOR))
+    page = text_of(browser, page_of(profile.dataset, "quality/profile/"))
+    assert 'value="not_null:name"' in page
+    assert 'value="accepted_values:name"' not in page
+    wanted = {"suggestion": "accepted_values:name"}
+    assert browser.post(page_of(profile.dataset, "quality/suggestions/"), wanted).status_code == 404
+
+
 def test_quarantined_rows_are_shown_with_a_box_each(operator: Client, starter, warehouse: TargetDataset):
     answer = {
         "columns": ["__entry", "__run", "__at", "__reasons", "icao", "name"],
