@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils import timezone
+from sqlglot import exp
 
 from architecture.domain.tables import TableSpec, current_table
 from architecture.selectors.environments import described_states
@@ -21,6 +22,7 @@ from loader.models import ReadRequest
 from loader.services.reads.read_permissions import masking_for, may_read_sensitive, must_read, record_sensitive_read
 from metadata.domain import naming
 from metadata.domain.models import DescribedModel
+from metadata.domain.models.statement import parse_model
 from metadata.domain.sensitivity import MASK
 from metadata.domain.state import ATTRIBUTE, ColumnState, DatasetState
 from metadata.models import TargetDataset
@@ -54,7 +56,8 @@ class Trial:
     """Described SELECT with the permissions of its reader.
 
     ``masked`` are the columns of the result that are masked for the reader, ``hidden`` the masked columns that the
-    SELECT uses, by table. ``table`` is that of the model, None for a view and for a model that is not saved yet.
+    SELECT uses, by table. ``has_star`` if it, or a view that it reads, takes all columns by ``*``. ``table`` is that
+    of the model, None for a view and for a model that is not saved yet.
     """
 
     described: DescribedModel
@@ -62,17 +65,19 @@ class Trial:
     inputs: tuple[_Input, ...]
     masked: frozenset[str]
     hidden: Mapping[str, list[str]]
+    has_star: bool = False
     key: tuple[str, ...] = ()
     table: TableSpec | None = None
     masking: Masking | None = None
 
     @property
     def sensitive(self) -> dict[str, list[str]]:
-        """Return the sensitive columns that the SELECT uses unmasked, by table."""
+        """Return the sensitive columns that the SELECT uses unmasked, by table; with ``*`` it may use all of them."""
         found = {}
         for item in self.inputs:
             names = classification(item.dataset).sensitive_names if item.masking is None else ()
-            used = [c.name for c in item.table.columns if c.name.lower() in names and _uses(self.sql, c.name)]
+            columns = [column.name for column in item.table.columns if column.name.lower() in names]
+            used = [name for name in columns if self.has_star or _uses(self.sql, name)]
             if used:
                 found[item.table.qualified_name] = used
         return found
@@ -102,6 +107,7 @@ def prepare_trial(text: str, *, dataset: TargetDataset | None, user: Any) -> Tri
         inputs,
         frozenset(_masked_results(described, readable, inputs, user, own)),
         {name: columns for name, columns in hidden.items() if columns},
+        _has_star(model, states),
         tuple(column.name for column in known.business_key) if known is not None else (),
         table,
         masking,
@@ -138,6 +144,14 @@ def _inputs(
         for view, table in views
         for row in (by_name[table.qualified_name],)
     )
+
+
+def _has_star(model: DatasetState, states: Mapping[str, DatasetState]) -> bool:
+    """Return True if the SELECT, or that of a view beneath it, has ``*`` in a list of results."""
+    if model.select and any(node.is_star for node in parse_model(model.select).tree.find_all(exp.Select)):
+        return True
+    inputs = (states[key] for key in model.inputs if key in states)
+    return any(_has_star(state, states) for state in inputs if state.materialization == "view")
 
 
 def _uses(sql: str, name: str) -> bool:

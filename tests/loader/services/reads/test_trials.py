@@ -24,6 +24,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 NAME = "rawcore.rc_air_airport"
 SELECT = f"SELECT a.icao, a.name AS title, upper(a.name) AS loud FROM {NAME} AS a"
+# Reads all columns without their names.
+RENAMED = f"WITH c (c1, c2, c3, c4, c5, c6, c7) AS (SELECT * FROM {NAME}) SELECT c2 AS k FROM c WHERE c3 IS NOT NULL"
 COUNT = f"SELECT count(*) AS airports FROM {NAME}"
 
 
@@ -132,6 +134,22 @@ def test_a_read_of_sensitive_values_is_recorded(classified):
     entry = ChangeLogEntry.objects.get(subject_kind="data")
     told = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
     assert (entry.subject_name, told["columns"], told["kind"]) == (NAME, ["name"], "try_model")
+
+
+@pytest.mark.parametrize("text", [RENAMED, "SELECT v.k FROM bizcore.renamed AS v"])
+def test_a_sensitive_column_that_comes_by_a_star_is_recorded(classified, text):
+    schema = TargetSchemaFactory(name="bizcore")
+    targets.create_target_dataset(schema=schema, name="renamed", select=RENAMED, materialization="view")
+    read = tried(text, steward())
+    record_trial(read, answered(read))
+    entry = ChangeLogEntry.objects.get(subject_kind="data")
+    assert json.loads(entry.changes)["columns"]["after"] == ["name"]
+
+
+def test_a_trial_that_only_counts_rows_is_not_recorded(classified):
+    read = tried(COUNT, steward())
+    record_trial(read, answered(read))
+    assert not ChangeLogEntry.objects.filter(subject_kind="data").exists()
 
 
 def test_a_comparison_of_sensitive_values_of_the_table_is_recorded(board):
