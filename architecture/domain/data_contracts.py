@@ -13,6 +13,7 @@ from architecture.domain.operations import Operation
 from architecture.domain.state_files import flat
 from architecture.domain.type_changes import TypeChange, classify
 from metadata.domain.check_strength import is_at_least_as_strict
+from metadata.domain.quality import TEXTS
 from metadata.domain.state import (
     BUSINESS_KEY,
     TECHNICAL,
@@ -21,6 +22,7 @@ from metadata.domain.state import (
     DatasetState,
     PromisedColumn,
 )
+from metadata.domain.types import parse
 
 # Code of an operation that breaks a contract, in the change policy.
 BREAKS_CONTRACT = "BREAKS_CONTRACT"
@@ -163,11 +165,12 @@ def _key(columns: Iterable[PromisedColumn]) -> tuple[str, ...]:
 
 def _checks(before: ContractState, after: ContractState) -> _Clauses:
     now: dict[str, CheckState] = {check.key: check for check in after.checks}
+    texts = {column.name.lower() for column in (*before.columns, *after.columns) if parse(column.type).name in TEXTS}
     for was in before.checks:
         check = now.pop(was.key, None)
         if check is None:
             yield True, f"check {was.name} is removed"
-        elif not is_at_least_as_strict(check, was):
+        elif not is_at_least_as_strict(check, was, texts):
             yield True, f"check {was.name} is weaker, or checks something else"
         elif check != was:
             yield False, f"check {check.name} is stricter" if check.name == was.name else f"check {was.name} is renamed"

@@ -133,7 +133,7 @@ KINDS: dict[str, Kind] = {
     QUERY: Kind("Query", "A SELECT over tables returns no rows.", ("sql",)),
 }
 
-_TEXTS = (types.STRING, types.UUID, types.TIME, types.JSON)
+TEXTS = (types.STRING, types.UUID, types.TIME, types.JSON)
 _NUMBERS = (types.INTEGER, types.BIGINT, types.DECIMAL, types.FLOAT)
 
 
@@ -245,7 +245,7 @@ class QualityRule:
 
     def _check_type(self, type_: DataType) -> None:
         name = type_.name
-        if self.kind in (PATTERN, LENGTH) and name not in _TEXTS:
+        if self.kind in (PATTERN, LENGTH) and name not in TEXTS:
             raise QualityProblem(f"{self.column} is {type_}, and only text has a {self.kind}", "columns")
         if self.kind == FRESHNESS and name not in (types.DATE, types.TIMESTAMP):
             raise QualityProblem(f"{self.column} is {type_}, and only dates and timestamps have an age", "columns")

@@ -54,6 +54,18 @@ BREAKING = [
 ]
 
 
+def test_another_limit_of_a_text_column_is_a_break() -> None:
+    """Delays as text: '10' lies below '9'."""
+    before, after = (
+        mart(
+            *(DAY, FLIGHTS, replace(DELAY, type="string")),
+            checks=(replace(POSITIVE, arguments={"columns": ["delay"], "minimum": limit}),),
+        )
+        for limit in ("9", "10")
+    )
+    assert changed(after, before).code == BREAKS_CONTRACT
+
+
 @pytest.mark.parametrize(("after", "clause"), BREAKING)
 def test_a_break_is_named(after: DatasetState | None, clause: str) -> None:
     operation = changed(after)

@@ -46,7 +46,20 @@ def test_its_reverse_is_weaker(after: CheckState, before: CheckState) -> None:
         (check("pattern", columns=["s"], pattern="[A-Z]+"), check("pattern", columns=["s"], pattern="[A-Z]{3}")),
         (check("not_null", columns=["a"]), check("unique", columns=["a"])),
         (check("range", columns=["s"], minimum="b"), check("range", columns=["s"], minimum="c")),
+        (check("row_count", minimum="5", where="b > 0"), check("row_count", minimum="5")),
+        (check("freshness", columns=["d"], hours=24, where="b > 0"), check("freshness", columns=["d"], hours=24)),
     ],
 )
 def test_a_change_of_unknown_effect_counts_as_weaker(before: CheckState, after: CheckState) -> None:
     assert not is_at_least_as_strict(after, before)
+
+
+def test_a_higher_minimum_of_text_is_not_stricter() -> None:
+    """As text, '2' lies above '10' and below '9'."""
+    before, after = (check("range", columns=["S"], minimum=limit) for limit in ("9", "10"))
+    assert not is_at_least_as_strict(after, before, texts={"s"})
+
+
+def test_lengths_of_text_are_numbers() -> None:
+    before, after = (check("length", columns=["s"], minimum=limit) for limit in ("9", "10"))
+    assert is_at_least_as_strict(after, before, texts={"s"})
