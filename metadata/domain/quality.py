@@ -5,7 +5,7 @@ fail; checks of the table compare one number with a limit.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -213,6 +213,11 @@ class QualityRule:
             tree = sqlglot.parse_one(self.sql, read="spark")
             return name.lower() in {node.name.lower() for node in tree.find_all(exp.Identifier)}
         return name.lower() in self.reads
+
+    def selects_from(self, names: Collection[str]) -> bool:
+        """Return True if the check has a SELECT that reads one of these tables or schemas (names in lower case)."""
+        tables = sqlglot.parse_one(self.sql, read="spark").find_all(exp.Table) if self.sql else ()
+        return any(table.db.lower() in names or f"{table.db}.{table.name}".lower() in names for table in tables)
 
     def renamed(self, old: str, new: str) -> "QualityRule":
         """Return the rule after a rename of a column of its dataset. Raise QualityProblem for one in a SELECT."""

@@ -1,7 +1,10 @@
 """Quality checks of datasets: creation, changes, and what renames and retirements of columns do to them."""
 
+from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
+
+from django.db.models import Q
 
 from elevata.audit.services.change_log import assign, check_fields, claim, writing
 from elevata.core.errors import MetadataError
@@ -126,9 +129,10 @@ def check_dataset_checks(dataset: TargetDataset, field: str) -> None:
 
 
 def checks_naming(column: TargetColumn) -> list[QualityCheck]:
-    """Return the active checks that name a column: of its dataset, and of datasets that compare with it."""
+    """Return the active checks that name a column: of its dataset, and of datasets that compare with it or read it."""
     own = [check for check in column.dataset.checks.filter(active=True) if check.rule.names_column(column.name)]
-    return own + [check for check in _checks_of_others(column.dataset) if _names_other(check, column.name)]
+    others = [check for check in _checks_of_others(column.dataset) if _names_other(check, column.name)]
+    return list(dict.fromkeys(own + others))
 
 
 def refuse_if_checks_name(column: TargetColumn) -> None:
@@ -140,7 +144,7 @@ def refuse_if_checks_name(column: TargetColumn) -> None:
 
 
 def follow_column(column: TargetColumn, old: str) -> None:
-    """Rename a column in the checks that name it. Raise QualityProblem for one that a SELECT names."""
+    """Rename a column in the checks that name it. Raise MetadataError for one that a SELECT names."""
     dataset = column.dataset
     for check in dataset.checks.select_related("dataset__schema"):
         try:
@@ -150,19 +154,29 @@ def follow_column(column: TargetColumn, old: str) -> None:
         _store_rule(check, renamed)
     for check in _checks_of_others(dataset, retired=True):
         if _names_other(check, old):
+            _refuse_select(check, f"names {old!r}", str(column))
             _store_rule(check, check.rule.other_renamed(old, column.name))
 
 
 def follow_dataset(dataset: TargetDataset, old: str) -> None:
-    """Rename a dataset in the checks of others that compare with it; ``old`` is its former ``schema.name``."""
+    """Rename a dataset in the checks that compare with it; ``old`` is its former ``schema.name``.
+
+    Raise MetadataError ``in_use`` if a SELECT reads it.
+    """
     for check in _named_as(old, retired=True):
+        _refuse_select(check, "reads it", old)
         check.arguments = {**check.arguments, "dataset": str(dataset)}
         store(check)
 
 
 def follow_schema(schema: TargetSchema, old: str) -> None:
-    """Rename a schema in the checks that compare with its datasets."""
-    for check in QualityCheck.objects.filter(arguments__dataset__istartswith=f"{old}.").select_related("dataset"):
+    """Rename a schema in the checks that compare with its datasets.
+
+    Raise MetadataError ``in_use`` if a SELECT reads one.
+    """
+    compares = Q(arguments__dataset__istartswith=f"{old}.")
+    for check in _checks_with(compares, old, [old.lower()]):
+        _refuse_select(check, "reads it", old)
         check.arguments = {**check.arguments, "dataset": f"{schema.name}.{check.rule.dataset.partition('.')[2]}"}
         store(check)
 
@@ -173,7 +187,15 @@ def _store_rule(check: QualityCheck, rule: QualityRule) -> None:
         store(check)
 
 
+def _refuse_select(check: QualityCheck, use: str, where: str) -> None:
+    """Raise MetadataError ``in_use`` for a check with a SELECT, whose text follows no rename."""
+    if check.rule.sql:
+        raise MetadataError("in_use", f"check {check} {use} in its SELECT; change that first", "name", where)
+
+
 def _names_other(check: QualityCheck, column: str) -> bool:
+    if check.rule.sql:
+        return check.rule.names_column(column)
     return column.lower() in {name.lower() for name in check.rule.other_columns}
 
 
@@ -182,5 +204,15 @@ def _checks_of_others(dataset: TargetDataset, *, retired: bool = False) -> list[
 
 
 def _named_as(name: str, *, retired: bool) -> list[QualityCheck]:
-    rows = QualityCheck.objects.filter(arguments__dataset__iexact=name).select_related("dataset__schema")
-    return list(rows if retired else rows.filter(active=True))
+    """Return the checks that compare with a dataset, or whose SELECT reads its table or history."""
+    tables = [name.lower(), naming.history_name(name).lower()]
+    checks = _checks_with(Q(arguments__dataset__iexact=name), name.partition(".")[2], tables)
+    return [check for check in checks if retired or check.active]
+
+
+def _checks_with(compares: Q, text: str, tables: Collection[str]) -> Iterator[QualityCheck]:
+    """Yield the checks that compare with a dataset, and those whose SELECT has the text and reads one of the tables."""
+    rows = QualityCheck.objects.filter(compares | Q(arguments__sql__icontains=text))
+    for check in rows.select_related("dataset__schema").order_by("pk"):
+        if not check.rule.sql or check.rule.selects_from(tables):
+            yield check

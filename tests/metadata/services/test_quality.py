@@ -12,7 +12,7 @@ from metadata.services.exchange import export_metadata, import_metadata
 from metadata.services.generation import generate_targets
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
 from metadata.services.quality import create_check, delete_check, retire_check, unretire_check, update_check
-from metadata.services.targets import update_target_column
+from metadata.services.targets import update_schema, update_target_column
 from tests.factories import airport_source
 
 pytestmark = pytest.mark.django_db
@@ -103,6 +103,45 @@ def test_a_rename_of_a_column_that_a_select_names_is_refused(airport):
     create_check(dataset=airport, name="q", kind="query", arguments={"sql": "SELECT name FROM raw.x"})
     with pytest.raises(MetadataError, match="change that first"):
         rename(airport, "name", "title")
+
+
+def read_by(select: str) -> QualityCheck:
+    """Return a check of another dataset with a SELECT."""
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    return create_check(dataset=raw, name="q", kind="query", arguments={"sql": select})
+
+
+def test_a_rename_of_a_column_that_a_select_of_another_dataset_names_is_refused(airport):
+    read_by("SELECT name FROM `rawcore`.`RC_AIR_AIRPORT`")
+    with pytest.raises(MetadataError, match="change that first"):
+        rename(airport, "name", "title")
+    rename(airport, "elevation", "height")
+
+
+def test_a_column_that_a_select_of_another_dataset_names_is_not_retired(airport):
+    read_by("SELECT name FROM rawcore.rc_air_airport_hist")
+    with pytest.raises(MetadataError, match="check raw.raw_air_airport.q names it"):
+        retire(airport, "name")
+
+
+@pytest.mark.parametrize("table", ["rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"])
+def test_a_rename_of_a_dataset_that_a_select_reads_is_refused(airport, table):
+    read_by(f"SELECT 1 FROM {table}")
+    with pytest.raises(MetadataError, match="check raw.raw_air_airport.q reads it in its SELECT") as refused:
+        rename_dataset(dataset=airport, name="rc_airport", expected_version=airport.version)
+    assert refused.value.code == "in_use"
+
+
+def test_a_rename_of_a_dataset_of_which_a_select_has_a_longer_name_is_not_refused(airport):
+    read_by("SELECT 1 FROM rawcore.rc_air_airport_2")
+    rename_dataset(dataset=airport, name="rc_airport", expected_version=airport.version)
+
+
+def test_a_rename_of_a_schema_that_a_select_reads_is_refused(airport):
+    read_by("SELECT 1 FROM rawcore.rc_air_airport")
+    schema = airport.schema
+    with pytest.raises(MetadataError, match="check raw.raw_air_airport.q reads it in its SELECT"):
+        update_schema(schema=schema, expected_version=schema.version, name="core")
 
 
 def test_a_column_that_a_check_names_is_not_retired_before_the_check(airport, named):
