@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F, Q, Window
+from django.db.models.functions import Lower, RowNumber
 from django.urls import reverse
 from django.utils import timezone
 
@@ -51,9 +54,8 @@ def _specs(
 ) -> dict[str, tuple[CheckSpec, ...]]:
     checks = _checks_by_dataset(datasets)
     tables = _tables(states.values()) if checks else {}
-    return {
-        key: tuple(_spec(check, states[key], tables, environment) for check in rows) for key, rows in checks.items()
-    }
+    past = _past_counts([check for rows in checks.values() for check in rows], environment)
+    return {key: tuple(_spec(check, states[key], tables, past) for check in rows) for key, rows in checks.items()}
 
 
 def _checks_by_dataset(datasets: Iterable[DatasetState]) -> dict[str, list[QualityCheck]]:
@@ -63,7 +65,9 @@ def _checks_by_dataset(datasets: Iterable[DatasetState]) -> dict[str, list[Quali
     by_name = {state.qualified_name.lower(): state.key for state in chosen}
     found: dict[str, list[QualityCheck]] = {}
     rows = QualityCheck.objects.filter(active=True, dataset__active=True).select_related("dataset__schema")
-    for row in rows.order_by("name", "pk"):
+    names = {name.rpartition(".")[2] for name in by_name}
+    own = Q(dataset__key__among=by_key) | Q(own_name__among=names)
+    for row in rows.annotate(own_name=Lower("dataset__name")).filter(own).order_by("name", "pk"):
         own = str(row.dataset.key)
         key = own if own in by_key else by_name.get(str(row.dataset).lower())
         if key is not None:
@@ -86,7 +90,7 @@ def _tables(states: Iterable[DatasetState]) -> dict[str, TableSpec]:
 
 
 def _spec(
-    check: QualityCheck, state: DatasetState, tables: Mapping[str, TableSpec], environment: Environment
+    check: QualityCheck, state: DatasetState, tables: Mapping[str, TableSpec], past: Mapping[UUID, Sequence[int]]
 ) -> CheckSpec:
     spec = CheckSpec(str(check.key), check.name, check.kind, check.severity)
     try:
@@ -95,8 +99,7 @@ def _spec(
         if rule.kind == quality.QUERY:
             return _query_spec(spec, state, tables)
         if rule.kind == quality.ROW_COUNT_CHANGE:
-            past = past_counts(check, environment=environment, runs=rule.runs or DEFAULT_RUNS)
-            return replace(spec, past=past)
+            return replace(spec, past=tuple(past.get(check.key, ())[: rule.runs or DEFAULT_RUNS]))
         if rule.dataset:
             other = tables.get(rule.dataset.lower())
             return replace(spec, other=other, problem="" if other else f"there is no table {rule.dataset}")
@@ -106,17 +109,22 @@ def _spec(
 
 
 def _query_spec(spec: CheckSpec, state: DatasetState, tables: Mapping[str, TableSpec]) -> CheckSpec:
-    names = {table.qualified_name: table for table in tables.values()}
-    checked = check_query(spec.arguments["sql"], names)
-    views = tuple((view, names[name]) for name, view in checked.views.items())
-    return replace(spec, query=checked.query, views=views, own_view=checked.views.get(state.qualified_name, ""))
+    checked = check_query(spec.arguments["sql"], tables)
+    views = tuple((view, tables[name]) for name, view in checked.views.items())
+    return replace(spec, query=checked.query, views=views, own_view=checked.views.get(state.qualified_name.lower(), ""))
 
 
-def past_counts(check: QualityCheck, *, environment: Environment, runs: int) -> tuple[int, ...]:
-    """Return the row counts that a check saw in its last runs, newest first, without those that it stopped."""
-    rows = CheckResult.objects.filter(check_key=check.key, environment=environment, run__isnull=False)
-    counts = rows.exclude(outcome__in=(STOPPED, BROKEN)).exclude(value=None).order_by("-pk")
-    return tuple(int(value) for value in counts.values_list("value", flat=True)[:runs])
+def _past_counts(checks: Iterable[QualityCheck], environment: Environment) -> dict[UUID, list[int]]:
+    """Return the row counts of checks in their last runs, by key, newest first, without those that they stopped."""
+    runs = {c.key: int(c.arguments.get("runs") or DEFAULT_RUNS) for c in checks if c.kind == quality.ROW_COUNT_CHANGE}
+    rows = CheckResult.objects.filter(check_key__among=runs, environment=environment, run__isnull=False)
+    place = Window(RowNumber(), partition_by=F("check_key"), order_by=F("pk").desc())
+    counts = rows.exclude(outcome__in=(STOPPED, BROKEN)).exclude(value=None).annotate(place=place)
+    newest = counts.filter(place__lte=max(runs.values(), default=0)).order_by("-pk")
+    found: dict[UUID, list[int]] = {}
+    for key, value in newest.values_list("check_key", "value"):
+        found.setdefault(key, []).append(int(value))
+    return found
 
 
 def datasets_read(specs: Iterable[CheckSpec]) -> set[str]:

@@ -1,15 +1,19 @@
 """Quality checks in manifests, and their results and notices after a run."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import pytest
 
+from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from elevata.notifications.models import Event
 from loader.models import CheckResult, LoadRun
 from loader.services.load_runs import request_load_run
 from loader.services.load_work import perform_load_run
-from loader.services.quality import store_results
+from loader.services.quality import check_specs, store_results
+from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck
 from metadata.services.quality import create_check, retire_check
 from tests.loader.airports import target
@@ -27,6 +31,10 @@ def check(dataset: str, kind: str, severity: str = "warn", /, **arguments) -> Qu
 def loads(**arguments) -> dict:
     made = manifest(**arguments)
     return {load.name: load for load in (*made.raw, *made.rawcore)}
+
+
+def described() -> dict[str, DatasetState]:
+    return {state.key: state for state in described_states(environment=current_environment())}
 
 
 def result(row: QualityCheck, outcome: str = "warned", **values) -> dict:
@@ -97,6 +105,30 @@ def test_a_changed_row_count_is_compared_with_the_runs_that_were_loaded(airports
         stored(row, run, result(row, outcome, value=float(value)))
     (spec,) = loads()[AIRPORT].quality
     assert spec.past == (11, 12, 10)
+
+
+def test_former_row_counts_of_all_checks_are_read_by_one_query(airports, django_assert_max_num_queries):
+    run = request_load_run(run_id="r", wake_worker=False).run
+    environment, states = current_environment(), described()
+
+    def read(dataset: str) -> None:
+        row = check(dataset, "row_count_change")
+        stored(row, run, result(row, "passed", value=7.0))
+
+    read(AIRPORT)
+    with django_assert_max_num_queries(2) as few:
+        check_specs(states.values(), states, environment=environment)
+    read(ROUTE)
+    with django_assert_max_num_queries(len(few)):
+        specs = check_specs(states.values(), states, environment=environment)
+    assert [spec.past for own in specs.values() for spec in own] == [(7,), (7,)]
+
+
+def test_checks_of_a_dataset_that_has_another_key_here_are_those_of_its_name(airports):
+    check(AIRPORT, "row_count", minimum="1")
+    state = replace(described()[str(target(AIRPORT).key)], key=str(uuid4()), name="RC_AIR_AIRPORT")
+    specs = check_specs([state], {state.key: state}, environment=current_environment())
+    assert [spec.kind for spec in specs[state.key]] == ["row_count"]
 
 
 def test_results_of_a_run_are_stored_with_notices_about_failed_checks(airports, runner, script):
