@@ -23,18 +23,28 @@ def model_load(
     depends_on: tuple[str, ...] = (),
 ) -> ModelLoad:
     """Return the load of a model without a history. Raise Refusal UNKNOWN_INPUT or CIRCULAR_INPUTS."""
-    described = [[column.name, column.type, column.role] for column in model.active_columns]
     return ModelLoad(
         dataset=model.key,
         name=model.qualified_name,
         table=model_table(model),
         query=model_query(model, states, run_id=run_id, load_timestamp=load_timestamp),
-        digest=sha256_hex([model.select, described, model.increment])[:16],
+        digest=_digest(model, states),
         increment=dict(model.increment),
         sequence=sequence,
         full=full,
         depends_on=depends_on,
     )
+
+
+def _digest(model: DatasetState, states: Mapping[str, DatasetState]) -> str:
+    """Return a digest of all that a model's rows follow from except the rows of tables.
+
+    It covers the SELECT over tables, and so that of each view beneath it, without the values of a run.
+    """
+    query = model_query(model, states, run_id="", load_timestamp="")
+    tables = [table.key for _, table in query.views]
+    described = [[column.name, column.type, column.role] for column in model.active_columns]
+    return sha256_hex([query.sql, tables, described, model.increment])[:16]
 
 
 def model_query(

@@ -167,8 +167,9 @@ class ModelQuery:
 class ModelLoad:
     """Load of a model into its table. ``increment`` selects the rows that are computed anew (all if empty).
 
-    ``digest`` identifies the SELECT with the described columns: with another one, and with ``full``, all rows are
-    computed anew. ``quality`` are checks of the rows that are added; see ``RawcoreLoad`` for ``after``.
+    ``digest`` identifies the SELECT, with the views beneath it, and the described columns: with another one, and with
+    ``full``, all rows are computed anew. ``quality`` are checks of the rows that are added; see ``RawcoreLoad`` for
+    ``after``.
     """
 
     dataset: str
