@@ -1,6 +1,6 @@
 """Loads of models for the runner: the SELECT over the tables of the warehouse, with the values of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from architecture.domain.tables import TableSpec, model_table
 from architecture.domain.views import query_of_model
@@ -67,3 +67,18 @@ def model_query(
         tuple((name, table) for table, name in views.items()),
         varies=bind_placeholders(text, values) != text,
     )
+
+
+def reason_for_all(query: ModelQuery, input_: str, moved: Sequence[tuple[str, str]]) -> str:
+    """Return the reason why all rows are computed, not those of the changed keys of one input; empty without one.
+
+    ``input_`` is the qualified name of the input with the keys, ``moved`` are view and qualified name of the tables
+    with other rows than before.
+    """
+    others = sorted({name for _, name in moved} - {input_})
+    if others:
+        return f"{', '.join(others)} changed, too"
+    # A save refuses a SELECT that reads the input twice, but a view beneath it may change later.
+    if any(query.sql.count(quote_identifier(view)) > 1 for view, _ in moved):
+        return f"{input_} is read by a view beneath the model, too"
+    return ""

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.words import counted
 from loader.domain.manifest.loads import ModelLoad
+from loader.domain.models import reason_for_all
 from loader.domain.refusals import Refusal
 from loader.spark.datasets import Outcome, Task, check_quality, retry
 from loader.spark.expressions import SAMPLES, any_of
@@ -131,10 +132,12 @@ class ModelRows:
     def prepare(self) -> None:
         """Compute the rows to add and to replace; raise Refusal for a key that occurs twice."""
         by = self.increment.by if self.target.all else ""
-        if by == CHANGED_KEYS and [item.spec.qualified_name for item in self.moved] != [self.increment.input]:
-            others = sorted({item.spec.qualified_name for item in self.moved} - {self.increment.input})
-            self.warnings.append(f"Computed anew as a whole: {', '.join(others)} changed, too.")
-            by = ""
+        if by == CHANGED_KEYS:
+            moved = [(item.view, item.spec.qualified_name) for item in self.moved]
+            reason = reason_for_all(self.load.query, self.increment.input, moved)
+            if reason:
+                self.warnings.append(f"Computed anew as a whole: {reason}.")
+                by = ""
         if by == KEY:
             self._by_key()
         elif by == WINDOW:

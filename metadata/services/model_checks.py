@@ -1,8 +1,10 @@
 """Checks of a model before it is written, and of what follows from its SELECT."""
 
 from elevata.core.errors import MetadataError
-from metadata.domain.models.increment import Increment
+from metadata.domain.models.increment import CHANGED_KEYS, Increment
+from metadata.domain.models.keyed_rows import check_keyed_rows
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
+from metadata.selectors.models import readable_datasets, relations
 
 
 def check_model(row: TargetDataset) -> None:
@@ -35,8 +37,12 @@ def check_increment(dataset: TargetDataset) -> None:
         for item in dataset.inputs.select_related("upstream__schema", "upstream__history_of")
         if item.upstream is not None
     }
+    increment = _increment(dataset)
     try:
-        _increment(dataset).check_against({column.name: column.type for column in active}, key, reads)
+        increment.check_against({column.name: column.type for column in active}, key, reads)
+        if increment.by == CHANGED_KEYS:
+            datasets = relations(readable_datasets(dataset.select))
+            check_keyed_rows(dataset.select, datasets, increment.input, increment.columns)
     except MetadataError as problem:
         raise problem.about(str(dataset)) from None
 

@@ -17,11 +17,15 @@ _NOT_SUPPORTED = ("qualify", "cluster", "distribute", "sort", "pivots", "connect
 
 @dataclass
 class Queries:
-    """Description of the queries in one statement over the columns of ``datasets``, by name in lower case."""
+    """Description of the queries in one statement over the columns of ``datasets``, by name in lower case.
+
+    ``selects`` are the SELECTs described so far, with their expressions.
+    """
 
     statement: Statement
     datasets: Relations
     references: list[Reference] = field(default_factory=list)
+    selects: list[tuple[exp.Select, Expressions]] = field(default_factory=list)
 
     def describe(self, node: exp.Expression, tables: Relations, outer: Scope | None = None) -> list[Item]:
         """Return the columns of a query. ``tables`` are the common table expressions that it may read."""
@@ -140,6 +144,7 @@ class Queries:
         if having:
             expressions.condition(having.this)
         self._order(node, expressions, items)
+        self.selects.append((node, expressions))
         return items
 
     def _refuse_unsupported(self, node: exp.Select) -> None:

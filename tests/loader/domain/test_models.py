@@ -1,10 +1,10 @@
-"""Loads of models as values: the digest by which a load knows that a model has not changed."""
+"""Loads of models as values: the digest of what rows follow from, and the reasons to compute all rows."""
 
 from dataclasses import replace
 
 import pytest
 
-from loader.domain.models import model_load
+from loader.domain.models import model_load, model_query, reason_for_all
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import stable
 
@@ -40,3 +40,19 @@ def test_the_digest_of_a_model_is_the_same_in_each_run():
 )
 def test_the_digest_of_a_model_changes_with_a_view_beneath_it(view):
     assert digest(ORDERS, RETURNS, view, MODEL) != digest(ORDERS, RETURNS, VIEW, MODEL)
+
+
+def query(*states: DatasetState):
+    return model_query(states[-1], {state.key: state for state in states}, run_id="r1", load_timestamp="")
+
+
+BOTH = dataset("mart", "m", "SELECT o.a FROM rawcore.orders o JOIN bizcore.v ON v.a = o.a", ORDERS, VIEW)
+
+
+def test_changed_keys_of_the_only_input_that_changed_decide_the_rows():
+    assert reason_for_all(query(ORDERS, VIEW, MODEL), "rawcore.orders", [("__input_0", "rawcore.orders")]) == ""
+
+
+def test_all_rows_are_computed_if_a_view_beneath_the_model_reads_the_input_again():
+    reason = reason_for_all(query(ORDERS, VIEW, BOTH), "rawcore.orders", [("__input_0", "rawcore.orders")])
+    assert reason == "rawcore.orders is read by a view beneath the model, too"

@@ -214,6 +214,13 @@ def test_an_increment_fits_the_model(orders, bizcore, increment, message) -> Non
         model(bizcore, increment=increment)
 
 
+def test_keys_that_change_must_decide_the_rows_of_the_model(orders, bizcore) -> None:
+    by_keys = {"by": "changed_keys", "input": "rawcore.orders", "columns": {"id": "id"}}
+    select = "SELECT o.id, p.amount FROM rawcore.orders o JOIN rawcore.orders p ON p.id = o.id"
+    with pytest.raises(MetadataError, match="reads rawcore.orders more than once"):
+        model(bizcore, select=select, increment=by_keys)
+
+
 def test_a_model_with_a_key_has_a_history(orders, bizcore) -> None:
     with pytest.raises(MetadataError, match="needs a business key"):
         model(bizcore, historize=True)
