@@ -37,12 +37,13 @@ _NEW, _OLD = "n", "o"
 
 @dataclass(frozen=True)
 class Known:
-    """Record of the inputs' contents and versions in a model's newest commit."""
+    """Record of the inputs' contents and versions in a model's newest commit; ``at`` is the time of its run."""
 
     contents: Mapping[str, str]
     versions: Mapping[str, int]
     digest: str
     run_id: str
+    at: datetime | None = None
 
     @classmethod
     def of(cls, signed: RunCommit | None) -> "Known":
@@ -53,6 +54,7 @@ class Known:
             {key: version for key, (_, version) in inputs.items()},
             notes.get(DIGEST, ""),
             signed.run_id if signed is not None else "",
+            datetime.fromisoformat(signed.at) if signed is not None and signed.at else None,
         )
 
     def moved(self, inputs: list[Input]) -> list[Input]:
@@ -237,9 +239,10 @@ class ModelRows:
         return joined.select(*(F.col(quote_identifier(f"{_NEW}_{name}")).alias(name) for name in names))
 
     def _by_window(self) -> None:
-        """Replace the rows whose column lies in the last days before the run."""
+        """Replace the rows whose column lies in the last days before this run, or before the last one if earlier."""
         column = F.col(quote_identifier(self.increment.column))
-        inside = column >= F.lit(self.increment.start(self.at)).cast(self._type_of(self.increment.column))
+        start = self.increment.start(self.at, self.known.at)
+        inside = column >= F.lit(start).cast(self._type_of(self.increment.column))
         self._add = self._checked(self._rows().where(inside))
         self._gone = self.target.frame(placed=True).where(inside).select(PLACE)
 

@@ -109,6 +109,21 @@ def test_by_window_only_rows_of_the_last_days_are_replaced(warehouse):
     ]
 
 
+def test_by_window_no_day_is_left_out_after_a_pause(warehouse):
+    days = {"sold": "date", "orders": "bigint"}
+    select = "SELECT sold, count(*) AS orders FROM sales.orders GROUP BY sold"
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-09")])
+    warehouse.model(
+        "mart.totals", days, select, ("sales.orders",), increment={"by": "window", "column": "sold", "days": 3}
+    )
+    warehouse.load("mart.totals", "2024-01-10T00:00:00+00:00")
+    warehouse.append("sales.orders", [order(2, sold="2024-01-12"), order(3, sold="2024-01-30")])
+
+    warehouse.load("mart.totals", "2024-01-30T00:00:00+00:00")
+
+    assert [str(day) for day, _ in warehouse.rows("mart.totals")] == ["2024-01-09", "2024-01-12", "2024-01-30"]
+
+
 CHANGED = {"by": "changed_keys", "input": "sales.orders", "columns": {"customer": "customer"}}
 
 
