@@ -5,7 +5,7 @@ only the rows that the model's increment selects if it declares one (``metadata.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -239,12 +239,22 @@ class ModelRows:
         return joined.select(*(F.col(quote_identifier(f"{_NEW}_{name}")).alias(name) for name in names))
 
     def _by_window(self) -> None:
-        """Replace the rows whose column lies in the last days before this run, or before the last one if earlier."""
+        """Replace the rows whose column lies in the last days before this run, or before the last one if earlier.
+
+        Of a declared key, the stored row is replaced wherever it lies.
+        """
         column = F.col(quote_identifier(self.increment.column))
         start = self.increment.start(self.at, self.known.at)
         inside = column >= F.lit(start).cast(self._type_of(self.increment.column))
         self._add = self._checked(self._rows().where(inside))
-        self._gone = self.target.frame(placed=True).where(inside).select(PLACE)
+        placed = self.target.frame(placed=True)
+        if key := _key_of(self.load):
+            # A row whose date moved into the window is stored outside of it.
+            own = (F.col(quote_identifier(name)).alias(f"__k{i}") for i, name in enumerate(key))
+            new = self._add.select(*own, F.lit(True).alias("__is_new"))
+            placed = placed.join(new, _key_condition(placed, new, key), "left")
+            inside = inside | F.col("__is_new")
+        self._gone = placed.where(inside).select(PLACE)
 
     def _type_of(self, name: str) -> str:
         return next(spark_type(parse(column.type)) for column in self.load.table.columns if column.name == name)
@@ -275,7 +285,7 @@ def _changed_keys(source: Input, before: int, names: list[str]) -> DataFrame:
     return changed.select(*map(quote_identifier, names)).distinct()
 
 
-def _key_condition(frame: DataFrame, changed: DataFrame, names: list[str]) -> Column:
+def _key_condition(frame: DataFrame, changed: DataFrame, names: Sequence[str]) -> Column:
     pairs = ((frame[quote_identifier(name)], changed[f"__k{i}"]) for i, name in enumerate(names))
     return _all_of(left.eqNullSafe(right) for left, right in pairs)
 

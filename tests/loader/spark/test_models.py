@@ -124,6 +124,21 @@ def test_by_window_no_day_is_left_out_after_a_pause(warehouse):
     assert [str(day) for day, _ in warehouse.rows("mart.totals")] == ["2024-01-09", "2024-01-12", "2024-01-30"]
 
 
+def test_by_window_a_row_that_moves_into_the_window_is_not_there_twice(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-01")])
+    select = "SELECT id, sold FROM sales.orders"
+    recent = {"by": "window", "column": "sold", "days": 3}
+    warehouse.model(
+        "mart.days", {"id": "integer", "sold": "date"}, select, ("sales.orders",), keys=("id",), increment=recent
+    )
+    warehouse.load("mart.days", "2024-01-29T00:00:00+00:00")
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-29"), order(2, sold="2024-01-01")])
+
+    warehouse.load("mart.days", "2024-01-30T00:00:00+00:00")
+
+    assert [(id_, str(day)) for id_, day in warehouse.rows("mart.days")] == [(1, "2024-01-29"), (2, "2024-01-01")]
+
+
 CHANGED = {"by": "changed_keys", "input": "sales.orders", "columns": {"customer": "customer"}}
 
 
