@@ -43,6 +43,10 @@ class Input:
         frame = self.files.frame() if is_listed else self.files.table.frame_as_of(self.files.version)
         return of_delivery(frame, self.spec, self.delivery)
 
+    def has(self, version: int, content: str) -> bool:
+        """Return True if an earlier version has this content, as it has unless the table was created anew since."""
+        return version <= self.files.version and self.files.content_of(version) == content
+
     def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
         """Return rows with all that were added since an earlier version, and rows with all that were removed.
 

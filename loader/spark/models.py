@@ -23,8 +23,9 @@ from loader.spark.datasets import Outcome, Task, check_quality, retry
 from loader.spark.expressions import SAMPLES, any_of
 from loader.spark.model_queries import Input, failures_of, model_frame, open_inputs
 from loader.spark.session import USER_METADATA
+from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import commit, open_files
-from loader.spark.tables.table_files import PLACE, TableFiles
+from loader.spark.tables.table_files import PLACE, TableFiles, misses_version
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain.models.increment import CHANGED_KEYS, KEY, WINDOW, Increment
 from metadata.domain.sql import quote_identifier
@@ -134,18 +135,13 @@ class ModelRows:
     def prepare(self) -> None:
         """Compute the rows to add and to replace; raise Refusal for a key that occurs twice."""
         by = self.increment.by if self.target.all else ""
-        if by == CHANGED_KEYS:
-            moved = [(item.view, item.spec.qualified_name) for item in self.moved]
-            reason = reason_for_all(self.load.query, self.increment.input, moved)
-            if reason:
-                self.warnings.append(f"Computed anew as a whole: {reason}.")
-                by = ""
+        keys = self._keys() if by == CHANGED_KEYS else None
         if by == KEY:
             self._by_key()
         elif by == WINDOW:
             self._by_window()
-        elif by == CHANGED_KEYS:
-            self._by_changed_keys()
+        elif keys is not None:
+            self._by_changed_keys(keys)
         else:
             self._add = self._checked(self._rows())
             self._replaces_all = True
@@ -259,11 +255,34 @@ class ModelRows:
     def _type_of(self, name: str) -> str:
         return next(spark_type(parse(column.type)) for column in self.load.table.columns if column.name == name)
 
-    def _by_changed_keys(self) -> None:
-        """Replace the rows whose keys have changed rows in the declared input."""
+    def _keys(self) -> DataFrame | None:
+        """Return the keys with changed rows in the declared input; None, with a warning, if they do not suffice."""
+        moved = [(item.view, item.spec.qualified_name) for item in self.moved]
+        reason = reason_for_all(self.load.query, self.increment.input, moved)
+        keys = None if reason else self._changed_keys()
+        if keys is None:
+            reason = reason or f"the rows of {self.increment.input} at the last load are no longer kept"
+            self.warnings.append(f"Computed anew as a whole: {reason}.")
+        return keys
+
+    def _changed_keys(self) -> DataFrame | None:
+        """Return the keys with changed rows in the only input that changed; None if its former rows are gone."""
         (source,) = self.moved
-        before = self.known.versions[source.spec.key]
-        keys = self._keep(_changed_keys(source, before, list(self.increment.columns)))
+        version, content = self.known.versions[source.spec.key], self.known.contents[source.spec.key]
+        try:
+            if not source.has(version, content):
+                return None
+            keys = self._keep(_changed_keys(source, version, list(self.increment.columns)))
+            self.counts = {"keys": keys.count()}
+        except JAVA_ERRORS as failure:
+            if not misses_version(failure):
+                raise
+            return None
+        return keys
+
+    def _by_changed_keys(self, keys: DataFrame) -> None:
+        """Replace the rows with these keys."""
+        (source,) = self.moved
         own = [F.col(quote_identifier(name)).alias(f"__k{i}") for i, name in enumerate(self.increment.columns)]
         changed = keys.select(*own)
         frame = source.frame()
@@ -272,7 +291,6 @@ class ModelRows:
         placed = self.target.frame(placed=True)
         condition = _key_condition(placed, changed, list(self.increment.columns.values()))
         self._gone = placed.join(changed, condition, "left_semi").select(PLACE)
-        self.counts = {"keys": keys.count()}
 
 
 def _changed_keys(source: Input, before: int, names: list[str]) -> DataFrame:

@@ -1,5 +1,6 @@
 """Warehouse of tables and models for tests of models on Spark."""
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -35,6 +36,17 @@ class Warehouse:
     def append(self, name: str, rows: list[tuple]) -> None:
         frame = self.spark.createDataFrame(rows, self._table(name).schema())
         frame.write.format("delta").mode("append").save(self._table(name).location)
+
+    def files(self, name: str) -> list[Path]:
+        """Return the data files in the folder of a table."""
+        return sorted(Path(self._table(name).location).rglob("*.parquet"))
+
+    def drop(self, name: str) -> None:
+        """Remove a table with its log."""
+        table = self._table(name)
+        shutil.rmtree(table.location)
+        delta = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        delta.invalidateCache(self.spark._jsparkSession, self.spark._jvm.org.apache.hadoop.fs.Path(table.location))
 
     def model(self, name: str, columns: dict[str, str], select: str, reads: tuple[str, ...], **more) -> None:
         keys = more.pop("keys", ())

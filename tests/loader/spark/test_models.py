@@ -139,6 +139,7 @@ def test_by_window_a_row_that_moves_into_the_window_is_not_there_twice(warehouse
     assert [(id_, str(day)) for id_, day in warehouse.rows("mart.days")] == [(1, "2024-01-29"), (2, "2024-01-01")]
 
 
+GONE = "Computed anew as a whole: the rows of sales.orders at the last load are no longer kept."
 CHANGED = {"by": "changed_keys", "input": "sales.orders", "columns": {"customer": "customer"}}
 
 
@@ -164,6 +165,37 @@ def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
 
     assert done["counts"]["keys"] == 1
     assert totals(warehouse) == [("ann", 1, "1.00")]
+
+
+def test_by_changed_keys_all_rows_are_computed_if_former_files_of_the_input_are_gone(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    former = warehouse.files("sales.orders")
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob", "7.00")])
+    for file in former:
+        file.unlink()
+
+    done = warehouse.load("mart.totals")
+
+    assert done["warnings"] == [GONE]
+    assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 1, "7.00")]
+
+
+@pytest.mark.parametrize("later_commits", [0, 3], ids=["lower version", "higher version"])
+def test_by_changed_keys_all_rows_are_computed_if_the_input_was_created_anew(warehouse, later_commits):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.drop("sales.orders")
+    warehouse.table("sales.orders", ORDERS, [order(1, price="5.00")])
+    for _ in range(later_commits):
+        warehouse.append("sales.orders", [order(3, "cid")])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["warnings"] == [GONE]
+    assert totals(warehouse)[0] == ("ann", 1, "5.00")
 
 
 def test_by_changed_keys_all_rows_are_computed_if_another_input_changed(warehouse):
