@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.loads import ModelQuery
 from loader.domain.refusals import Refusal
-from loader.spark.session import error_condition
+from loader.spark.session import error_condition, lost_executor
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import TableFiles
@@ -89,12 +89,12 @@ def read_model(session: SparkSession, warehouse: str, query: ModelQuery, name: s
 
 @contextmanager
 def failures_of(name: str) -> Iterator[None]:
-    """Convert an error of Spark about the SELECT into a Refusal MODEL_FAILED."""
+    """Convert an error of Spark about the SELECT into a Refusal MODEL_FAILED; that of a lost executor stays."""
     try:
         yield
     except PySparkException as error:
         condition = error_condition(error)
-        if not condition:
+        if not condition or lost_executor(error):
             raise
         raise Refusal(
             "MODEL_FAILED",

@@ -147,9 +147,13 @@ class ModelRows:
             self._replaces_all = True
 
     def check(self, task: Task, outcome: Outcome) -> None:
-        """Run the quality checks on the rows to add. Raise Refusal QUALITY_STOPPED if one stops the load."""
+        """Run the quality checks on the rows to add. Raise Refusal QUALITY_STOPPED if one stops the load.
+
+        The rows are computed before, so that an error of the SELECT is not one of each check.
+        """
         if self.load.quality and self._add is not None:
             self._add = self._keep(self._add)
+            self._add.count()
             check_quality(task, self.session, self.load, self._add, outcome)
 
     def write(self) -> None:

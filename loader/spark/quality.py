@@ -27,7 +27,7 @@ from loader.domain.quality.checks import (
 from loader.domain.quality.results import BROKEN, PASSED, Result
 from loader.spark.expressions import all_of, sample_rows
 from loader.spark.queries import checked_frame
-from loader.spark.session import error_condition, thrown_by
+from loader.spark.session import error_condition, lost_executor, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain import quality
@@ -69,7 +69,7 @@ class RowChecker:
     fill: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, frame: DataFrame, specs: Sequence[CheckSpec]) -> CheckedRows:
-        """Run the checks. A check that cannot run has a result that says why."""
+        """Run the checks. A check that cannot run has a result with the reason. Raise errors of lost executors."""
         types, checked = types_of_frame(frame), CheckedRows(frame)
         results: dict[str, Result] = {}
         for spec in specs:
@@ -106,11 +106,14 @@ class RowChecker:
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Result]]:
         """Return the numbers of all checks, by key, and results of checks that failed to run.
 
-        If the pass fails, each check is run by itself, so that one wrong condition does not hide the others.
+        If the pass fails, each check is run by itself, so that one wrong condition does not hide the others. Raise the
+        error of a lost executor, after which the dataset is loaded again.
         """
         try:
             return _aggregated(frame, checks), {}
         except JAVA_ERRORS as failure:
+            if lost_executor(failure):
+                raise
             if len(checks) < 2:
                 return {}, {key: check.spec.broken(_reason(failure)) for key, check in checks.items()}
             log.warning("the checks are run one by one, because together they failed: %s", _reason(failure))
@@ -136,6 +139,8 @@ class RowChecker:
         except ProductError as problem:
             return check.spec.broken(problem.one_line())
         except JAVA_ERRORS as failure:
+            if lost_executor(failure):
+                raise
             return check.spec.broken(_reason(failure))
 
     def compared(self, check: CompiledCheck) -> str:

@@ -1,7 +1,7 @@
 """Warehouse of tables and models for tests of models on Spark."""
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
@@ -9,6 +9,7 @@ from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import current_table, tables_of
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.models import model_load
+from loader.domain.quality.checks import CheckSpec
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
@@ -52,13 +53,13 @@ class Warehouse:
         keys = more.pop("keys", ())
         self._describe(name, columns, select, keys, inputs=tuple(stable(read) for read in reads), **more)
 
-    def load(self, name: str, at: str = "2024-01-01T00:00:00+00:00", *, full: bool = False) -> dict:
-        """Load a model by itself; return the event that ends it."""
+    def load(self, name: str, at: str = "2024-01-01T00:00:00+00:00", *checks: CheckSpec, full: bool = False) -> dict:
+        """Load a model by itself, with these checks; return the event that ends it."""
         self.runs += 1
         run = {"run_id": f"r{self.runs}", "load_timestamp": at}
         states = {state.key: state for state in self.states.values()}
         load = model_load(self.states[name], states, **run, sequence=self.runs, full=full)
-        manifest = LoadManifest(**run, attempt=1, raw=(), rawcore=(), models=(load,))
+        manifest = LoadManifest(**run, attempt=1, raw=(), rawcore=(), models=(replace(load, quality=checks),))
         events: list[dict] = []
         attempt = LoadAttempt(
             self.spark,

@@ -6,9 +6,11 @@ from decimal import Decimal
 import pytest
 
 from tests.loader.model_warehouse import Warehouse
+from tests.loader.quality import check
 
 pytestmark = pytest.mark.spark
 
+AT = "2024-01-01T00:00:00+00:00"
 ORDERS = {"id": "integer", "customer": "string", "price": "decimal(10,2)", "sold": "date"}
 TOTALS = {"customer": "string", "orders": "bigint", "total": "decimal(20,2)"}
 BY_CUSTOMER = """
@@ -243,6 +245,16 @@ def test_an_expression_that_divides_by_zero_leaves_the_last_rows(warehouse):
     assert failed["error"]["code"] == "MODEL_FAILED"
     assert failed["error"]["message"] == "mart.totals: DIVIDE_BY_ZERO, at 1 / price"
     assert [row[:2] for row in warehouse.rows("mart.totals")] == [("ann", 1)]
+
+
+def test_a_select_that_fails_is_no_failure_of_its_checks(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1, price="0.00")])
+    select = "SELECT id, 1 / price AS share FROM sales.orders"
+    warehouse.model("mart.shares", {"id": "integer", "share": "decimal(38,14)"}, select, ("sales.orders",))
+
+    failed = warehouse.load("mart.shares", AT, check("not_null", "stop", columns=["share"]))
+
+    assert failed["error"]["message"] == "mart.shares: DIVIDE_BY_ZERO, at 1 / price"
 
 
 def test_full_computes_all_rows_of_a_model_with_an_increment(warehouse):
