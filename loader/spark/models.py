@@ -80,7 +80,7 @@ def _load_model(task: Task, load: ModelLoad, outcome: Outcome) -> None:
     inputs = open_inputs(session, task.warehouse, load.query, load.name)
     moved = known.moved(inputs)
     is_same = known.digest == load.digest and not load.full
-    if is_same and not moved and not load.query.varies:
+    if is_same and not moved and load.needs_changes:
         outcome.unchanged_since = known.run_id
         outcome.counts = {"rows": target.rows() or 0}
         outcome.version_after = target.version

@@ -1,7 +1,7 @@
 """Checks of a model before it is written, and of what follows from its SELECT."""
 
 from elevata.core.errors import MetadataError
-from metadata.domain.models.increment import CHANGED_KEYS, Increment
+from metadata.domain.models.increment import CHANGED_KEYS, Increment, IncrementProblem
 from metadata.domain.models.keyed_rows import check_keyed_rows
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.models import readable_datasets, relations
@@ -32,15 +32,18 @@ def check_increment(dataset: TargetDataset) -> None:
         return
     active = [column for column in dataset.columns.all() if column.active]
     key = tuple(column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY)
+    inputs = dataset.inputs.select_related("upstream__schema", "upstream__history_of")
+    upstreams = {str(item.upstream): item.upstream for item in inputs if item.upstream is not None}
     reads = {
-        str(item.upstream): {column.name: column.type for column in _described(item.upstream) if column.active}
-        for item in dataset.inputs.select_related("upstream__schema", "upstream__history_of")
-        if item.upstream is not None
+        name: {column.name: column.type for column in _described(upstream) if column.active}
+        for name, upstream in upstreams.items()
     }
     increment = _increment(dataset)
     try:
         increment.check_against({column.name: column.type for column in active}, key, reads)
         if increment.by == CHANGED_KEYS:
+            if upstreams[increment.input].materialization == TargetDataset.Materialization.VIEW:
+                raise IncrementProblem("input", f"{increment.input} is a view; loads compare tables, so name a table")
             datasets = relations(readable_datasets(dataset.select))
             check_keyed_rows(dataset.select, datasets, increment.input, increment.columns)
     except MetadataError as problem:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.quality.checks import CheckSpec
+from metadata.domain.models.increment import CHANGED_KEYS
 from metadata.domain.unknown_parents import KEEP
 
 
@@ -184,6 +185,11 @@ class ModelLoad:
     sensitive: tuple[str, ...] = ()
     quality: tuple[CheckSpec, ...] = ()
     after: tuple[str, ...] = ()
+
+    @property
+    def needs_changes(self) -> bool:
+        """Return True if nothing is computed as long as no input has other rows, whatever the values of the run."""
+        return not self.query.varies or self.increment.get("by") == CHANGED_KEYS
 
 
 @dataclass(frozen=True)

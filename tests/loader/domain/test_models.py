@@ -42,6 +42,13 @@ def test_the_digest_of_a_model_changes_with_a_view_beneath_it(view):
     assert digest(ORDERS, RETURNS, view, MODEL) != digest(ORDERS, RETURNS, VIEW, MODEL)
 
 
+@pytest.mark.parametrize(("by", "needed"), [("changed_keys", True), ("key", False)])
+def test_the_time_of_the_load_changes_no_keys_of_an_input(by, needed):
+    model = replace(STAMPED, increment={"by": by})
+    run = {"run_id": "r1", "load_timestamp": "2024-01-01T00:00:00+00:00"}
+    assert model_load(model, {ORDERS.key: ORDERS}, **run, sequence=1).needs_changes is needed
+
+
 def query(*states: DatasetState):
     return model_query(states[-1], {state.key: state for state in states}, run_id="r1", load_timestamp="")
 

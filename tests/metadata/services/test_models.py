@@ -221,6 +221,13 @@ def test_keys_that_change_must_decide_the_rows_of_the_model(orders, bizcore) -> 
         model(bizcore, select=select, increment=by_keys)
 
 
+def test_the_input_of_changed_keys_is_a_table(orders, bizcore) -> None:
+    model(bizcore, "v", "SELECT id FROM rawcore.orders", materialization="view")
+    by_keys = {"by": "changed_keys", "input": "bizcore.v", "columns": {"id": "id"}}
+    with pytest.raises(MetadataError, match="bizcore.v is a view; loads compare tables"):
+        model(bizcore, select="SELECT id FROM bizcore.v", increment=by_keys)
+
+
 def test_a_model_with_a_key_has_a_history(orders, bizcore) -> None:
     with pytest.raises(MetadataError, match="needs a business key"):
         model(bizcore, historize=True)
