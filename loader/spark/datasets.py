@@ -397,12 +397,20 @@ def _prepared_batch(
 
 
 def check_quality(
-    task: Task, session: SparkSession, load: RawLoad | RawcoreLoad | ModelLoad, rows: DataFrame, outcome: Outcome
+    task: Task,
+    session: SparkSession,
+    load: RawLoad | RawcoreLoad | ModelLoad,
+    rows: DataFrame,
+    outcome: Outcome,
+    table: DataFrame | None = None,
 ) -> tuple[RowChecker, CheckedRows]:
-    """Run the quality checks of a load on its rows. Raise Refusal QUALITY_STOPPED if one stops the load."""
+    """Run the quality checks of a load on its rows. Raise Refusal QUALITY_STOPPED if one stops the load.
+
+    ``table`` are all rows of the table after the load, for checks that concern the table.
+    """
     task.phase("checking quality")
     checker = check_of_run(session, task.warehouse, load, task.manifest)
-    checked = checker.check(rows, load.quality)
+    checked = checker.check(rows, load.quality, table)
     shown = without_sensitive(checked.results, load.quality, load.sensitive)
     task.report(results=[result.as_json() for result in shown])
     refusal = refusal_of(load.name, shown)

@@ -154,7 +154,14 @@ class ModelRows:
         if self.load.quality and self._add is not None:
             self._add = self._keep(self._add)
             self._add.count()
-            check_quality(task, self.session, self.load, self._add, outcome)
+            check_quality(task, self.session, self.load, self._add, outcome, self._table())
+
+    def _table(self) -> DataFrame | None:
+        """Return all rows of the table after the load; None if these are the rows to add."""
+        if self._add is None or self._gone is None:
+            return None
+        rows = self.target.frame(placed=True).join(self._gone, PLACE, "left_anti")
+        return rows.select(*map(quote_identifier, self._add.columns)).unionByName(self._add)
 
     def write(self) -> None:
         commit(

@@ -68,8 +68,16 @@ class RowChecker:
     own: str = ""
     fill: Mapping[str, str] = field(default_factory=dict)
 
-    def check(self, frame: DataFrame, specs: Sequence[CheckSpec]) -> CheckedRows:
-        """Run the checks. A check that cannot run has a result with the reason. Raise errors of lost executors."""
+    def check(self, frame: DataFrame, specs: Sequence[CheckSpec], table: DataFrame | None = None) -> CheckedRows:
+        """Run the checks. A check that cannot run has a result with the reason. Raise errors of lost executors.
+
+        ``table`` are all rows of the table after the load if ``frame`` is a part of them; checks that concern the table
+        read these.
+        """
+
+        def rows_of(check: CompiledCheck) -> DataFrame:
+            return table if table is not None and check.rule.concerns_table else frame
+
         types, checked = types_of_frame(frame), CheckedRows(frame)
         results: dict[str, Result] = {}
         for spec in specs:
@@ -77,13 +85,17 @@ class RowChecker:
                 checked.compiled[spec.key] = self._compiled(spec, types)
             except ProductError as problem:
                 results[spec.key] = spec.broken(problem.one_line())
-        numbers, broken = self._numbers(frame, checked.compiled)
-        for key, check in checked.compiled.items():
-            results[key] = broken.get(key) or self._evaluated(check, frame, numbers[key])
+        for rows in (frame, table):
+            own = {key: check for key, check in checked.compiled.items() if rows_of(check) is rows}
+            numbers, broken = self._numbers(rows, own) if own else ({}, {})
+            for key, check in own.items():
+                results[key] = broken.get(key) or self._evaluated(check, rows, numbers[key])
         checked.results = [results[spec.key] for spec in specs]
         sampled = {result.key for result in checked.failed[:MOST_SAMPLED]}
         checked.results = [
-            self._with_samples(result, checked.compiled[result.key], frame) if result.key in sampled else result
+            self._with_samples(result, checked.compiled[result.key], rows_of(checked.compiled[result.key]))
+            if result.key in sampled
+            else result
             for result in checked.results
         ]
         return checked

@@ -195,6 +195,11 @@ class QualityRule:
         return KINDS[self.kind]
 
     @property
+    def concerns_table(self) -> bool:
+        """Return True if all rows of the table decide together, so that a part of them says nothing."""
+        return not self.definition.finds_rows or self.kind == UNIQUE
+
+    @property
     def column(self) -> str:
         """Return the one column of a check of one column."""
         return self.columns[0]

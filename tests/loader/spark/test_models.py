@@ -257,6 +257,27 @@ def test_a_select_that_fails_is_no_failure_of_its_checks(warehouse):
     assert failed["error"]["message"] == "mart.shares: DIVIDE_BY_ZERO, at 1 / price"
 
 
+@pytest.mark.parametrize(
+    "increment",
+    [
+        {"by": "key"},
+        {"by": "window", "column": "sold", "days": 3},
+        {"by": "changed_keys", "input": "sales.orders", "columns": {"id": "id"}},
+    ],
+    ids=lambda increment: increment["by"],
+)
+def test_checks_of_the_table_count_the_rows_that_an_increment_leaves(warehouse, increment):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, sold="2023-01-01")])
+    columns, select = {"id": "integer", "sold": "date"}, "SELECT id, sold FROM sales.orders"
+    warehouse.model("mart.days", columns, select, ("sales.orders",), keys=("id",), increment=increment)
+    warehouse.load("mart.days")
+    warehouse.append("sales.orders", [order(3)])
+
+    done = warehouse.load("mart.days", AT, check("row_count", "stop", minimum="3", maximum="3"))
+
+    assert (done["status"], done["counts"]["rows"]) == ("succeeded", 3)
+
+
 def test_full_computes_all_rows_of_a_model_with_an_increment(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})
