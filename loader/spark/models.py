@@ -72,7 +72,9 @@ def load_model(task: Task, load: ModelLoad) -> Outcome:
 
 def _load_model(task: Task, load: ModelLoad, outcome: Outcome) -> None:
     session = task.session(load.sequence)
-    target = open_files(session, DeltaTable(session, task.warehouse, load.table.key), _key_of(load))
+    # Without a key, equal rows are replaced together.
+    key = _key_of(load) or tuple(column.name for column in load.table.columns)
+    target = open_files(session, DeltaTable(session, task.warehouse, load.table.key), key)
     if outcome.version_before is None:
         outcome.version_before = target.version
     known = Known.of(target.table.newest_run_commit())

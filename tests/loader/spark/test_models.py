@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from loader.spark.tables import commits
+from loader.spark.tables.commits import PUBLIC, CommitPath
 from tests.loader.model_warehouse import Warehouse
 from tests.loader.quality import check
 
@@ -124,6 +126,19 @@ def test_by_window_no_day_is_left_out_after_a_pause(warehouse):
     warehouse.load("mart.totals", "2024-01-30T00:00:00+00:00")
 
     assert [str(day) for day, _ in warehouse.rows("mart.totals")] == ["2024-01-09", "2024-01-12", "2024-01-30"]
+
+
+def test_by_window_without_a_key_the_public_path_keeps_rows_outside(warehouse, monkeypatch):
+    monkeypatch.setattr(commits, "_path", CommitPath(PUBLIC, "this test"))
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-09")])
+    select, recent = "SELECT id, sold FROM sales.orders", {"by": "window", "column": "sold", "days": 3}
+    warehouse.model("mart.days", {"id": "integer", "sold": "date"}, select, ("sales.orders",), increment=recent)
+    warehouse.load("mart.days", "2024-01-10T00:00:00+00:00")
+    warehouse.table("sales.orders", ORDERS, [order(3, sold="2024-01-09")])
+
+    warehouse.load("mart.days", "2024-01-10T06:00:00+00:00")
+
+    assert [id_ for id_, _ in warehouse.rows("mart.days")] == [1, 3]
 
 
 def test_by_window_a_row_that_moves_into_the_window_is_not_there_twice(warehouse):
