@@ -370,7 +370,10 @@ def _prepared_batch(
             yield by_files
             return
         task.phase("comparing")
-        small = small_batch(task.small, target)
+        quarantine = Quarantine(session, task.warehouse, load, task.stamp)
+        # Released rows are added to the rows of stage, though the checks that set them aside may be gone.
+        has_quarantine = quarantine.table.exists()
+        small = None if has_quarantine else small_batch(task.small, target)
         if small is not None:
             small.check(guard_of(task.manifest))
             yield small
@@ -381,9 +384,10 @@ def _prepared_batch(
         quarantined = 0
         if load.quality:
             checker, checked = check_quality(task, session, load, stage, outcome)
-            quarantine = Quarantine(session, task.warehouse, load, task.stamp)
             stage, quarantined = quarantine.set_aside(checked, checker, target)
             task.phase("comparing")
+        elif has_quarantine:
+            stage = quarantine.with_released(stage, target)
         detection = detection_of(session, load, windows, **run)
         batch = find_batch(session, load, target, task.stamp, committed, detection)
         resources.callback(batch.release)

@@ -64,12 +64,9 @@ class Quarantine:
         """
         frame = checked.frame
         results = [result for result in checked.results if result.outcome == QUARANTINED]
-        exists = self.table.exists()
-        released = self._released() if exists else None
         if not results:
-            if exists and self._is_complete:
-                self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state = '{WAITING}'")
-            return self._with_released(frame, released, target), 0
+            return self.with_released(frame, target), 0
+        released = self._released()
         flagged = self._flagged(frame, [checked.compiled[result.key] for result in results], checker)
         if released is not None:
             exempt = F.broadcast(released.select(F.col("entry_id").alias(_ENTRY), F.lit(True).alias("__exempt")))
@@ -82,6 +79,17 @@ class Quarantine:
         if self._is_complete or HistoryPolicy.from_dict(self.load.policy).delete_detection == WINDOW:
             good = self._with_stored(good, bad, target)
         return self._with_released(good, released, target), count
+
+    def with_released(self, frame: DataFrame, target: Target) -> DataFrame:
+        """Return rows of which none is set aside, with those released since the last load.
+
+        No row waits any longer if the delivery is complete.
+        """
+        if not self.table.exists():
+            return frame
+        if self._is_complete:
+            self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state = '{WAITING}'")
+        return self._with_released(frame, self._released(), target)
 
     # --- finding the rows -------------------------------------------------------------------------
 
@@ -168,6 +176,8 @@ class Quarantine:
 
     def _released(self) -> DataFrame | None:
         """Return the entries that were released, loaded or not; None if there are none."""
+        if not self.table.exists():
+            return None
         rows = self.table.frame().where(F.col("state").isin(RELEASED, LOADED))
         return None if rows.isEmpty() else rows
 

@@ -112,6 +112,13 @@ def test_a_released_row_of_a_delta_is_added_to_the_next_load_once(delta):
     assert [found["state"] for found in quarantined(delta)] == ["loaded"]
 
 
+def test_a_released_row_is_loaded_after_its_check_was_removed(delta):
+    load(delta, [row(1), row(2, name=None)], NAMED)
+    decision(delta, "release")
+    load(delta, [row(1)], at=DAY[1])
+    assert names(delta) == {1: "a", 2: None}
+
+
 def test_of_several_released_rows_of_a_key_the_newest_is_loaded(delta):
     load(delta, [row(1), row(2, name=None, price="7.25")], NAMED)
     load(delta, [row(2, name=None, price="8.50")], NAMED, at=DAY[1])
