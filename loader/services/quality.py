@@ -20,6 +20,7 @@ from elevata.core.errors import ProductError
 from elevata.core.words import counted
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import tell
+from loader.domain.historization.references import parent_checks
 from loader.domain.manifest.codec import to_json
 from loader.domain.quality.checks import CheckSpec
 from loader.domain.quality.results import BROKEN, STOPPED, Result
@@ -35,8 +36,15 @@ from metadata.models import QualityCheck, TargetDataset
 def check_specs(
     datasets: Iterable[DatasetState], states: Mapping[str, DatasetState], *, environment: Environment
 ) -> dict[str, tuple[CheckSpec, ...]]:
-    """Return the active checks of datasets by the environment's stable keys; ``states`` are all datasets by key."""
-    specs = _specs(datasets, states, environment)
+    """Return the checks of datasets by the environment's stable keys; ``states`` are all datasets by key.
+
+    These are the active ones of the metadata, and those of references whose rows with unknown parents are quarantined.
+    """
+    chosen = list(datasets)
+    specs = _specs(chosen, states, environment)
+    for state in chosen:
+        if of_references := parent_checks(state, states):
+            specs[state.key] = (*specs.get(state.key, ()), *of_references)
     others = {spec.other.dataset_key for own in specs.values() for spec in own if spec.other}
     sensitive = sensitive_columns([states[key] for key in others]) if others else {}
     return {key: tuple(_with_sensitive(spec, sensitive) for spec in own) for key, own in specs.items()}
@@ -52,6 +60,7 @@ def _with_sensitive(spec: CheckSpec, sensitive: Mapping[str, SensitiveNames]) ->
 def _specs(
     datasets: Iterable[DatasetState], states: Mapping[str, DatasetState], environment: Environment
 ) -> dict[str, tuple[CheckSpec, ...]]:
+    """Return the active checks of the metadata."""
     checks = _checks_by_dataset(datasets)
     tables = _tables(states.values()) if checks else {}
     past = _past_counts([check for rows in checks.values() for check in rows], environment)

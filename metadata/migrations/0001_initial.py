@@ -28,6 +28,7 @@ class Migration(migrations.Migration):
                             ("null", "NULL until the parent arrives"),
                             ("ghost", "Ghost row in the parent"),
                             ("refuse", "Refuse the load"),
+                            ("quarantine", "Quarantine the row"),
                         ],
                         default="keep",
                         max_length=10,
@@ -816,9 +817,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="reference",
             constraint=models.CheckConstraint(
-                condition=models.Q(("unknown_parent__in", ["keep", "null", "ghost", "refuse"])),
+                condition=models.Q(("unknown_parent__in", ["keep", "null", "ghost", "refuse", "quarantine"])),
                 name="reference_unknown_parent_known",
-                violation_error_message="Rules for unknown parents are keep, null, ghost, refuse.",
+                violation_error_message="Rules for unknown parents are keep, null, ghost, refuse, quarantine.",
             ),
         ),
         migrations.AddConstraint(

@@ -30,7 +30,7 @@ from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
-from metadata.domain.unknown_parents import NULL, REFUSE
+from metadata.domain.unknown_parents import NULL, QUARANTINE, REFUSE
 
 LIVE = "live"
 _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
@@ -372,9 +372,11 @@ def _known_keys(reference: ReferenceState, by_key: Mapping[str, DatasetState]) -
 
 def _rule_comments(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
     """Return a comment line for each rule about keys that is no part of the query."""
-    refusing = (item for item in dataset.references if item.unknown_parent == REFUSE and item.parent in by_key)
+    outcomes = {REFUSE: "refused", QUARANTINE: "a row is quarantined"}
     comments = [
-        f"-- refused if {by_key[item.parent].qualified_name} does not have a {item.column_name}" for item in refusing
+        f"-- {outcomes[item.unknown_parent]} if {by_key[item.parent].qualified_name} does not have a {item.column_name}"
+        for item in dataset.references
+        if item.unknown_parent in outcomes and item.parent in by_key
     ]
     comments += [
         f"-- with a ghost row for each {reference.column_name} of {child.qualified_name} that has no row"

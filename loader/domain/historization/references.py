@@ -9,11 +9,14 @@ from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
 from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows, StageInput
 from loader.domain.manifest.sources import SourceSpec
+from loader.domain.quality.checks import CheckSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, KEY_LIST, HistoryPolicy
+from metadata.domain.quality import QUARANTINE as SEVERITY_QUARANTINE
+from metadata.domain.quality import RELATIONSHIP
 from metadata.domain.sources.formats import READ_ONCE, reads_changes
 from metadata.domain.state import DatasetState
-from metadata.domain.unknown_parents import KEEP
+from metadata.domain.unknown_parents import KEEP, QUARANTINE
 
 # Inputs whose deliveries add to those before.
 _FED = (EFFECTIVE, CDC, APPEND)
@@ -34,9 +37,32 @@ def foreign_keys(dataset: DatasetState, states: Mapping[str, DatasetState]) -> t
         components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs)
         parent = states.get(reference.parent)
         rule = reference.unknown_parent if parent is not None and is_loaded(parent) else KEEP
+        rule = KEEP if rule == QUARANTINE else rule  # a check of the rows of stage (``parent_checks``)
         table = rawcore_table(parent) if parent is not None and rule != KEEP else None
         keys.append(ForeignKey(reference.column_name, components, rule, table))
     return tuple(keys)
+
+
+def parent_checks(dataset: DatasetState, states: Mapping[str, DatasetState]) -> tuple[CheckSpec, ...]:
+    """Return a check of kind relationship for each reference whose rows with unknown parents are quarantined.
+
+    Their rows have no active column missing, which ``foreign_keys`` refuses.
+    """
+    names, checks = {column.key: column.name for column in dataset.active_columns}, []
+    for reference in dataset.references:
+        parent = states.get(reference.parent)
+        if reference.unknown_parent != QUARANTINE or parent is None or not is_loaded(parent):
+            continue
+        parent_names = {column.key: column.name for column in parent.business_key}
+        arguments = {
+            "columns": [names[child] for child, _ in reference.pairs],
+            "dataset": parent.qualified_name,
+            "other_columns": [parent_names[key] for _, key in reference.pairs],
+        }
+        name = f"{reference.column_name} is known"
+        other = rawcore_table(parent)
+        checks.append(CheckSpec(reference.key, name, RELATIONSHIP, SEVERITY_QUARANTINE, arguments, other))
+    return tuple(checks)
 
 
 def _is_read_once(source: SourceSpec) -> bool:

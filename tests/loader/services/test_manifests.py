@@ -100,6 +100,19 @@ def test_a_child_knows_the_parent_that_its_keys_are_compared_with(airports):
     assert (key.rule, key.parent.qualified_name) == ("refuse", "rawcore.rc_air_airport")
 
 
+def test_quarantine_of_unknown_parents_is_a_check_of_the_childs_rows(airports):
+    ruled("quarantine")
+    parent, child = manifest().rawcore
+    (check,) = child.quality
+    assert (check.kind, check.severity, check.other.qualified_name) == (
+        "relationship",
+        "quarantine",
+        "rawcore.rc_air_airport",
+    )
+    assert (check.arguments["columns"], check.arguments["other_columns"]) == (["origin"], ["icao"])
+    assert (child.foreign_keys[0].rule, parent.quality) == ("keep", ())
+
+
 def test_a_parent_knows_the_rows_for_which_it_gets_ghost_rows(airports):
     assert manifest().rawcore[0].children == ()
     ruled("ghost")
