@@ -66,7 +66,7 @@ def load_all(item: Kept, batches: list[list[dict]]) -> dict:
     "policy",
     [
         FEED,
-        FEED | {"late": "ignore", "track": ["v"]},
+        pytest.param(FEED | {"late": "ignore", "track": ["v"]}, marks=pytest.mark.nightly),
         pytest.param(FEED | {"deletes": "ignore"}, marks=pytest.mark.nightly),
         pytest.param(EFFECTIVE | {"absent_keys": "deleted"}, marks=pytest.mark.nightly),
     ],
