@@ -12,7 +12,7 @@ from metadata.models import Exposure, TargetDataset, TargetSchema
 from metadata.services import exposures
 from metadata.services.targets import update_target_dataset
 from metadata.views.base import BaseDatasetPage, Editing
-from metadata.views.row_actions import DELETE, RowAction, Verb
+from metadata.views.row_actions import DELETE, RowAction, Verb, no_dependents
 
 
 def contract_page(row: TargetDataset | Exposure) -> str:
@@ -35,7 +35,7 @@ class ServingDatasetPage(BaseDatasetPage):
 class ContractEdit(Editing, ServingDatasetPage, EditPage):
     """Declare a dataset a contract, or withdraw the contract."""
 
-    form_class, template_name = ContractForm, "metadata/contract_form.html"
+    form_class, template_name = ContractForm, "metadata/dataset_part_form.html"
     service, message = staticmethod(update_target_dataset), "The contract is saved. A change report puts it in force."
     address = staticmethod(contract_page)
 
@@ -47,7 +47,7 @@ class ContractEdit(Editing, ServingDatasetPage, EditPage):
 class ExposureCreate(Editing, ServingDatasetPage, CreatePage):
     """Create an exposure of a dataset."""
 
-    form_class, template_name = NewExposureForm, "metadata/contract_form.html"
+    form_class, template_name = NewExposureForm, "metadata/dataset_part_form.html"
     message = "Exposure {row.name} created."
     address = staticmethod(contract_page)
 
@@ -79,7 +79,7 @@ class ExposurePage(RowPage):
 class ExposureEdit(Editing, ExposurePage, EditPage):
     """Edit an exposure."""
 
-    form_class, template_name, message = ExposureForm, "metadata/contract_form.html", "The exposure is saved."
+    form_class, template_name, message = ExposureForm, "metadata/dataset_part_form.html", "The exposure is saved."
 
     def save(self, form: ExposureForm) -> Exposure:
         return exposures.update_exposure(
@@ -90,15 +90,13 @@ class ExposureEdit(Editing, ExposurePage, EditPage):
         return super().context() | {"title": f"Exposure {self.row.name}", "button": "Save"}
 
 
-def _nothing(row: Exposure) -> list:
-    return []
-
-
 class ExposureAction(ExposurePage, RowAction):
     """Delete an exposure."""
 
     verbs = {
-        DELETE: Verb(DELETE, "Delete", "Delete exposure", "trash", "is deleted", _nothing, exposures.delete_exposure)
+        DELETE: Verb(
+            DELETE, "Delete", "Delete exposure", "trash", "is deleted", no_dependents, exposures.delete_exposure
+        )
     }
 
     def parent_address(self) -> str:

@@ -12,7 +12,7 @@ from metadata.forms.quality import CheckForm, NewCheckForm
 from metadata.models import QualityCheck, TargetDataset
 from metadata.services import quality
 from metadata.views.base import BaseDatasetPage, Editing
-from metadata.views.row_actions import DELETE, RESTORE_WORDS, RETIRE_WORDS, RowAction, Verb
+from metadata.views.row_actions import DELETE, RESTORE_WORDS, RETIRE_WORDS, RowAction, Verb, no_dependents
 
 
 def quality_page(row: TargetDataset | QualityCheck) -> str:
@@ -25,7 +25,7 @@ def quality_page(row: TargetDataset | QualityCheck) -> str:
 class CheckCreate(Editing, BaseDatasetPage, CreatePage):
     """Create a check of a dataset: its kind first, then the form of this kind."""
 
-    form_class, template_name = NewCheckForm, "metadata/check_form.html"
+    form_class, template_name = NewCheckForm, "metadata/dataset_part_form.html"
     message = "Check {row.name} created. The next load runs it."
     address = staticmethod(quality_page)
 
@@ -50,7 +50,12 @@ class CheckCreate(Editing, BaseDatasetPage, CreatePage):
         return quality.create_check(dataset=self.row, **form.given())
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"back": quality_page(self.row), "kind": KINDS.get(self.kind)}
+        context = super().context() | {"back": quality_page(self.row)}
+        if not self.kind:
+            return context
+        kind = KINDS[self.kind]
+        title = f"New check of {self.row.name}: {kind.label.lower()}"
+        return context | {"title": title, "lead": kind.help, "button": "Create check"}
 
 
 class CheckPage(RowPage):
@@ -63,13 +68,13 @@ class CheckPage(RowPage):
         return QualityCheck.objects.select_related("dataset__schema")
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"dataset": self.row.dataset, "kind": KINDS[self.row.kind]}
+        return super().context() | {"dataset": self.row.dataset}
 
 
 class CheckEdit(Editing, CheckPage, EditPage):
     """Edit a check, except its kind."""
 
-    form_class, template_name, message = CheckForm, "metadata/check_form.html", "The check is saved."
+    form_class, template_name, message = CheckForm, "metadata/dataset_part_form.html", "The check is saved."
 
     def options(self) -> dict[str, Any]:
         return {"dataset": self.row.dataset, "kind": self.row.kind}
@@ -79,9 +84,9 @@ class CheckEdit(Editing, CheckPage, EditPage):
             check=self.row, expected_version=form.over, **form.changes(), reason=form.cleaned_data["reason"]
         )
 
-
-def _nothing(row: QualityCheck) -> list:
-    return []
+    def context(self) -> dict[str, Any]:
+        lead = KINDS[self.row.kind].help
+        return super().context() | {"title": f"Check {self.row.name}", "lead": lead, "button": "Save"}
 
 
 class CheckAction(CheckPage, RowAction):
@@ -90,9 +95,9 @@ class CheckAction(CheckPage, RowAction):
     verbs = {
         verb.name: verb
         for verb in (
-            Verb(*RETIRE_WORDS, _nothing, quality.retire_check, takes_away=True),
-            Verb(*RESTORE_WORDS, _nothing, quality.unretire_check),
-            Verb(DELETE, "Delete", "Delete check", "trash", "is deleted", _nothing, quality.delete_check),
+            Verb(*RETIRE_WORDS, no_dependents, quality.retire_check, takes_away=True),
+            Verb(*RESTORE_WORDS, no_dependents, quality.unretire_check),
+            Verb(DELETE, "Delete", "Delete check", "trash", "is deleted", no_dependents, quality.delete_check),
         )
     }
 

@@ -46,7 +46,8 @@ RESTORE_WORDS = (RESTORE, "Bring back", "Bring back", "rotate", "is in use again
 _DELETE = (DELETE, "Delete", "Delete the description", "trash", "is deleted; its table is as it was")
 
 
-def _nothing(row: Row) -> list[Dependent]:
+def no_dependents(row: Row) -> list[Dependent]:
+    """Return no dependents, for actions that need none."""
     return []
 
 
@@ -55,7 +56,7 @@ DATASET_VERBS = {
     for verb in (
         Verb(*_RENAME, dependents.of_dataset_rename, lifecycle.rename_dataset, RenameForm),
         Verb(*RETIRE_WORDS, dependents.of_dataset_retirement, lifecycle.retire_dataset, takes_away=True),
-        Verb(*RESTORE_WORDS, _nothing, lifecycle.unretire_dataset),
+        Verb(*RESTORE_WORDS, no_dependents, lifecycle.unretire_dataset),
         Verb(*_DELETE, dependents.of_dataset_deletion, lifecycle.delete_dataset, takes_away=True),
     )
 }
@@ -64,7 +65,7 @@ COLUMN_VERBS = {
     for verb in (
         Verb(*_RENAME, dependents.of_column_rename, lifecycle.rename_column, RenameForm),
         Verb(*RETIRE_WORDS, dependents.of_column_retirement, lifecycle.retire_column, takes_away=True),
-        Verb(*RESTORE_WORDS, _nothing, lifecycle.unretire_column),
+        Verb(*RESTORE_WORDS, no_dependents, lifecycle.unretire_column),
         Verb(*_DELETE, dependents.of_column_deletion, lifecycle.delete_column, takes_away=True),
     )
 }
@@ -73,7 +74,7 @@ REFERENCE_VERBS = {
     verb.name: verb
     for verb in (
         Verb(*RETIRE_WORDS, dependents.of_reference_retirement, references.retire_reference, takes_away=True),
-        Verb(*RESTORE_WORDS, _nothing, references.unretire_reference),
+        Verb(*RESTORE_WORDS, no_dependents, references.unretire_reference),
     )
 }
 

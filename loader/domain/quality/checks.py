@@ -26,9 +26,8 @@ class CheckSpec:
     """Check of a dataset, in a manifest.
 
     ``other`` is the table of the other dataset, ``other_sensitive`` the names of its sensitive columns in lower case.
-    ``past`` are the row counts of the last runs. ``query`` is a SELECT
-    over temporary views, ``views`` their tables; ``own_view`` has the checked rows. ``problem`` is the reason why the
-    check cannot run.
+    ``past`` are the row counts of the last runs. ``query`` is a SELECT over temporary views, ``views`` their tables;
+    ``own_view`` has the checked rows. ``problem`` is the reason why the check cannot run.
     """
 
     key: str
