@@ -8,6 +8,7 @@ from django import forms
 from architecture.domain.change_policy import DESTRUCTIVE, REVIEW, RISKS, RULES, SAFE, SEVERITIES, PolicySet
 from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
 from architecture.domain.steps.features import OPEN, SPARK
+from architecture.domain.workflow import ACCEPTABLE
 from elevata.accounts.roles import ROLES, Permission
 from elevata.core.errors import as_sentence
 from elevata.web.forms import MetadataForm
@@ -62,6 +63,15 @@ class DecisionForm(forms.Form):
         label="Accept lost readers",
         help_text="Change the tables without writing them anew; the operations name the readers they lose.",
     )
+    contracts_broken = forms.BooleanField(
+        required=False,
+        label="Accept broken contracts",
+        help_text="The consumers that the operations name lose what they were promised.",
+    )
+
+    def accepted(self) -> dict[str, bool]:
+        """Return the consequences that the user accepts with an approval."""
+        return {name: True for name in ACCEPTABLE if self.cleaned_data[name]}
 
 
 class ReasonForm(MetadataForm):

@@ -9,16 +9,8 @@ from pyspark.sql import SparkSession
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table, tables_of
-from loader.domain.manifest import (
-    DeliveredColumn,
-    HashComponent,
-    LoadManifest,
-    RawcoreLoad,
-    RawLoad,
-    SourceSpec,
-    StageColumn,
-    StageInput,
-)
+from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.spark.load import SUCCEEDED, LoadAttempt
 from loader.spark.tables import steps
 from metadata.domain.sql import quote_identifier

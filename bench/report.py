@@ -1,8 +1,11 @@
 """Results as JSON and as tables: ratios of medians, measures, machine."""
 
+import json
 import os
 import platform
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 # Ratio -> (whose median, divided by whose median). Names of entries are in ``bench.cases``.
 RATIOS = {
@@ -39,6 +42,12 @@ def case_report(rows: int, depth: int, changed_pct: float, results: list[dict]) 
         "results": results,
         "ratios": ratios(results),
     }
+
+
+def write_result(file: Path, result: dict[str, Any]) -> None:
+    """Write the result of a benchmark as JSON, with the machine and the time before it."""
+    document = {"machine": machine(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")} | result
+    file.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def machine() -> dict:

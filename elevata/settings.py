@@ -316,6 +316,7 @@ SPECTACULAR_SETTINGS = {
     # Choices that several answers share have one name in the description.
     "ENUM_NAME_OVERRIDES": {
         "SystemKindEnum": "metadata.models.System.Kind",
+        "LoadScopeKindEnum": "loader.domain.dependencies.KINDS",
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
         "ScheduleKindEnum": "loader.models.Schedule.Kind",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
@@ -323,9 +324,13 @@ SPECTACULAR_SETTINGS = {
         "JobStatusEnum": "loader.models.ReadRequest.STATUSES",
         "ReadKindEnum": "loader.api.reads.KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
+        "WebhookFormatEnum": "elevata.notifications.models.Webhook.Format",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
         "UnknownParentEnum": "metadata.models.lineage.UNKNOWN_PARENTS",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
+        "CheckOutcomeEnum": "loader.domain.quality.results.OUTCOME_CHOICES",
+        "QualityCheckKindEnum": "metadata.models.quality.KINDS",
+        "ExposureKindEnum": "metadata.models.exposures.KINDS",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },
 }
@@ -412,6 +417,8 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 PUBLIC_URL = os.environ.get("ELEVATA_PUBLIC_URL", "").strip().rstrip("/")
 # Networks that webhooks may reach although they are not public.
 WEBHOOK_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_WEBHOOK_ALLOW", "").split(",") if one.strip()]
+# Function that returns the OpenLineage events of an event, for webhooks of that format.
+OPENLINEAGE_EVENTS = "loader.openlineage.events_of"
 _mail = mail.settings_of(os.environ.get("ELEVATA_EMAIL_URL", ""))
 EMAIL_ENABLED = _mail["EMAIL_ENABLED"]
 globals().update(_mail)

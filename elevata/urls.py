@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
 
+from architecture.api.data_contracts import ContractViewSet
 from architecture.api.environments import EnvironmentViewSet
 from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
@@ -19,12 +20,24 @@ from elevata.api.resources import JsonOnly, Reads
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet, ScheduleViewSet
-from loader.api.maintenance import AcceptViewSet, BatchViewSet, CheckViewSet, PruneViewSet, RevertViewSet, VacuumViewSet
+from loader.api.maintenance import (
+    AcceptViewSet,
+    BatchViewSet,
+    CheckViewSet,
+    PruneViewSet,
+    QuarantineViewSet,
+    RevertViewSet,
+    VacuumViewSet,
+)
 from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
+from loader.api.source_proposals import ProposalViewSet, SourceCheckViewSet
 from metadata.api.changes import ChangeLogViewSet
+from metadata.api.exposures import ExposureViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
+from metadata.api.quality import QualityCheckViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
 
 
@@ -40,17 +53,24 @@ router.APIRootView = ApiRoot
 router.include_format_suffixes = False
 router.register("systems", SystemViewSet, basename="api-system")
 router.register("source-datasets", SourceDatasetViewSet, basename="api-source-dataset")
+router.register("source-proposals", ProposalViewSet, basename="api-source-proposal")
+router.register("source-checks", SourceCheckViewSet, basename="api-source-check")
 router.register("source-columns", SourceColumnViewSet, basename="api-source-column")
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
 router.register("references", ReferenceViewSet, basename="api-reference")
+router.register("quality-checks", QualityCheckViewSet, basename="api-quality-check")
+router.register("exposures", ExposureViewSet, basename="api-exposure")
+router.register("contracts", ContractViewSet, basename="api-contract")
+router.register("check-results", CheckResultViewSet, basename="api-check-result")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("history-batches", BatchViewSet, basename="api-history-batch")
 router.register("history-reverts", RevertViewSet, basename="api-history-revert")
 router.register("history-prunes", PruneViewSet, basename="api-history-prune")
+router.register("quarantine-decisions", QuarantineViewSet, basename="api-quarantine-decision")
 router.register("vacuums", VacuumViewSet, basename="api-vacuum")
 router.register("table-acceptances", AcceptViewSet, basename="api-table-acceptance")
 router.register("history-checks", CheckViewSet, basename="api-history-check")

@@ -10,8 +10,9 @@ from django.urls.converters import StringConverter
 from elevata.jobs.models import SYSTEM
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
 from loader.domain.run_states import MAINTENANCE
-from loader.models import LoadRun, MaintenanceRecord, Schedule
+from loader.models import LoadRun, MaintenanceRecord, Schedule, SourceProposal
 from metadata.filtersets import is_dataset
+from metadata.models import SourceDataset
 
 
 class LoadRunFilter(filters.FilterSet):
@@ -59,6 +60,18 @@ class MaintenanceRecordFilter(filters.FilterSet):
 
     class Meta:
         model = MaintenanceRecord
+        fields = ()
+
+
+class SourceProposalFilter(filters.FilterSet):
+    status = filters.ChoiceFilter(choices=SourceProposal.Status.choices, label="State")
+    source = filters.UUIDFilter(field_name="source__key", label="Source dataset")
+    ordering = StableOrdering(fields=("created_at", "last_seen_at"))
+
+    known: ClassVar = {"source": is_there(SourceDataset, "key")}
+
+    class Meta:
+        model = SourceProposal
         fields = ()
 
 

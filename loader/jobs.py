@@ -9,7 +9,8 @@ from loader.services import load_runs
 from loader.services.executions import perform_dry_run, perform_execution
 from loader.services.load_work import perform_load_run
 from loader.services.reads.read_requests import KINDS as READS
-from loader.services.reads.read_requests import perform_read, perform_refresh
+from loader.services.reads.read_requests import SOURCE_CHECK, perform_read, perform_refresh
+from loader.services.source_checks import perform_check
 
 # Dry runs and executions run before loads, because users wait for them.
 HANDLERS = (
@@ -43,6 +44,13 @@ HANDLERS = (
         lane=ASIDE,
         lost_as=states.FAILED,
         lost_hint="ask again",
+    ),
+    Handler(
+        kinds=(SOURCE_CHECK,),
+        perform=lambda pk, **context: perform_check(read_pk=pk, **context),
+        lane=ASIDE,
+        lost_as=states.FAILED,
+        lost_hint="check the source on its page",
     ),
     Handler(
         kinds=(Refresh.KIND,),

@@ -1,6 +1,6 @@
 """Queries about loading that pages, the API and commands share: runs, statements of datasets, statistics."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,7 +38,7 @@ from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery
 from loader.services.manifests import source_datasets, source_of, source_spec
 from metadata.domain.state import DatasetState
 from metadata.domain.unknown_parents import GHOST, KEEP
-from metadata.models import DatasetInput, Reference, TargetDataset
+from metadata.models import DatasetInput, Reference, SourceDataset, TargetDataset, TargetSchema
 from metadata.selectors.datasets import dataset_states
 
 
@@ -107,6 +107,11 @@ def read_requests() -> QuerySet[ReadRequest]:
 def queries_of(user: Any) -> QuerySet[ReadRequest]:
     """Return the SQL queries that a user ran on the page or by the API."""
     return read_requests().filter(requested_by=user, kind="sql")
+
+
+def trials_of(user: Any) -> QuerySet[ReadRequest]:
+    """Return the trials of models that a user requested."""
+    return read_requests().filter(requested_by=user, kind="try_model")
 
 
 def saved_queries(user: Any) -> QuerySet[SavedQuery]:
@@ -259,6 +264,79 @@ def disk_use(key: Any) -> DatasetRun | None:
     measured = DatasetRun.objects.filter(dataset_key=key, run__kind=VACUUM, status=DatasetRun.Status.SUCCEEDED)
     in_environment = measured.filter(run__environment=current_environment())
     return in_environment.select_related("run").order_by("-finished_at", "-pk").first()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Delivered row of a key: its raw table, load run, file and row number; ``source`` is None if it is unknown.
+
+    ``opened``: the run opened a version of the key.
+    """
+
+    raw: str
+    run_id: str
+    loaded_at: str
+    file: str | None
+    number: str | None
+    opened: bool
+    source: SourceDataset | None
+
+
+def origins(answer: Mapping[str, Any]) -> list[Origin]:
+    """Return the rows of an answer to a read of kind origin, with the sources of their raw tables."""
+    names = {row[0] for row in answer["rows"]}
+    inputs = DatasetInput.objects.filter(source__isnull=False, dataset__schema__layer=TargetSchema.Layer.RAW)
+    sources = {
+        str(item.dataset): item.source
+        for item in inputs.select_related("source__system", "dataset__schema")
+        if str(item.dataset) in names
+    }
+    return [
+        Origin(raw, run_id, loaded_at, file, number, opened == "true", sources.get(raw))
+        for raw, run_id, loaded_at, file, number, opened in answer["rows"]
+    ]
+
+
+@dataclass(frozen=True)
+class KeptDelivery:
+    """Delivery in a raw table; ``removable``: the retention no longer keeps it."""
+
+    run_id: str
+    loaded_at: datetime
+    rows: int
+    bytes: int
+    removable: bool
+
+
+@dataclass(frozen=True)
+class KeptDeliveries:
+    """Deliveries in a raw table after its newest vacuum or dry run; ``listed`` has the oldest ones, newest first."""
+
+    count: int
+    listed: tuple[KeptDelivery, ...]
+
+    @property
+    def oldest(self) -> datetime:
+        return self.listed[-1].loaded_at
+
+    @property
+    def bytes(self) -> int:
+        return sum(delivery.bytes for delivery in self.listed)
+
+
+def kept_deliveries(measured: DatasetRun | None) -> KeptDeliveries | None:
+    """Return the deliveries of ``disk_use``; None if nothing was measured, or the table has no delivery."""
+    tables = measured.run.details.get("tables", {}) if measured is not None else {}
+    for table in tables.values():
+        if table.get("deliveries"):
+            listed = [item for item in table["deliveries_listed"] if not item.get("removed")]
+            return KeptDeliveries(table["deliveries"], tuple(map(_kept_delivery, listed)))
+    return None
+
+
+def _kept_delivery(item: Mapping[str, Any]) -> KeptDelivery:
+    at = datetime.fromisoformat(item["loaded_at"])
+    return KeptDelivery(item["run_id"], at, item["rows"], item["bytes"], bool(item.get("removable")))
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,25 @@
 """State of a source for its page: freshness, deliveries, refusals, and columns that its contract lacks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
-from loader.domain.dependencies import Scope, load_steps
+from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
-from loader.models import DatasetRun, Schedule
+from loader.models import DatasetRun, Schedule, SourceProposal
 from loader.selectors import schedules
+from loader.services.manifests import plan_load
 from loader.sources.files import Delivery
 from loader.sources.systems import delivery
+from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset, TargetSchema
 
 DELIVERIES = 10
@@ -116,9 +118,9 @@ def _schedules_of(source: SourceDataset) -> tuple[Schedule, ...]:
     return tuple(schedule for schedule in active if raw & _loaded(states, Scope.from_json(schedule.scope)))
 
 
-def _loaded(states: Iterable[Any], scope: Scope) -> set[str]:
+def _loaded(states: Sequence[DatasetState], scope: Scope) -> set[str]:
     try:
-        return {step.dataset.key for step in load_steps(states, scope)}
+        return {step.dataset.key for step in plan_load(scope, states).steps}
     except Refusal:  # the scope has become empty, which the schedule's own page shows
         return set()
 
@@ -144,6 +146,12 @@ def drift(source: SourceDataset, rows: Iterable[DatasetRun]) -> list[DriftEntry]
                 type_ = item.get("type", "") if isinstance(item, dict) else ""
                 found[name] = DriftEntry(name, type_ or "string", row, column)
     return list(found.values())
+
+
+def proposals(source: SourceDataset) -> QuerySet[SourceProposal]:
+    """Return the proposals to change a source's contract: the open one first, then the last decided ones."""
+    rows = SourceProposal.objects.filter(source=source).select_related("decided_by")
+    return rows.order_by(F("decided_at").desc(nulls_first=True), "-pk")
 
 
 def schema_changes(source: SourceDataset) -> QuerySet[ChangeLogEntry]:

@@ -9,8 +9,10 @@ from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from metadata.domain import types
+from metadata.domain import exposures, quality, types
 from metadata.models import (
+    Exposure,
+    QualityCheck,
     Reference,
     SourceColumn,
     SourceDataset,
@@ -189,6 +191,31 @@ class ReferenceFilter(filters.FilterSet):
 
     class Meta:
         model = Reference
+        fields = ()
+
+
+class QualityCheckFilter(filters.FilterSet):
+    dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+    kind = filters.ChoiceFilter(choices=[(name, kind.label) for name, kind in quality.KINDS.items()], label="Kind")
+    active = YesNoFilter(field_name="active", label="Active")
+    ordering = StableOrdering(fields=("name", "updated_at"))
+
+    known: ClassVar = {"dataset": is_there(TargetDataset, "key")}
+
+    class Meta:
+        model = QualityCheck
+        fields = ()
+
+
+class ExposureFilter(filters.FilterSet):
+    dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+    kind = filters.ChoiceFilter(choices=list(exposures.KINDS.items()), label="Kind")
+    ordering = StableOrdering(fields=("name", "updated_at"))
+
+    known: ClassVar = {"dataset": is_there(TargetDataset, "key")}
+
+    class Meta:
+        model = Exposure
         fields = ()
 
 

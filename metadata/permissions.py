@@ -11,6 +11,8 @@ from elevata.core.errors import MetadataError
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    Exposure,
+    QualityCheck,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -32,6 +34,8 @@ _SCHEMA: dict[type[models.Model], Callable[[Any], TargetSchema | None]] = {
     TargetColumn: lambda row: row.dataset.schema,
     DatasetInput: lambda row: row.dataset.schema,
     ColumnInput: lambda row: row.column.dataset.schema,
+    QualityCheck: lambda row: row.dataset.schema,
+    Exposure: lambda row: row.dataset.schema,
     Reference: lambda row: row.child.schema,
     ReferencePair: lambda row: row.reference.child.schema,
 }

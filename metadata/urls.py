@@ -2,12 +2,16 @@
 
 from django.urls import path
 
-from metadata.views import columns, datasets, lineage, row_actions, sources
+from metadata.views import columns, datasets, exposures, lineage, models, quality, row_actions, sources
 from metadata.views.changes import DatasetChanges
 from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAction, DatasetAction, ReferenceAction
 
 urlpatterns = [
     path("datasets/new/", datasets.DatasetCreate.as_view(), name="dataset_create"),
+    path("models/new/", models.ModelCreate.as_view(), name="model_create"),
+    path("models/preview/", models.ModelPreview.as_view(), name="model_preview"),
+    path("models/builder/", models.ModelBuilder.as_view(), name="model_builder"),
+    path("models/<uuid:key>/edit/", models.ModelEdit.as_view(), name="model_edit"),
     path("datasets/<uuid:key>/", datasets.DatasetDetail.as_view(), name="dataset_page"),
     path("datasets/<uuid:key>/lineage/", datasets.DatasetLineage.as_view(), name="dataset_lineage"),
     path("datasets/<uuid:key>/changes/", DatasetChanges.as_view(), name="dataset_changes"),
@@ -34,6 +38,15 @@ urlpatterns = [
     path("references/<uuid:key>/edit/", lineage.ReferenceEdit.as_view(), name="reference_edit"),
     path("references/<uuid:key>/retire/", ReferenceAction.as_view(verb=RETIRE), name="reference_retire"),
     path("references/<uuid:key>/restore/", ReferenceAction.as_view(verb=RESTORE), name="reference_restore"),
+    path("datasets/<uuid:key>/checks/new/", quality.CheckCreate.as_view(), name="check_create"),
+    path("checks/<uuid:key>/edit/", quality.CheckEdit.as_view(), name="check_edit"),
+    path("checks/<uuid:key>/retire/", quality.CheckAction.as_view(verb=RETIRE), name="check_retire"),
+    path("checks/<uuid:key>/restore/", quality.CheckAction.as_view(verb=RESTORE), name="check_restore"),
+    path("checks/<uuid:key>/delete/", quality.CheckAction.as_view(verb=DELETE), name="check_delete"),
+    path("datasets/<uuid:key>/contract/edit/", exposures.ContractEdit.as_view(), name="contract_edit"),
+    path("datasets/<uuid:key>/exposures/new/", exposures.ExposureCreate.as_view(), name="exposure_create"),
+    path("exposures/<uuid:key>/edit/", exposures.ExposureEdit.as_view(), name="exposure_edit"),
+    path("exposures/<uuid:key>/delete/", exposures.ExposureAction.as_view(verb=DELETE), name="exposure_delete"),
     path("schemas/", datasets.SchemaList.as_view(), name="schema_list"),
     path("schemas/new/", datasets.SchemaCreate.as_view(), name="schema_create"),
     path("schemas/<str:name>/edit/", datasets.SchemaEdit.as_view(), name="schema_edit"),

@@ -14,6 +14,7 @@ __all__ = ["browser", "page"]
 
 pytest_plugins = [
     "tests.fixtures.jobs",
+    "tests.fixtures.outside_servers",
     "tests.fixtures.source_database",
     "tests.fixtures.spark",
     "tests.fixtures.static_files",

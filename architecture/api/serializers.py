@@ -47,7 +47,7 @@ class ApprovalSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Approval
-        fields = ("person", "decision", "note", "readers_lost", "fingerprint", "roles", "at")
+        fields = ("person", "decision", "note", "readers_lost", "contracts_broken", "fingerprint", "roles", "at")
 
 
 class ReportListSerializer(serializers.ModelSerializer):
@@ -129,6 +129,11 @@ class ApproveSerializer(NoteSerializer):
         required=False,
         default=False,
         help_text="Accept that tables lose the readers that the operations name, instead of being written anew.",
+    )
+    contracts_broken = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Accept that contracts are broken; their consumers are named by the operations.",
     )
 
 

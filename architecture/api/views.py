@@ -32,7 +32,7 @@ from architecture.api.serializers import (
     UndoSerializer,
     scope_of,
 )
-from architecture.domain.workflow import Refused
+from architecture.domain.workflow import ACCEPTABLE, Refused
 from architecture.filtersets import DryRunFilter, ExecutionFilter, RecordFilter, ReportFilter
 from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
 from architecture.selectors.environments import execution_events, executions, records, reports
@@ -166,7 +166,7 @@ class ReportViewSet(ReadOnly):
         report = self.get_object()
         must_name(request, self.version_of(report))
         given, reason = self.given(serializer)
-        accepted = {"readers_lost": True} if given.get("readers_lost") else {}
+        accepted = {name: True for name in ACCEPTABLE if given.get(name)}
         # A note is stored with the approval, so the change log need not repeat it.
         with writing(reason if given["note"] else ""):
             approval = decide(report=report, user=request.user, note=given["note"] or reason, **accepted)

@@ -11,6 +11,7 @@ from typing import Any
 
 from architecture.domain import change_policy
 from architecture.domain import operations as ops
+from architecture.domain.data_contracts import is_kept, promise_of
 from architecture.domain.operations import HISTORY, Operation
 from architecture.domain.planning.logic import match_columns, policy_choices
 from architecture.domain.state_files import FOREIGN_KEY, flat
@@ -18,6 +19,9 @@ from architecture.domain.type_changes import TypeChange, classify
 from elevata.core.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
+
+# Fields that a change of a dataset's logic sets.
+LOGIC_FIELDS = ("filter", "inputs", "load_policy", "history_policy", "hash_version", "select", "increment")
 
 
 def advance(applied: DatasetState | None, operation: Operation, desired: DatasetState | None) -> DatasetState | None:
@@ -29,8 +33,9 @@ def advance(applied: DatasetState | None, operation: Operation, desired: Dataset
     desired = flat(desired) if desired is not None else None
     if operation.op == ops.CREATE_TABLE:
         return _create_table(applied, operation, _require(desired, operation))
-    if applied is None and operation.op in (ops.RENAME_TABLE, ops.RETIRE_TABLE) and operation.side == HISTORY:
-        return None  # A history outlives its dropped base table: it can change while there is no applied state.
+    history = operation.op in (ops.RENAME_TABLE, ops.RETIRE_TABLE) and operation.side == HISTORY
+    if applied is None and (history or operation.op == ops.CHANGE_CONTRACT):
+        return None  # A history and a contract outlive their dropped base table: they change without applied state.
     if applied is None:
         raise ValueError(f"{operation.describe()}: the dataset was never applied")
     state = _STEPS[operation.op](flat(applied), operation, desired)
@@ -48,7 +53,7 @@ def follows_history(dataset: DatasetState | None) -> bool:
 
 
 def adopt_metadata(applied: DatasetState, desired: DatasetState) -> DatasetState:
-    """Return ``applied`` with the changes that need no operation: keys, former names, removed NOT NULL.
+    """Return ``applied`` with the changes that need no operation: keys, former names, removed NOT NULL, consumers.
 
     The next report compares with them.
     """
@@ -65,6 +70,7 @@ def adopt_metadata(applied: DatasetState, desired: DatasetState) -> DatasetState
         history_key=desired.history_key or applied.history_key,
         former_names=desired.former_names if same_name else applied.former_names,
         columns=columns,
+        exposures=desired.exposures,
     )
 
 
@@ -93,13 +99,14 @@ def is_reached(applied: DatasetState | None, desired: DatasetState) -> bool:
     pairs = [(rest.pop(column.key, None), column) for column in desired.columns]
     return (
         _comparable_dataset(applied) == _comparable_dataset(desired)
+        and is_kept(applied, desired)
         and all(before is not None and _same_column(before, after) for before, after in pairs)
         and not any(column.active or column.role != FOREIGN_KEY for column in rest.values())
     )
 
 
 def _comparable_dataset(dataset: DatasetState) -> DatasetState:
-    """Return the dataset without its columns, normalized for comparison."""
+    """Return the dataset without its columns and its contract, normalized for comparison."""
     return replace(
         dataset,
         layer="",
@@ -109,6 +116,8 @@ def _comparable_dataset(dataset: DatasetState) -> DatasetState:
         filter=dataset.filter or None,
         load_policy=dataset.load_policy or None,
         history_policy=policy_choices(dataset.history_policy),
+        contract=None,
+        exposures=(),
     )
 
 
@@ -138,7 +147,7 @@ def _create_table(applied: DatasetState | None, operation: Operation, desired: D
             raise ValueError(f"{operation.describe()}: the base table was never applied")
         return replace(flat(applied), historize=True, history_key=desired.history_key)
     historized = applied is not None and applied.historize and applied.materialization == "table"
-    return replace(desired, historize=historized)
+    return replace(desired, historize=historized, contract=applied.contract if applied is not None else None)
 
 
 def _rename_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
@@ -155,7 +164,7 @@ def _rename_table(applied: DatasetState, operation: Operation, desired: DatasetS
 
 
 def _drop_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState | None:
-    return desired
+    return replace(desired, contract=applied.contract) if desired is not None else None
 
 
 def _retire_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
@@ -248,8 +257,12 @@ def _change_logic(applied: DatasetState, operation: Operation, desired: DatasetS
     columns = tuple(replace(column, role=roles.get(column.key, column.role)) for column in applied.columns)
     if operation.code == change_policy.KEY_CHANGE:
         return replace(applied, columns=columns)
-    logic = {name: getattr(desired, name) for name in ("filter", "inputs", "load_policy", "history_policy")}
-    return replace(applied, columns=columns, hash_version=desired.hash_version, **logic)
+    return replace(applied, columns=columns, **{name: getattr(desired, name) for name in LOGIC_FIELDS})
+
+
+def _change_contract(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
+    promise = promise_of(desired)
+    return replace(applied, contract=replace(promise, version=operation.to) if promise is not None else None)
 
 
 _change_column_logic = _column_step(
@@ -274,4 +287,5 @@ _STEPS: dict[str, Callable[[DatasetState, Operation, DatasetState | None], Datas
     ops.UNRETIRE_COLUMN: _column_step(lambda column, after, operation: {"active": True}),
     ops.DROP_COLUMN: _drop_column,
     ops.CHANGE_LOGIC: _change_logic,
+    ops.CHANGE_CONTRACT: _change_contract,
 }

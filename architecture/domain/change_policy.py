@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from architecture.domain import operations as ops
+from architecture.domain.data_contracts import BREAKS_CONTRACT
 from architecture.domain.operations import Operation
 from architecture.domain.steps.features import OPEN, READERS, SPARK
 from architecture.domain.workflow import Need
@@ -246,6 +247,22 @@ def adds_a_column(operation: Operation) -> bool:
 @_rule("WIDEN_COLUMN", ALLOW, "every value fits the new type; no row is rewritten", "keep the type")
 def widens_a_column(operation: Operation) -> bool:
     return operation.op == ops.WIDEN_COLUMN
+
+
+@_rule(
+    BREAKS_CONTRACT,
+    APPROVE,
+    "readers that rely on the contract fail, or read something else than they were promised",
+    "keep what the contract promises, and describe the new beside it",
+    later=True,
+)
+def breaks_a_contract(operation: Operation) -> bool:
+    return operation.code == BREAKS_CONTRACT
+
+
+@_rule("CHANGE_CONTRACT", ALLOW, "readers can rely on what was promised before", "leave the contract", later=True)
+def changes_a_contract(operation: Operation) -> bool:
+    return operation.op == ops.CHANGE_CONTRACT
 
 
 RULE_CODES = tuple(rule.code for rule in RULES)

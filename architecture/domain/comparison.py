@@ -49,6 +49,9 @@ class Dataset:
     history_policy: Any
     hash_version: int
     columns: tuple[Column, ...]
+    select: str = ""
+    increment: Any = None
+    contract: Any = None
     missing: tuple[str, ...] = ()
 
 
@@ -177,10 +180,15 @@ def _told(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str]:
         "History": "kept" if dataset.historize else "not kept",
         "Found": "".join(f"its {'table' if side == 'base' else side} is missing" for side in dataset.missing[:1]),
         "Filter": dataset.filter,
+        "SELECT": dataset.select,
         "Inputs": ", ".join(sorted(_named(key, names) for key in dataset.inputs)),
         "Hashes": f"version {dataset.hash_version}",
     }
     texts |= dict(_flat("Load policy", dataset.load_policy))
+    texts |= dict(_flat("Computed by a load", dataset.increment))
+    if dataset.contract is not None:
+        checks = ", ".join(sorted(check["name"] for check in dataset.contract["checks"]))
+        texts |= {"Contract": "declared", "Promised checks": checks}
     return {
         label: text for label, text in (texts | dict(_flat("History policy", dataset.history_policy))).items() if text
     }
@@ -307,7 +315,8 @@ def _operations(rows: Iterable[list[Any]]) -> _Operations:
 
 def _dataset(row: list[Any]) -> Dataset:
     key, schema, name, former, active, materialization, historize, _, filter_, inputs, *policies, columns = row
-    load_policy, history_policy, hash_version = policies
+    # Only models have a SELECT and an increment, and only contracts the checks that they promise.
+    load_policy, history_policy, hash_version, select, increment, contract = (*policies, "", None, None)[:6]
     return Dataset(
         key,
         f"{schema}.{name}",
@@ -321,6 +330,9 @@ def _dataset(row: list[Any]) -> Dataset:
         history_policy,
         hash_version,
         tuple(map(_column, columns)),
+        select or "",
+        increment,
+        contract or None,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from architecture.domain.data_contracts import with_contract_in_force
 from architecture.domain.state_files import FOREIGN_KEY, ArchitectureState, flat
 from architecture.domain.steps.features import features_of
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, current_table, kept_histories, tables_of
@@ -24,7 +25,8 @@ _DATA_ROLES = (BUSINESS_KEY, ATTRIBUTE, FOREIGN_KEY)
 class Table:
     """Table or view with its columns. Inactive columns are retired: they exist, but are no longer filled.
 
-    ``features`` are the features of an observed table (``architecture.domain.steps.features``).
+    ``features`` are the features of an observed table (``architecture.domain.steps.features``), ``partition_by`` the
+    partition columns of a raw table.
     """
 
     schema: str
@@ -32,6 +34,7 @@ class Table:
     columns: tuple[ColumnState, ...]
     view: bool = False
     features: tuple[str, ...] = field(default=(), compare=False)
+    partition_by: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def qualified_name(self) -> str:
@@ -86,12 +89,13 @@ class CurrentState:
         """
         desired = tuple(desired)
         observed = {key: table for key, table in observed.items() if not table.dropped}
-        known = {dataset.key: (flat(dataset), True) for dataset in applied}
+        known = {dataset.key: (with_contract_in_force(flat(dataset)), True) for dataset in applied}
         for dataset in desired:
             history = dataset.history_key in observed and dataset.materialization == "table"
             if dataset.key not in known and (history or dataset.key in observed):
                 retained = dataset.key not in observed or dataset.history_key in (followed or ())
-                known[dataset.key] = (replace(flat(dataset), historize=dataset.historize and not retained), False)
+                state = replace(flat(dataset), historize=dataset.historize and not retained, contract=None)
+                known[dataset.key] = (state, False)
         wanted = {dataset.key: flat(dataset) for dataset in desired}
         placed = [
             _observed_dataset(state, is_applied, observed, wanted.get(key))
@@ -127,7 +131,8 @@ def in_warehouse(dataset: DatasetState) -> Placed:
 
 def _table(dataset: DatasetState, spec: TableSpec) -> Table:
     technical = tuple(_technical(column) for column in spec.columns if column.purpose not in _DATA_ROLES)
-    return Table(spec.schema, spec.name, (*dataset.columns, *technical))
+    partition_by = spec.partition_by if spec.kind == "raw" else ()
+    return Table(spec.schema, spec.name, (*dataset.columns, *technical), partition_by=partition_by)
 
 
 def _technical(column: ColumnSpec) -> ColumnState:
@@ -193,7 +198,8 @@ def _observed_table(table: ObservedTable, expected: Table, *, retired: bool) -> 
             columns.append(ColumnState(key, column.name, column.type, role=TECHNICAL, active=not retired))
         else:
             columns.append(replace(known, name=column.name, type=_type_of(known.type, column.type)))
-    return Table(schema, name, tuple(columns), features=features_of(table.properties))
+    features = features_of(table.properties)
+    return Table(schema, name, tuple(columns), features=features, partition_by=table.partition_by)
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ versions and messages are not part of it, so the same inputs have the same finge
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from architecture.domain import operations as ops
@@ -227,7 +227,9 @@ def _state_content(state: DatasetState) -> list[Any]:
         state.load_policy,
         state.history_policy,
         state.hash_version,
-        *([state.select, state.increment] if state.select else []),
+        # Fields that were added later, without those that a dataset does not have.
+        *([state.select, state.increment] if state.select or state.contract else []),
+        *([asdict(state.contract)] if state.contract else []),
         [_column_content(column) for column in sorted(state.columns, key=lambda column: column.key)],
     ]
 
@@ -279,6 +281,7 @@ def _operation_content(operation: Operation) -> list[Any]:
         operation.decision,
         operation.code,
         operation.destructive,
+        *([[asdict(consumer) for consumer in operation.consumers]] if operation.consumers else []),
     ]
 
 
@@ -297,6 +300,8 @@ def as_text(report: ChangeReport) -> str:
         lines.append(f"  {_mark(operation):{width}}  {operation.describe()}")
         if operation.decision in (ops.NEEDS_APPROVAL, ops.BLOCKED):
             lines.append(f"  {'':{width}}  {operation.code}: {operation.message}")
+        if operation.consumers:
+            lines.append(f"  {'':{width}}  {operation.read_by}")
     lines += [f"  warning  {warning.code} {_about(warning)}: {warning.message}" for warning in report.warnings]
     lines.append(f"fingerprint {report.fingerprint}")
     return "\n".join(lines)
@@ -339,14 +344,13 @@ def _about(warning: Warning) -> str:
 
 def _row(operation: Operation) -> str:
     decision = operation.decision.replace("_", " ") + (", destructive" if operation.destructive else "")
-    return _cells(
-        decision, operation.op, operation.dataset, _change(operation), f"{operation.code}: {operation.message}"
-    )
+    why = "; ".join(filter(None, (f"{operation.code}: {operation.message}", operation.read_by)))
+    return _cells(decision, operation.op, operation.dataset, _change(operation), why)
 
 
 def _change(operation: Operation) -> str:
-    if operation.op in (ops.RENAME_TABLE, ops.RENAME_COLUMN):
-        return f"{operation.from_} → {operation.to}"
+    if operation.op in ops.NAMING:
+        return operation.renaming
     if operation.from_ and operation.to:
         return f"{operation.column}: {operation.from_} → {operation.to}"
     return operation.column

@@ -7,6 +7,7 @@ meaning and is not preserved.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -15,7 +16,19 @@ from elevata.core import strict_fields as strict
 from elevata.core import strict_json
 from elevata.core.strict_fields import Field, Node, Path, Record, Spec
 from metadata.domain.naming import HISTORY_SUFFIX
-from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState, ReferenceState
+from metadata.domain.quality import KINDS, SEVERITIES
+from metadata.domain.state import (
+    ATTRIBUTE,
+    BUSINESS_KEY,
+    TECHNICAL,
+    CheckState,
+    ColumnState,
+    ContractState,
+    DatasetState,
+    ExposureState,
+    PromisedColumn,
+    ReferenceState,
+)
 from metadata.domain.types import TypeProblem, parse
 from metadata.domain.unknown_parents import KEEP
 
@@ -23,6 +36,7 @@ ROLES = (BUSINESS_KEY, ATTRIBUTE, TECHNICAL)
 MATERIALIZATIONS = ("table", "view")
 
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_VERSION = re.compile(r"[1-9]\d{0,8}\.\d{1,9}", re.ASCII)
 # Limit of a policy's nesting: no real one is so deep, and other readers of JSON may have lower limits.
 _MAX_DEPTH = 100
 
@@ -94,6 +108,12 @@ def _type(value: Any) -> str:
         raise ValueError(problem.message) from None
 
 
+def _version(value: Any) -> str:
+    if not isinstance(value, str) or not _VERSION.fullmatch(value):
+        raise ValueError(f"must be a version as 1.0, not {value!r}")
+    return value
+
+
 _TEXT = strict.checked(_text)
 COLUMN: Spec = {
     "key": Field(_TEXT, required=True),
@@ -106,6 +126,26 @@ COLUMN: Spec = {
     "expression": Field(strict.checked(_sql), required=True),
     "inputs": Field(_texts, required=True),
 }
+_CHECK: Spec = {
+    "key": Field(_TEXT, required=True),
+    "name": Field(_TEXT, required=True),
+    "kind": Field(strict.choice(*KINDS), required=True),
+    "severity": Field(strict.choice(*SEVERITIES), required=True),
+    "arguments": Field(strict.checked(lambda value: _policy(value) or {}), {}),
+}
+_PROMISED: Spec = {
+    "name": Field(_TEXT, required=True),
+    "type": Field(strict.checked(_type), required=True),
+    "nullable": Field(strict.flag, True),
+    "is_key": Field(strict.flag, False),
+}
+CONTRACT: Spec = {
+    "checks": Field(strict.records(_CHECK), ()),
+    "version": Field(strict.checked(_version), ""),
+    "dataset": Field(strict.text, ""),
+    "columns": Field(strict.records(_PROMISED), ()),
+}
+EXPOSURE: Spec = {name: Field(_TEXT, required=True) for name in ("name", "kind", "owner", "link")}
 DATASET: Spec = {
     "key": Field(_TEXT, required=True),
     "schema": Field(strict.checked(_table_name), required=True),
@@ -121,6 +161,8 @@ DATASET: Spec = {
     "history_policy": Field(strict.checked(_policy)),
     "select": Field(strict.checked(_sql)),
     "increment": Field(strict.checked(_policy)),
+    "contract": Field(strict.record(CONTRACT)),
+    "exposures": Field(strict.records(EXPOSURE), ()),
 }
 STATE: Spec = {
     "format": Field(strict.anything, required=True),
@@ -174,14 +216,27 @@ def as_row(dataset: DatasetState) -> dict[str, Any]:
     return asdict(flat(dataset))
 
 
-def of_row(row: dict[str, Any]) -> DatasetState:
+def of_row(row: Mapping[str, Any]) -> DatasetState:
     """Return the state that ``as_row`` wrote. Raise TypeError for unknown fields."""
     columns = tuple(
         ColumnState(**{**column, "former_names": tuple(column["former_names"]), "inputs": tuple(column["inputs"])})
         for column in row["columns"]
     )
     lists = {name: tuple(row[name]) for name in ("former_names", "inputs")}
-    return DatasetState(**{**row, **lists, "columns": columns, "references": ()})
+    promised = {
+        "contract": _contract_of(row["contract"]) if row.get("contract") else None,
+        "exposures": tuple(ExposureState(**exposure) for exposure in row.get("exposures") or ()),
+    }
+    return DatasetState(**{**row, **lists, **promised, "columns": columns, "references": ()})
+
+
+def _contract_of(row: Mapping[str, Any]) -> ContractState:
+    return ContractState(
+        checks=tuple(CheckState(**check) for check in row["checks"]),
+        version=row["version"],
+        dataset=row["dataset"],
+        columns=tuple(PromisedColumn(**column) for column in row["columns"]),
+    )
 
 
 FORMAT = "architecture-state/v1"
@@ -244,9 +299,15 @@ def dataset_document(dataset: DatasetState) -> dict[str, Any]:
         "history_policy": dataset.history_policy,
         "select": dataset.select,
         "increment": dataset.increment,
+        "contract": _contract_document(dataset.contract) if dataset.contract else None,
+        "exposures": [asdict(exposure) for exposure in dataset.exposures],
         "columns": [_column_document(column) for column in sorted(dataset.columns, key=lambda column: column.key)],
     }
     return {name: value for name, value in document.items() if value or DATASET[name].required}
+
+
+def _contract_document(contract: ContractState) -> dict[str, Any]:
+    return {name: value for name, value in asdict(contract).items() if value or name == "checks"}
 
 
 def _column_document(column: ColumnState) -> dict[str, Any]:
@@ -290,8 +351,15 @@ def _dataset(fields: Record, path: Path) -> DatasetState:
         "inputs": tuple(sorted({*fields["inputs"]})),
         "history_policy": fields["history_policy"] or {},
         "increment": fields["increment"] or {},
+        "contract": None if fields["contract"] is None else _contract(fields["contract"]),
+        "exposures": tuple(ExposureState(**exposure.values) for exposure in fields["exposures"]),
     }
     return DatasetState(**fields.values | normal)
+
+
+def _contract(fields: Record) -> ContractState:
+    lists = {name: [record.values for record in fields[name]] for name in ("checks", "columns")}
+    return _contract_of({**fields.values, **lists})
 
 
 def _column(fields: Record) -> ColumnState:

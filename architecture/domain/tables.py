@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from uuid import UUID, uuid5
 
-from metadata.domain import naming
+from metadata.domain import naming, raw_keeping
 from metadata.domain.history_columns import (
     CHANGE,
     CHANGED_AT,
@@ -48,7 +48,8 @@ class ColumnSpec:
     """Column of a physical table. ``type`` is a metadata type (``decimal(10,2)``), not a Spark type.
 
     ``purpose`` is one of entity_key, history_key, business_key, attribute, foreign_key, row_hash, run_id,
-    loaded_at; in histories and event logs also the purposes in ``metadata.domain.history_columns``.
+    loaded_at; in raw tables also source_file, source_row and load_day, in histories and event logs the purposes in
+    ``metadata.domain.history_columns``.
 
     ``hash_of`` are the parts of a hashed key: (name of a part in the hash, stable key of the column with its
     value). A foreign key is NULL if one of them is.
@@ -170,11 +171,20 @@ def _load_columns(table_key: str) -> tuple[ColumnSpec, ...]:
 
 
 def raw_table(dataset: DatasetState) -> TableSpec:
-    """Return the raw table: columns as delivered, plus the load run."""
+    """Return the raw table: columns as delivered, plus the load run and the provenance of each row."""
+    key = dataset.key
     delivered = tuple(
         ColumnSpec(column.key, column.name, column.type, "attribute") for column in dataset.active_columns
     )
-    return TableSpec(dataset.key, dataset.schema, dataset.name, "raw", delivered + _load_columns(dataset.key))
+    source_file, source_row = naming.PROVENANCE_COLUMNS
+    provenance = (
+        _technical(key, "source_file", source_file, "string"),
+        _technical(key, "source_row", source_row, "bigint"),
+    )
+    day = _technical(key, "load_day", naming.LOAD_DAY, "date")
+    columns = (*delivered, *_load_columns(key), *provenance, day)
+    by_day = raw_keeping.mode_of(dataset.load_policy) == raw_keeping.BY_DAY
+    return TableSpec(key, dataset.schema, dataset.name, "raw", columns, partition_by=(day.name,) if by_day else ())
 
 
 def _data_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:

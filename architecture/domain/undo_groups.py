@@ -11,6 +11,7 @@ from typing import Any
 
 from architecture.domain import change_policy
 from architecture.domain import operations as ops
+from architecture.domain.applied_state import LOGIC_FIELDS
 from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.steps.step import RENAME_COLUMN, Step, goes_to_version, inverse
 from elevata.core.errors import MetadataError
@@ -20,6 +21,7 @@ from metadata.domain.state import ColumnState, DatasetState
 
 # Aspects of a dataset or of a column that an operation changes.
 TABLE, NAME, THERE, TYPE, USE, LOGIC, NULLABLE = "table", "name", "there", "type", "use", "logic", "nullable"
+CONTRACT = "contract"
 
 _ASPECTS = {
     ops.CREATE_TABLE: TABLE,
@@ -36,6 +38,7 @@ _ASPECTS = {
     ops.RETIRE_COLUMN: USE,
     ops.UNRETIRE_COLUMN: USE,
     ops.CHANGE_LOGIC: LOGIC,
+    ops.CHANGE_CONTRACT: CONTRACT,
 }
 _ON_TABLES = (ops.CREATE_TABLE, ops.DROP_TABLE, ops.RENAME_TABLE, ops.RETIRE_TABLE, ops.UNRETIRE_TABLE)
 
@@ -132,12 +135,14 @@ def ways_back(
     """Return the executed operations of a record as groups, in order.
 
     ``operations`` are the report's, ``described`` the keys of the columns in the metadata. Technical columns belong
-    to the group of their table's rename, type change or logic change.
+    to the group of their table's rename, type change or logic change. A contract has no group: it follows from what it
+    promises.
     """
     subjects = subjects_of(operations, described)
     groups: dict[Subject, list[Executed]] = {}
     for item in sorted(executed, key=lambda item: item.ordinal):
-        groups.setdefault(subjects[item.place], []).append(item)
+        if operations[item.place].op != ops.CHANGE_CONTRACT:
+            groups.setdefault(subjects[item.place], []).append(item)
     return tuple(
         WayBack(
             *subject,
@@ -301,11 +306,8 @@ def _use_fields(side: DatasetState, state: DatasetState) -> dict[str, Any]:
 
 def _logic_fields(side: DatasetState, state: DatasetState) -> dict[str, Any]:
     return {
-        "filter": side.filter,
-        "inputs": side.inputs,
-        "load_policy": side.load_policy,
+        **{name: getattr(side, name) for name in LOGIC_FIELDS},
         "history_policy": _with_current_names(side.history_policy, side, state),
-        "hash_version": side.hash_version,
         "columns": _with_roles(state, side),
     }
 

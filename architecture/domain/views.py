@@ -6,7 +6,7 @@ A model is its SELECT, in which the views that it reads are subqueries.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from architecture.domain.steps.statements import equal_as_text
@@ -14,12 +14,15 @@ from architecture.domain.tables import TableSpec, current_table, history_table, 
 from elevata.core.errors import MetadataError
 from metadata.domain.models import bind_select, relations_of, versions_of
 from metadata.domain.naming import HISTORY_SUFFIX
+from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import columns_in, put_columns, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import STRING, parse, spark_type
 
 NULL = "NULL"
-VIEW = "view"
+VIEW, RAW = "view", "raw"
+# Views are inlined where they are read, so the text grows by a factor with each layer that reads one twice.
+MAX_QUERY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,31 @@ class Query:
     tables: tuple[TableSpec, ...]
 
 
+@dataclass(frozen=True)
+class _Inlining:
+    """Datasets by stable key, SQL of their tables, and the queries of views made so far, by stable key."""
+
+    by_key: Mapping[str, DatasetState]
+    called: Callable[[TableSpec], str]
+    queries: dict[str, Query] = field(default_factory=dict)
+
+
 def published_as(table: TableSpec) -> str:
     """Return the name of a table in the catalog, quoted."""
     return qualified(table.qualified_name)
+
+
+def _rows_of(dataset: DatasetState, called: Callable[[TableSpec], str]) -> str:
+    """Return the SQL for the current rows of a dataset's table: of several deliveries in raw, those of the newest.
+
+    Only a published name needs the condition: views of the loader over a raw table have the newest delivery alone.
+    """
+    table = current_table(dataset)
+    if called is not published_as or table.kind != RAW or mode_of(dataset.load_policy) == LATEST:
+        return called(table)
+    run_id, loaded_at = (quote_identifier(table.column(purpose).name) for purpose in ("run_id", "loaded_at"))
+    newest = f"SELECT max_by({run_id}, {loaded_at}) FROM {called(table)}"
+    return f"(SELECT * FROM {called(table)} WHERE {run_id} = ({newest}))"
 
 
 def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
@@ -67,7 +92,7 @@ def _united(view: DatasetState, by_key: Mapping[str, DatasetState], called: Call
     selects = [
         select(
             [typed(branch.columns[column.key], column.type, column.name) for column in view.active_columns],
-            called(current_table(branch.table)),
+            _rows_of(branch.table, called),
             " AND ".join(f"({condition})" for condition in branch.conditions),
         )
         for branch in branches
@@ -80,39 +105,47 @@ def query_of_model(
     by_key: Mapping[str, DatasetState],
     called: Callable[[TableSpec], str] = published_as,
     values: Mapping[str, str] | None = None,
-    path: tuple[str, ...] = (),
 ) -> Query:
     """Return the SELECT of a model over tables, with every column cast to its described type. Raise MetadataError.
 
-    ``values`` are the SQL of placeholders; a view has none. ``path`` are the keys of the models around it.
+    ``values`` are the SQL of placeholders; a view has none.
     """
+    return _query_of_model(model, _Inlining(by_key, called), values or {}, ())
+
+
+def _query_of_model(
+    model: DatasetState, inlining: _Inlining, values: Mapping[str, str], path: tuple[str, ...]
+) -> Query:
+    """Return the SELECT of a model; ``path`` are the keys of the models around it."""
     assert model.select is not None
     if model.key in path:
         raise MetadataError("CIRCULAR_INPUTS", f"{model.qualified_name} reads itself over its inputs")
     relations: dict[str, Query] = {}
-    known = _relations(model, by_key, called, (*path, model.key))
+    known = _relations(model, inlining, (*path, model.key))
     for name in relations_of(model.select):
         if name not in known:
             message = f"{model.qualified_name} reads {name}, which is no input of it; save the model again"
             raise MetadataError("UNKNOWN_INPUT", message)
         relations[name] = known[name]()
-    bound = bind_select(model.select, {name: query.sql for name, query in relations.items()}, values or {})
+    bound = bind_select(model.select, {name: query.sql for name, query in relations.items()}, values)
+    if len(bound) > MAX_QUERY:
+        message = (
+            f"the query of {model.qualified_name} with all views that it reads is longer than {MAX_QUERY:,} "
+            "characters; make one of these views a table"
+        )
+        raise MetadataError("TOO_LARGE", message)
     columns = [typed(quote_identifier(column.name), column.type, column.name) for column in model.active_columns]
     tables = dict.fromkeys(table for query in relations.values() for table in query.tables)
     return Query(f"SELECT\n  {lines(columns)}\nFROM (\n{bound}\n)", tuple(tables))
 
 
-def _relations(
-    model: DatasetState,
-    by_key: Mapping[str, DatasetState],
-    called: Callable[[TableSpec], str],
-    path: tuple[str, ...],
-) -> dict[str, Callable[[], Query]]:
+def _relations(model: DatasetState, inlining: _Inlining, path: tuple[str, ...]) -> dict[str, Callable[[], Query]]:
     """Return functions that make the queries of a model's inputs, by the names that its SELECT has for them."""
     relations: dict[str, Callable[[], Query]] = {}
+    by_key, called = inlining.by_key, inlining.called
     for upstream in (by_key[key] for key in model.inputs if key in by_key):
         name = upstream.qualified_name.lower()
-        relations[name] = partial(_current_rows, upstream, by_key, called, path)
+        relations[name] = partial(_current_rows, upstream, inlining, path)
         if upstream.historize and upstream.history_key is not None:
             history = f"{name}{HISTORY_SUFFIX}"
             table = history_table(upstream)
@@ -129,17 +162,16 @@ def _live_versions(dataset: DatasetState, table: TableSpec, called: Callable[[Ta
     return Query(f"({live_versions(dataset, called(table))})", (table,))
 
 
-def _current_rows(
-    upstream: DatasetState,
-    by_key: Mapping[str, DatasetState],
-    called: Callable[[TableSpec], str],
-    path: tuple[str, ...],
-) -> Query:
+def _current_rows(upstream: DatasetState, inlining: _Inlining, path: tuple[str, ...]) -> Query:
     if upstream.materialization != VIEW:
-        return _table_itself(current_table(upstream), called)
-    is_model = bool(upstream.select)
-    inner = query_of_model(upstream, by_key, called, path=path) if is_model else _united(upstream, by_key, called)
-    return Query(f"({inner.sql})", inner.tables)
+        return Query(_rows_of(upstream, inlining.called), (current_table(upstream),))
+    if upstream.key not in inlining.queries:
+        if upstream.select:
+            inner = _query_of_model(upstream, inlining, {}, path)
+        else:
+            inner = _united(upstream, inlining.by_key, inlining.called)
+        inlining.queries[upstream.key] = Query(f"({inner.sql})", inner.tables)
+    return inlining.queries[upstream.key]
 
 
 def changed_views(before: Iterable[DatasetState], after: Iterable[DatasetState]) -> dict[str, str]:

@@ -51,6 +51,11 @@ CODES: Mapping[str, tuple[str, str]] = {
     "NO_CHANGES": ("the report holds no changes", "there is nothing to approve or to execute"),
     "ALREADY_DECIDED": ("this was decided already", "create a new report to decide again"),
     "NO_READER_LOST": ("no operation of the report costs a table readers", "approve it without accepting lost readers"),
+    "CONTRACT_BROKEN": (
+        "the report breaks a contract, which an approval must accept",
+        "ask its consumers, then approve the report and accept the broken contracts",
+    ),
+    "NO_CONTRACT_BROKEN": ("the report breaks no contract", "approve it without accepting broken contracts"),
     "NO_APPROVAL_NEEDED": ("the report needs no approval in this environment", "preview and execute it"),
     "NOT_APPROVED": ("the report does not have the approvals it needs", "have it approved first"),
     "NO_PREVIEW": ("the report has no preview", "create the preview first"),
@@ -174,6 +179,8 @@ class Refused(ProductError):
 # --- permissions ------------------------------------------------------------------------------
 
 YES, NO = "approve", "reject"
+# Consequences of a report that an approval can accept.
+ACCEPTABLE = ("readers_lost", "contracts_broken")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import json
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from architecture.domain.artifacts import Finding
 from architecture.domain.state_files import ArchitectureState, parse_state
@@ -41,6 +41,8 @@ class DecidingCommand(ProductCommand):
     """Base class of approve and reject, for the owner of ELEVATA_TOKEN. The exit code is 0, or 2 if refused."""
 
     refused_exit = REFUSED_EXIT
+    # Options by which the user accepts consequences of the report.
+    acceptable: ClassVar[tuple[str, ...]] = ()
 
     def arguments(self, parser: ArgumentParser) -> None:
         report_argument(parser)
@@ -50,9 +52,9 @@ class DecidingCommand(ProductCommand):
     def decide(self, *, report: ChangeReport, user: Any, note: str, **accepted: bool) -> Approval:
         raise NotImplementedError
 
-    def run(self, *, report: str, note: str, artifact: Path | None, readers_lost: bool = False, **_: Any) -> None:
+    def run(self, *, report: str, note: str, artifact: Path | None, **options: Any) -> None:
         found = report_named(report)
-        accepted = {"readers_lost": True} if readers_lost else {}
+        accepted = {name: True for name in self.acceptable if options[name]}
         decision = self.decide(report=found, user=current_actor().user, note=note, **accepted)
         if artifact is not None:
             write_artifact(artifact, approval_artifact(found))

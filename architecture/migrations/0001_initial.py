@@ -524,6 +524,7 @@ class Migration(migrations.Migration):
                 ),
                 ("note", models.TextField(blank=True, default="")),
                 ("readers_lost", models.BooleanField(default=False)),
+                ("contracts_broken", models.JSONField(default=list)),
                 ("at", models.DateTimeField()),
                 (
                     "person",

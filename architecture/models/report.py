@@ -88,6 +88,7 @@ class Approval(AppendOnly):
 
     ``person_name`` and ``roles`` are the user's name and roles at that time; the decision counts for these roles.
     ``readers_lost``: tables may lose readers that the environment supports, instead of being rewritten.
+    ``contracts_broken`` are the contracts whose break the user accepts: dataset, versions and consumers of each.
     """
 
     CHAIN = ChainKind("approval", related=("report",))
@@ -104,6 +105,7 @@ class Approval(AppendOnly):
     decision = models.CharField(max_length=10, choices=Decision)
     note = models.TextField(blank=True, default="")
     readers_lost = models.BooleanField(default=False)
+    contracts_broken = models.JSONField(default=list)
     at = models.DateTimeField()
 
     class Meta(AppendOnly.Meta):
@@ -131,8 +133,9 @@ class Approval(AppendOnly):
             "roles": list(self.roles),
             "decision": str(self.decision),
             "note": self.note,
-            # Rows from before this column was added keep their digest.
+            # Rows from before these columns were added keep their digest.
             **({"readers_lost": True} if self.readers_lost else {}),
+            **({"contracts_broken": self.contracts_broken} if self.contracts_broken else {}),
             "at": self.at.isoformat(timespec="microseconds"),
         }
 

@@ -118,8 +118,10 @@ def what_changes(operation: Operation) -> str:
     """Return ``full_name → display_name``, ``elevation: integer → bigint`` or ``lid``; empty for a table."""
     if operation.columns and not operation.column:
         return ", ".join(f"{before} → {after}" for _, before, after in operation.columns)
+    if operation.op in ops.NAMING:
+        return operation.renaming
     if operation.from_ and operation.to:
-        subject = f"{operation.column}: " if operation.column and operation.op != ops.RENAME_COLUMN else ""
+        subject = f"{operation.column}: " if operation.column else ""
         return f"{subject}{operation.from_} → {operation.to}"
     return operation.column
 

@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from architecture.domain import execution_log, workflow
 from architecture.domain.change_policy import REWRITE_TABLE, PolicySet
+from architecture.domain.data_contracts import BREAKS_CONTRACT, contract_document, in_words
+from architecture.domain.operations import Operation
 from architecture.domain.workflow import Refused
 from architecture.models import Approval, ChangeReport, Environment, Execution, ExecutionOperation, Preview
 from architecture.permissions import (
@@ -283,20 +285,34 @@ def _log(execution: Execution, action: str, reason: str = "") -> None:
     )
 
 
-def approve(*, report: ChangeReport, user: Any, note: str = "", readers_lost: bool = False) -> Approval:
+def approve(
+    *, report: ChangeReport, user: Any, note: str = "", readers_lost: bool = False, contracts_broken: bool = False
+) -> Approval:
     """Record the user's approval; the report is approved once it has enough. Raise Refused (``workflow.CODES``).
 
     ``readers_lost``: the user accepts that tables lose readers instead of being rewritten. This has an effect if every
-    approver accepts it, and makes earlier previews outdated.
+    approver accepts it, and makes earlier previews outdated. ``contracts_broken``: the user accepts that contracts are
+    broken; without it, a report that breaks one cannot be approved. The approval names them with their consumers.
     """
     if readers_lost and not rewrites_tables(report):
         raise Refused("NO_READER_LOST")
-    return _decide(report, user, workflow.YES, note, readers_lost)
+    broken = broken_contracts(report)
+    if broken and not contracts_broken:
+        raise Refused("CONTRACT_BROKEN", f"the report breaks {in_words(broken)}")
+    if contracts_broken and not broken:
+        raise Refused("NO_CONTRACT_BROKEN")
+    named = [contract_document(operation) for operation in broken]
+    return _decide(report, user, workflow.YES, note, readers_lost=readers_lost, contracts_broken=named)
 
 
 def rewrites_tables(report: ChangeReport) -> bool:
     """Return True if the report has operations that rewrite a table to keep its readers."""
     return any(row.get("code") == REWRITE_TABLE for row in report.document["rows"])
+
+
+def broken_contracts(report: ChangeReport) -> tuple[Operation, ...]:
+    """Return the operations of a report that break a contract."""
+    return tuple(operation for operation in operations_of(report) if operation.code == BREAKS_CONTRACT)
 
 
 def reject(*, report: ChangeReport, user: Any, note: str = "") -> Approval:
@@ -319,7 +335,7 @@ def _missing(report: ChangeReport, policy: PolicySet) -> int:
 
 
 @transaction.atomic
-def _decide(report: ChangeReport, user: Any, decision: str, note: str, readers_lost: bool = False) -> Approval:
+def _decide(report: ChangeReport, user: Any, decision: str, note: str, **accepted: Any) -> Approval:
     must_be_permitted(user, Permission.APPROVE_REPORTS, on=place_of_report(report))
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     refuse_unproven(row)
@@ -336,7 +352,7 @@ def _decide(report: ChangeReport, user: Any, decision: str, note: str, readers_l
         refuse_stale(row)
     try:
         with transaction.atomic():
-            approval = _record(row, user, decision, note, readers_lost)
+            approval = _record(row, user, decision, note, **accepted)
     except IntegrityError:  # concurrent decision of the same user
         raise Refused("ALREADY_DECIDED") from None
     record_why_of(row, "rejected" if decision == workflow.NO else "approved")
@@ -350,7 +366,7 @@ def _decide(report: ChangeReport, user: Any, decision: str, note: str, readers_l
     return approval
 
 
-def _record(row: ChangeReport, user: Any, decision: str, note: str, readers_lost: bool) -> Approval:
+def _record(row: ChangeReport, user: Any, decision: str, note: str, **accepted: Any) -> Approval:
     approval = Approval.objects.create(
         report=row,
         fingerprint=row.fingerprint,
@@ -359,8 +375,8 @@ def _record(row: ChangeReport, user: Any, decision: str, note: str, readers_lost
         roles=role_names(user, on=place_of_report(row)),
         decision=decision,
         note=note.strip(),
-        readers_lost=readers_lost,
         at=timezone.now(),
+        **accepted,
     )
     chain.append(approval)
     return approval

@@ -347,11 +347,16 @@ def is_stale(report: ChangeReport, gathered: Gathered | None = None) -> str:
 
 
 def what_moved(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return the code for two differing contents: the policy's first, then the metadata's, else the warehouse's."""
+    """Return the code for two differing contents: the policy's first, then the metadata's, else the warehouse's.
+
+    Consumers of a broken contract are metadata, too, but only the operation has them.
+    """
     if before["policy"] != now["policy"]:
         return "POLICY_MOVED"
     # Only one of the two was read from JSON, which has no tuples.
-    return "REPORT_STALE" if _without_tuples(before["desired"]) != _without_tuples(now["desired"]) else "TABLE_MOVED"
+    was, is_ = _without_tuples(before), _without_tuples(now)
+    consumers = was["current"] == is_["current"] and was["operations"] != is_["operations"]
+    return "REPORT_STALE" if was["desired"] != is_["desired"] or consumers else "TABLE_MOVED"
 
 
 def _without_tuples(value: Any) -> Any:

@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 
 from architecture.domain import report as domain
 from architecture.domain import undo, workflow
-from architecture.domain.operations import Operation, Warning, operation_of
+from architecture.domain.operations import CHANGE_CONTRACT, Operation, Warning, operation_of
 from architecture.domain.report import ALL, DATASET, Scope
 from architecture.domain.state_files import as_row, of_row, with_references
 from architecture.domain.steps import report_steps
@@ -281,6 +281,8 @@ def _basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> 
 def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collection[WayBack]) -> None:
     """Refuse an undo report with an operation that belongs to no undone group: no undo step would execute it."""
     for operation, subject in foreign:
+        if operation.op == CHANGE_CONTRACT:  # it has no step, and follows from the undone operations
+            continue
         needed = next((way for way in others if way.answered_by(operation, subject)), None)
         if needed is not None:
             message = f"this cannot be undone without {needed.describe()}"

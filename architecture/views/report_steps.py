@@ -128,7 +128,7 @@ class ReportApprove(ReportDecision):
     decide, message = staticmethod(approve), "Report approved."
 
     def accepted(self, form: DecisionForm) -> dict[str, bool]:
-        return {"readers_lost": True} if form.cleaned_data["readers_lost"] else {}
+        return form.accepted()
 
 
 class ReportReject(ReportDecision):

@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from architecture.domain.comparison import compare
+from architecture.domain.data_contracts import in_words
 from architecture.domain.report import Scope
 from architecture.filtersets import ExecutionFilter, ReportFilter
 from architecture.forms import DecisionForm, ScopeForm
@@ -29,7 +30,7 @@ from architecture.selectors.report_details import (
     steps_by_table,
 )
 from architecture.selectors.report_state import ReportState, behind
-from architecture.services.executions import rewrites_tables
+from architecture.services.executions import broken_contracts, rewrites_tables
 from architecture.services.previews import dry_run_result
 from architecture.services.proof import approval_artifact, record_artifact
 from architecture.services.reports import operations_of, report_document
@@ -137,9 +138,17 @@ class ReportDetail(ReportPage, DetailPage):
             "where": "",
             "note": "",
             "note_help": DecisionForm.base_fields["note"].help_text,
-            "readers_field": DecisionForm.base_fields["readers_lost"] if rewrites_tables(report) else None,
+            "acceptable": _acceptable(report),
             **state.context(self.request.user),
         }
+
+
+def _acceptable(report: ChangeReport) -> list[tuple[str, str, str]]:
+    """Return the consequences that an approval can accept: field, label and help text."""
+    fields, broken = DecisionForm.base_fields, broken_contracts(report)
+    more = {"readers_lost": ""} if rewrites_tables(report) else {}
+    more |= {"contracts_broken": f" The report breaks {in_words(broken)}."} if broken else {}
+    return [(name, fields[name].label, f"{fields[name].help_text}{text}") for name, text in more.items()]
 
 
 # --- files -----------------------------------------------------------------------------------

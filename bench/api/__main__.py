@@ -1,17 +1,15 @@
 """API benchmark (``python -m bench.api``): open-loop requests against a large control database."""
 
 import argparse
-import json
 import sys
 from collections import Counter
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.environment import PLACE
 from bench.problem import BenchProblem
-from bench.report import machine
+from bench.report import write_result
 from bench.web.results import write_into
 from bench.web.served import database, web
 from bench.web.size import Size
@@ -33,7 +31,7 @@ def main(arguments: list[str]) -> int:
     except (BenchProblem, OSError) as problem:
         print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
         return 1
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
+    write_result(options.output, document)
     text = as_markdown(document)
     if options.docs:
         write_into(DOCS, text, MARKS)
@@ -72,8 +70,6 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         answers = in_turns([Client(served.port, token) for token in tokens], asked, options.rate)
     written = sum(1 for one in answers if one.name == "change of a column" and not one.problem)
     document = {
-        "machine": machine(),
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "size": asdict(size),
         "rate": options.rate,
         "clients": options.clients,

@@ -15,7 +15,8 @@ from bench.dataset import Dataset, create_tables, run_load
 from bench.engines.engine import Engine
 from bench.plan import load_time
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest import CompactManifest, LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.maintenance import CompactManifest
 from loader.domain.run_states import COMPACT
 from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Task, historize
@@ -23,7 +24,7 @@ from loader.spark.historization.batches import SnapshotBatch
 from loader.spark.historization.history import Target
 from loader.spark.historization.stage import with_hashes
 from loader.spark.load import SUCCEEDED
-from loader.spark.maintenance_runs import govern
+from loader.spark.maintenance_runs import perform_run
 from loader.spark.tables import commits
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -95,7 +96,7 @@ class Ours(Engine):
             tables = [DeltaTable(self.spark, self.warehouse, table.key) for table in dataset.tables]
             if any(is_crowded(table) for table in tables):
                 manifest = CompactManifest("compact", dataset.state.key, dataset.state.qualified_name, dataset.tables)
-                done = govern(
+                done = perform_run(
                     self.spark, self.warehouse, COMPACT, manifest, lambda *_, **__: None, threading.Event(), "compact"
                 )
                 if done["status"] != SUCCEEDED:

@@ -1,11 +1,9 @@
 """Intake benchmark (``python -m bench.intake``): a table of PostgreSQL into raw, and its changes into history."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +15,7 @@ from bench.intake.loads import Item, change, fill, load_plainly
 from bench.meter import measure
 from bench.postgres import private_postgres
 from bench.problem import BenchProblem
-from bench.report import machine
+from bench.report import write_result
 from bench.session import product_settings, start
 from bench.worker import CORES
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
@@ -39,14 +37,14 @@ def main(arguments: list[str]) -> int:
     try:
         with private_postgres(folder) as url:
             place = parse_database(url.replace("postgres://", "postgresql://"))
-            document = _measure(options, folder, place)
+            result = _measure(options, folder, place)
     except (BenchProblem, OSError, RuntimeError) as problem:
         print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
         return 1
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
-    for name, seconds in document["seconds"].items():
+    write_result(options.output, result)
+    for name, seconds in result["seconds"].items():
         print(f"{name:<18} {median(seconds):8.1f} s   of {', '.join(f'{value:.1f}' for value in seconds)}")
-    for name, entry in document["measures"].items():
+    for name, entry in result["measures"].items():
         print(f"{name:<30} {entry['ratio']:.3f}   wanted: at most {entry['wanted']}")
     print(f"written to {relative(options.output)}")
     return 0
@@ -95,8 +93,6 @@ def _measure(options: argparse.Namespace, folder: Path, place: DatabasePlace) ->
     finally:
         spark.stop()
     return {
-        "machine": machine(),
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "rows": rows,
         "changed": changed,
         "seconds": seconds,

@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from bench.dataset import Dataset, create_tables, run_load
 from bench.plan import load_time
 from loader.domain.engines import engine_of
-from loader.domain.manifest import DatabaseSpec, LoadManifest, RawcoreLoad
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad
+from loader.domain.manifest.sources import DatabaseSpec
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sources.locations import DatabasePlace
 

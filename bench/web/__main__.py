@@ -1,16 +1,14 @@
 """Web benchmark (``python -m bench.web``): fill, serve, measure."""
 
 import argparse
-import json
 import sys
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.environment import PLACE
 from bench.problem import BenchProblem
-from bench.report import machine
+from bench.report import write_result
 from bench.web import results
 from bench.web.served import database, web
 from bench.web.size import Size
@@ -29,7 +27,7 @@ def main(arguments: list[str]) -> int:
     except (BenchProblem, OSError) as problem:
         print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
         return 1
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
+    write_result(options.output, document)
     text = results.as_markdown(document)
     if options.docs:
         results.write_into(DOCS, text)
@@ -57,8 +55,6 @@ def _measure(size: Size, options: argparse.Namespace) -> dict[str, Any]:
     from bench.web.pages import pages
 
     document: dict[str, Any] = {
-        "machine": machine(),
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "size": asdict(size),
     }
     control = fill(size, _say)

@@ -3,6 +3,7 @@
 from dataclasses import asdict, replace
 from random import Random
 
+from architecture.domain.data_contracts import FIRST_VERSION, promise_of
 from architecture.domain.state_files import as_row
 from architecture.domain.steps.step import shape_of_spec
 from architecture.domain.tables import ObservedTable, TableSpec, tables_of
@@ -25,7 +26,7 @@ def apply(environment: Environment, size: Size) -> tuple[DatasetState, ...]:
     chosen = random.sample(tables, min(len(tables), size.pending + size.drifted))
     pending = {state.key for state in chosen[: size.pending]}
     drifted = {state.key for state in chosen[size.pending :]}
-    before = [_before(state) if state.key in pending else state for state in states]
+    before = [_in_force(_before(state) if state.key in pending else state) for state in states]
     stored(
         sign_applied(
             AppliedDataset(
@@ -51,6 +52,12 @@ def _before(state: DatasetState) -> DatasetState:
     """Return a dataset without its last attribute."""
     last = state.attributes[-1]
     return replace(state, columns=tuple(column for column in state.columns if column != last))
+
+
+def _in_force(state: DatasetState) -> DatasetState:
+    """Return a dataset with its contract, if it has one, in force."""
+    promise = promise_of(state)
+    return state if promise is None else replace(state, contract=replace(promise, version=FIRST_VERSION))
 
 
 def observed(table: TableSpec, version: int = 20) -> ObservedTable:

@@ -20,6 +20,7 @@ from metadata.domain.types import parse
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    Exposure,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -264,7 +265,7 @@ def _named(made: Described, child: TargetDataset, parent: TargetDataset) -> Targ
 
 
 def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns: int, made: Described) -> None:
-    """Write views over some datasets of the layer below, with columns of each."""
+    """Write views over some datasets of the layer below, with columns of each; those of serving are contracts."""
     prefix = {"bizcore": "biz", "serving": "srv"}[schema.layer]
     names = [f"{prefix}_{name}_{'profile' if number % 2 else 'facts'}" for number, name in enumerate(entities(count))]
     rows = stored(
@@ -274,9 +275,12 @@ def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns
             name=name,
             materialization="view",
             description=f"{name.replace('_', ' ')} for reports",
+            owner="finance",
+            contract=schema.layer == TargetSchema.Layer.SERVING,
         )
         for name in names
     )
+    stored(_dashboard(row) for row in rows if row.contract)
     fed = [[below[(number * _FED_BY + step * 2) % len(below)] for step in range(_FED_BY)] for number in range(count)]
     fed = [list(dict.fromkeys(some)) for some in fed]
     inputs = stored(
@@ -294,6 +298,12 @@ def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns
         for column, (one_input, _, upstream) in zip(made_columns, read, strict=True)
     )
     _remember(made, rows, made_columns)
+
+
+def _dashboard(row: TargetDataset) -> Exposure:
+    link = f"https://bi.example.org/{row.name}"
+    key = naming.exposure_key(row.key, row.name)
+    return Exposure(dataset=row, key=key, name=row.name, kind="dashboard", owner="finance", link=link)
 
 
 def _read(

@@ -15,11 +15,16 @@ from bench.web.control import Control
 from elevata.audit.models import ChangeLogEntry
 from elevata.notifications.models import Delivery, Notice, Webhook
 from loader.domain.run_states import REVERT
-from loader.models import LoadRun, MaintenanceRecord, ReadRequest
+from loader.domain.sources.schema_changes import ObservedColumn
+from loader.models import LoadRun, MaintenanceRecord, ReadRequest, SourceProposal
 from loader.services.attempts import seal_end
 from loader.services.reads.queries import SQL
-from loader.services.reads.read_requests import request_query
-from metadata.models import Reference
+from loader.services.reads.read_requests import request_query, request_trial
+from loader.services.reads.trials import TRY_MODEL
+from loader.services.source_observations import observe_schema
+from metadata.domain.types import parse
+from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset
+from metadata.services.quality import create_check
 from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 
@@ -89,7 +94,11 @@ class Things:
             "column_key": lambda: ("key", dataset.columns.order_by("-ordinal")[0].key),
             "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
             "source_key": lambda: ("key", source.key),
+            "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
+            "check": lambda: ("key", self._check().key),
+            "contract": lambda: ("key", self._contract().key),
+            "exposure": lambda: ("key", self._contract().exposures.get().key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
@@ -109,6 +118,7 @@ class Things:
             "person_name": lambda: ("name", control.people["everything"].get_username()),
             "api_read": lambda: ("pk", self._read("versions").pk),
             "query": lambda: ("pk", self._query().pk),
+            "trial": lambda: ("pk", self._trial().pk),
             "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
             "webhook": lambda: ("key", self._webhook().key),
             "delivery": lambda: ("pk", self._delivery().pk),
@@ -123,6 +133,14 @@ class Things:
             )
         return self._known[value]()
 
+    def _check(self) -> QualityCheck:
+        dataset = self._control.dataset
+        known = QualityCheck.objects.filter(dataset=dataset).first()
+        return known or create_check(dataset=dataset, name="rows", kind="row_count", arguments={"minimum": "1"})
+
+    def _contract(self) -> TargetDataset:
+        return TargetDataset.objects.filter(contract=True).order_by("pk")[0]
+
     def _read(self, kind: str) -> ReadRequest:
         person, control = self._control.people["everything"], self._control
         return ReadRequest.objects.get_or_create(
@@ -132,10 +150,22 @@ class Things:
             requested_by=person,
         )[0]
 
+    def _proposal(self, source: SourceDataset) -> SourceProposal:
+        columns = [ObservedColumn(column.name) for column in source.columns.all()]
+        made = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
+        if made is None:
+            raise BenchProblem(f"{source} has no proposal")
+        return made
+
     def _query(self) -> ReadRequest:
         person = self._control.people["everything"]
         known = ReadRequest.objects.filter(kind=SQL, requested_by=person).first()
         return known or request_query("SELECT 1", 100, user=person).read
+
+    def _trial(self) -> ReadRequest:
+        person = self._control.people["everything"]
+        known = ReadRequest.objects.filter(kind=TRY_MODEL, requested_by=person).first()
+        return known or request_trial("SELECT 1 AS number", user=person).read
 
     def _refresh(self) -> Refresh:
         return request_refresh(keys=(), purpose="drift", user=self._control.people["everything"]).job

@@ -10,7 +10,7 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from elevata.accounts.services.tokens import token_in_use
+from elevata.accounts.services.tokens import authenticate_token
 from elevata.core.errors import MetadataError
 
 KEYWORD = "Token"
@@ -27,7 +27,7 @@ class PersonalTokenAuthentication(BaseAuthentication):
         if scheme.lower() != KEYWORD.lower():
             return None
         try:
-            personal_token = token_in_use(token.strip())
+            personal_token = authenticate_token(token.strip())
         except MetadataError as error:
             raise AuthenticationFailed(error.message, code=error.code) from None
         if personal_token.is_read_only and not _only_reads(request):

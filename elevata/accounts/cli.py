@@ -186,14 +186,14 @@ def acting_for(token: str) -> Iterator[Actor]:
 
     Raises MetadataError ``token_invalid`` or ``token_expired``.
     """
-    from elevata.accounts.services.tokens import token_in_use
+    from elevata.accounts.services.tokens import authenticate_token
 
     request_id = f"command-{uuid.uuid4().hex}"
     if not token:
         with acting_as(Actor("system", SYSTEM_KIND, request_id=request_id, shell_user=_shell_user())) as actor:
             yield actor
         return
-    personal_token = token_in_use(token)
+    personal_token = authenticate_token(token)
     with acting_as(
         personal_token.user, by_token=True, request_id=request_id, read_only=personal_token.is_read_only
     ) as actor:

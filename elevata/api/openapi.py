@@ -122,7 +122,7 @@ class DescribedSchema(AutoSchema):
         return getattr(self.view, "action", None) == "retrieve" and isinstance(self.view, ReadOnly) and self.view.tagged
 
     def _add_common_responses(self, responses: dict[str, Any]) -> None:
-        """Return the responses that every operation may give."""
+        """Add the responses that every operation may give."""
         tag = {"ETag": {"schema": _TEXT, "description": "Version of the resource."}}
         if self._has_tag():
             responses["200"].setdefault("headers", {}).update(tag)

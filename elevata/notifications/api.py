@@ -15,7 +15,7 @@ from elevata.api.requests import ChangeSerializer, NothingSerializer
 from elevata.api.resources import Deletable, ReadOnly, permitted_to
 from elevata.audit.services.change_log import writing
 from elevata.notifications.deliveries import replay
-from elevata.notifications.kinds import CHOICES, URL_LENGTH
+from elevata.notifications.kinds import URL_LENGTH, WEBHOOK_CHOICES
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice, Webhook
 from elevata.notifications.selectors import (
     DeliveryFilter,
@@ -34,7 +34,7 @@ from elevata.notifications.services import (
     update_webhook,
 )
 
-EVENTS = [(str(kind), str(kind)) for kind in CHOICES]
+EVENTS = [(str(kind), str(kind)) for kind in WEBHOOK_CHOICES]
 _MANAGERS = permitted_to(MANAGE, on=Place)
 _SECRET_HELP = "The name of the worker's environment variable that holds the secret; never the secret."
 
@@ -77,6 +77,7 @@ class WebhookSerializer(serializers.ModelSerializer):
             "key",
             "name",
             "url",
+            "format",
             "events",
             "secret",
             "former_secret",
@@ -110,6 +111,7 @@ class DeliverySerializer(serializers.ModelSerializer):
 class WebhookChange(ChangeSerializer):
     name = serializers.CharField(max_length=100)
     url = serializers.CharField(max_length=URL_LENGTH)
+    format = serializers.ChoiceField(choices=Webhook.Format.choices, required=False)
     events = serializers.ListField(child=serializers.ChoiceField(choices=EVENTS), max_length=len(EVENTS))
     secret = serializers.CharField(max_length=110, help_text=_SECRET_HELP)
     former_secret = serializers.CharField(max_length=110, required=False, allow_blank=True, help_text=_SECRET_HELP)

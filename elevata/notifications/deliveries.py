@@ -7,8 +7,10 @@ never misses one.
 import logging
 import random
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 from urllib.parse import urljoin
 
@@ -16,6 +18,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.db import transaction
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from elevata.audit.services.change_log import record_change
 from elevata.core.database import retried
@@ -27,7 +30,7 @@ from elevata.jobs.models import Job
 from elevata.jobs.registry import MESSAGES, Handler
 from elevata.jobs.services import Attempt, claim, queue_again, wake
 from elevata.notifications.kinds import Kind
-from elevata.notifications.models import Delivery, DeliveryAttempt, Event
+from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Webhook
 from elevata.notifications.safe_http import CannotCall, post
 from elevata.notifications.services import may_be_told, must_manage
 from elevata.notifications.webhook_requests import TRIES, Told, signature, wait_after
@@ -43,7 +46,7 @@ _ID, _TIMESTAMP, _SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signat
 class Outcome:
     """Result of one attempt: ``code`` is the status of the response, if any, ``error`` the reason of a failure.
 
-    ``is_final``: further attempts would fail, too.
+    ``is_final``: further attempts would fail, too. ``sent`` is the number of requests that were taken.
     """
 
     code: int | None = None
@@ -51,6 +54,7 @@ class Outcome:
     answer: str = ""
     error: str = ""
     is_final: bool = False
+    sent: int = 0
 
 
 def perform_delivery(*, delivery_pk: int, worker: str) -> Delivery | None:
@@ -80,6 +84,8 @@ def end_attempt(attempt: Attempt, outcome: Outcome) -> bool:
 
 def _record_outcome(delivery: Delivery, outcome: Outcome) -> None:
     """Record the outcome of the latest attempt, and queue a failed delivery again while it has tries left."""
+    if outcome.sent > delivery.sent:
+        Delivery.objects.filter(pk=delivery.pk).update(sent=outcome.sent)
     DeliveryAttempt.objects.create(
         delivery=delivery,
         number=delivery.attempt,
@@ -110,7 +116,7 @@ def replay(*, delivery: Delivery, reason: str = "") -> Delivery:
     if not queue_again(job_pk=delivery.pk, repeat=True, not_before=timezone.now()):
         raise MetadataError("still_going", "is still to be sent, or being sent")
     delivery.refresh_from_db()
-    Delivery.objects.filter(pk=delivery.pk).update(tries=delivery.attempt + TRIES)
+    Delivery.objects.filter(pk=delivery.pk).update(tries=delivery.attempt + TRIES, sent=0)
     record_change(
         action="replayed",
         subject_kind="delivery",
@@ -155,21 +161,40 @@ def _send_request(delivery: Delivery) -> Outcome:
     webhook, event = delivery.webhook, delivery.event
     if not webhook.active and event.kind != Kind.WEBHOOK_TEST:
         return Outcome(error="the webhook is inactive", is_final=True)
-    body, at = told(event).body(), int(time.time())
     try:
-        secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
-        header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
+        requests = _REQUESTS[webhook.format](webhook, event)
     except (NoSecret, MetadataError) as problem:
         return Outcome(error=f"not sent, for it cannot be signed: {problem}")
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "elevata",
-        _ID: str(event.event_id),
-        _TIMESTAMP: str(at),
-        _SIGNATURE: header,
-    }
+    outcome, sent = Outcome(), delivery.sent
+    for body, headers in islice(requests, delivery.sent, None):
+        outcome = _post(webhook.url, body, headers)
+        if outcome.error:
+            break
+        sent += 1
+    return replace(outcome, sent=sent)
+
+
+def _signed(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
+    """Return the request of an event: body and headers with the signature."""
+    body, at = told(event).body(), int(time.time())
+    secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
+    header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
+    return [(body, {_ID: str(event.event_id), _TIMESTAMP: str(at), _SIGNATURE: header})]
+
+
+def _open_lineage(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
+    """Return the requests of an event for an OpenLineage endpoint, in order; they may be sent repeatedly."""
+    headers = {"Authorization": f"Bearer {secret_named(webhook.secret)}"}
+    return ((body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event))
+
+
+_REQUESTS = {Webhook.Format.SIGNED: _signed, Webhook.Format.OPENLINEAGE: _open_lineage}
+
+
+def _post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    headers = {"Content-Type": "application/json", "User-Agent": "elevata", **headers}
     try:
-        response = post(webhook.url, body, headers, allowed=networks(settings.WEBHOOK_ALLOW))
+        response = post(url, body, headers, allowed=networks(settings.WEBHOOK_ALLOW))
     except CannotCall as problem:
         return Outcome(error=str(problem), is_final=problem.is_final)
     except MetadataError as problem:

@@ -1,14 +1,14 @@
 """Forms for webhooks and notification settings."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.forms.boundfield import BoundWidget
 
-from elevata.notifications.kinds import CHOICES, SECRET_PREFIX, WORDS
+from elevata.notifications.kinds import CHOICES, SECRET_PREFIX, WEBHOOK_CHOICES, WORDS, Kind
+from elevata.notifications.models import Webhook
 from elevata.web.forms import MONO, EditForm, MetadataForm
-
-_EVENTS = [(str(kind), WORDS[kind]) for kind in CHOICES]
 
 
 class EventBoxes(forms.CheckboxSelectMultiple):
@@ -26,8 +26,8 @@ class EventsField(forms.MultipleChoiceField):
 
     widget = EventBoxes
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(choices=_EVENTS, **options)
+    def __init__(self, kinds: Iterable[Kind] = CHOICES, **options: Any) -> None:
+        super().__init__(choices=[(str(kind), WORDS[kind]) for kind in kinds], **options)
 
 
 class WebhookFields(MetadataForm):
@@ -42,9 +42,16 @@ class WebhookFields(MetadataForm):
         ),
         help_text="Receives POST requests. Only administrators see the full address.",
     )
+    format = forms.ChoiceField(
+        choices=Webhook.Format.choices,
+        initial=Webhook.Format.SIGNED,
+        help_text="OpenLineage: runs, datasets, columns and checks of each load, for a data catalog. The secret is "
+        "its API key.",
+    )
     events = EventsField(
+        WEBHOOK_CHOICES,
         label="Events",
-        help_text="Events sent to this address.",
+        help_text="Events sent to this address. An OpenLineage endpoint takes the end of loads only.",
         error_messages={"required": "Choose at least one event."},
     )
     secret = forms.CharField(
@@ -75,7 +82,7 @@ class NewWebhookForm(WebhookFields):
 class WebhookForm(WebhookFields, EditForm):
     """Form of an existing webhook."""
 
-    seen = ("name", "url", "events", "secret", "former_secret", "active")
+    seen = ("name", "url", "format", "events", "secret", "former_secret", "active")
 
     def events_seen(self) -> Any:
         """Return the hidden initial value of the events, because the template renders the checkboxes itself."""

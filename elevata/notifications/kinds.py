@@ -18,7 +18,10 @@ class Kind(StrEnum):
     EXECUTION_FAILED = "execution.failed"
     DRIFT_FOUND = "drift.found"
     LOAD_FAILED = "load.failed"
+    LOAD_ENDED = "load.ended"
     SCHEDULE_LATE = "schedule.late"
+    SOURCE_CHANGED = "source.changed"
+    QUALITY_FAILED = "quality.failed"
     ACCOUNT_CHANGED = "account.changed"
     POLICY_PROPOSED = "policy.proposed"
     POLICY_DECIDED = "policy.decided"
@@ -33,14 +36,19 @@ WORDS: dict[Kind, str] = {
     Kind.EXECUTION_FAILED: "An execution failed",
     Kind.DRIFT_FOUND: "Drift was found",
     Kind.LOAD_FAILED: "A load failed",
+    Kind.LOAD_ENDED: "A load ended",
     Kind.SCHEDULE_LATE: "The data of a schedule was late",
+    Kind.SOURCE_CHANGED: "A source differs from its contract",
+    Kind.QUALITY_FAILED: "Quality checks failed",
     Kind.ACCOUNT_CHANGED: "An account was changed",
     Kind.POLICY_PROPOSED: "A looser policy waits for a second user",
     Kind.POLICY_DECIDED: "A looser policy was accepted or rejected",
     Kind.WEBHOOK_TEST: "A test of a webhook",
 }
-# Kinds that users and webhooks select from; a test event goes to its own webhook only.
-CHOICES: tuple[Kind, ...] = tuple(kind for kind in Kind if kind is not Kind.WEBHOOK_TEST)
+# Kinds that webhooks select from; a test event goes to its own webhook only.
+WEBHOOK_CHOICES: tuple[Kind, ...] = tuple(kind for kind in Kind if kind is not Kind.WEBHOOK_TEST)
+# Kinds that users select from: those that ask for attention.
+CHOICES: tuple[Kind, ...] = tuple(kind for kind in WEBHOOK_CHOICES if kind is not Kind.LOAD_ENDED)
 # Kinds that are always in a user's list, whatever the user selects.
 ALWAYS_LISTED = frozenset({Kind.ACCOUNT_CHANGED, Kind.POLICY_PROPOSED, Kind.POLICY_DECIDED})
 
@@ -93,17 +101,19 @@ def check_secret_name(name: str, field: str) -> None:
         )
 
 
-def check_kinds(kinds: Collection[str], field: str = "events", *, needed: bool = False) -> list[str]:
-    """Return these event kinds without duplicates, in the order of ``CHOICES``.
+def check_kinds(
+    kinds: Collection[str], field: str = "events", *, choices: Collection[Kind] = CHOICES, needed: bool = False
+) -> list[str]:
+    """Return these event kinds without duplicates, in the order of ``choices``.
 
     Raises MetadataError ``unknown_event``, or ``invalid`` if there is none and ``needed`` is True.
     """
-    unknown = sorted(set(kinds) - set(CHOICES))
+    unknown = sorted(set(kinds) - set(choices))
     if unknown:
-        raise MetadataError("unknown_event", f"unknown are {', '.join(unknown)}; there are {', '.join(CHOICES)}", field)
+        raise MetadataError("unknown_event", f"unknown are {', '.join(unknown)}; there are {', '.join(choices)}", field)
     if needed and not kinds:
         raise MetadataError("invalid", "choose at least one", field)
-    return [str(kind) for kind in CHOICES if kind in kinds]
+    return [str(kind) for kind in choices if kind in kinds]
 
 
 def _bad_url(message: str) -> MetadataError:

@@ -70,12 +70,18 @@ class Webhook(Versioned):
     """Address to which events are sent. ``secret`` names the variable with the signing secret.
 
     ``former_secret`` names the variable with the former secret, with which deliveries are signed as well until the
-    receiver has the new one.
+    receiver has the new one. An ``openlineage`` endpoint gets events of that standard, about loads only, and the secret
+    as its API key.
     """
+
+    class Format(models.TextChoices):
+        SIGNED = "signed", "Signed JSON"
+        OPENLINEAGE = "openlineage", "OpenLineage"
 
     key = models.UUIDField(unique=True, default=uuid4, editable=False)
     name = models.CharField(max_length=100, unique=True)
     url = models.CharField(max_length=1000)
+    format = models.CharField(max_length=20, choices=Format, default=Format.SIGNED)
     events = models.JSONField(default=list)
     secret = models.CharField(max_length=110)
     former_secret = models.CharField(max_length=110, blank=True, default="")
@@ -83,6 +89,11 @@ class Webhook(Versioned):
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                name="webhook_format_is_known", condition=models.Q(format__in=["signed", "openlineage"])
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -91,7 +102,8 @@ class Webhook(Versioned):
 class Delivery(Job):
     """Job that delivers one event to one webhook, or to one user by e-mail.
 
-    After a failed attempt it is queued again with a growing wait, up to ``tries`` attempts.
+    After a failed attempt it is queued again with a growing wait, up to ``tries`` attempts. ``sent`` is the number of
+    requests that the receiver has taken: an OpenLineage endpoint gets several, and the next attempt goes on there.
     """
 
     class Kind(models.TextChoices):
@@ -108,6 +120,7 @@ class Delivery(Job):
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, related_name="deliveries")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
     tries = models.PositiveIntegerField()
+    sent = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["-id"]

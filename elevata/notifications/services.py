@@ -29,6 +29,7 @@ from elevata.jobs.services import wake
 from elevata.notifications.kinds import (
     ALWAYS_LISTED,
     CHOICES,
+    WEBHOOK_CHOICES,
     Kind,
     check_kinds,
     check_secret_name,
@@ -117,6 +118,11 @@ def deliver_to(event: Event, webhook: Webhook) -> Delivery:
     return _create_deliveries(event, webhooks=[webhook])[0]
 
 
+def has_webhook(event: Kind) -> bool:
+    """Return True if an active webhook gets this kind of event."""
+    return bool(_subscribed_webhooks(event))
+
+
 def _subscribed_webhooks(event: Kind) -> list[Webhook]:
     return [webhook for webhook in Webhook.objects.filter(active=True) if event in webhook.events]
 
@@ -148,6 +154,12 @@ def mark_read(*, user: Any, notice: Notice | None = None) -> int:
         )
         record_why(action="read", subject_kind="notice", subject_key=key, subject_name=name)
     return count
+
+
+def mark_settled(*, subject_kind: str, subject_key: str) -> int:
+    """Mark all notices about a subject that needs no action any more as read; return the number of unread ones."""
+    events = Event.objects.filter(subject_kind=subject_kind, subject_key=subject_key)
+    return Notice.objects.filter(event__in=events, read_at__isnull=True).update(read_at=timezone.now())
 
 
 def choose_events(
@@ -203,7 +215,7 @@ def forget_old_events() -> int:
 
 # A webhook gets events of all places, so its permission is needed everywhere.
 MANAGE = Permission.MANAGE_WEBHOOKS
-FIELDS = ("name", "url", "events", "secret", "former_secret", "active")
+FIELDS = ("name", "url", "format", "events", "secret", "former_secret", "active")
 
 
 def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
@@ -279,6 +291,7 @@ def told(webhook: Webhook) -> dict[str, Any]:
     return {
         "name": webhook.name,
         "url": f"{shown_url(webhook.url)} (sha256 {sha256_hex(webhook.url)[:12]})",
+        "format": str(webhook.format),
         "events": list(webhook.events),
         "secret": webhook.secret,
         "former_secret": webhook.former_secret,
@@ -299,7 +312,9 @@ def _check(webhook: Webhook) -> None:
     check_secret_name(webhook.secret, "secret")
     if webhook.former_secret:
         check_secret_name(webhook.former_secret, "former_secret")
-    webhook.events = check_kinds(webhook.events, needed=True)
+    webhook.events = check_kinds(webhook.events, choices=WEBHOOK_CHOICES, needed=True)
+    if webhook.format == Webhook.Format.OPENLINEAGE and webhook.events != [Kind.LOAD_ENDED]:
+        raise MetadataError("invalid", f"an OpenLineage endpoint takes {Kind.LOAD_ENDED} and no other event", "events")
     check_fields(webhook, webhook.name)
 
 

@@ -13,7 +13,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from elevata.audit.domain import Head, parse_head
@@ -90,7 +90,7 @@ def restore(path: Path, *, force: bool = False) -> Backup:
     verification would report missing links.
 
     Raises MetadataError: ``unreadable``, ``invalid``, ``backup_changed`` for a copy that differs from its manifest,
-    ``worker_alive``, ``other_database``, ``no_client``, ``failed``.
+    ``worker_alive``, ``other_database``, ``newer_release``, ``no_client``, ``failed``.
     """
     backup = _read_manifest(path, force)
     if backup.vendor != connection.vendor:
@@ -101,7 +101,6 @@ def restore(path: Path, *, force: bool = False) -> Backup:
     before = _current_head()
     _restore_sqlite(path) if connection.vendor == "sqlite" else _restore_postgresql(path)
     connection.close()
-    _refuse_newer(path)
     call_command("migrate", interactive=False, verbosity=0)
     reason = f"restored from {path.name}, made at {backup.made_at or 'an unknown time'}"
     state_restore(reason=reason, before=before, source=backup.digest)
@@ -174,13 +173,11 @@ def _worker_is_alive() -> bool:
         return False
 
 
-def _refuse_newer(path: Path) -> None:
-    """Refuse a copy of a newer release, which has migrations that this release does not know."""
-    loader = MigrationExecutor(connection).loader
-    unknown = sorted(set(loader.applied_migrations) - set(loader.disk_migrations))
-    names = [f"{app}.{name}" for app, name in unknown if app in {"metadata", "architecture", "loader"}]
-    if names:
-        message = f"comes from a newer release, which knows {names[-1]}: restore it with that one"
+def _refuse_newer(path: Path, applied: Iterable[tuple[str, str]]) -> None:
+    """Refuse a copy with migrations, given by app and name, that this release does not know."""
+    unknown = sorted(set(applied) - set(MigrationLoader(None).disk_migrations))
+    if unknown:
+        message = f"comes from a newer release, which knows {'.'.join(unknown[-1])}: restore it with that one"
         raise MetadataError("newer_release", message, place=str(path))
 
 
@@ -200,10 +197,11 @@ def _restore_sqlite(path: Path) -> None:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as copy:
             if copy.execute("PRAGMA integrity_check").fetchone() != ("ok",):
                 raise MetadataError("invalid", "is damaged: PRAGMA integrity_check finds faults", place=str(path))
+            _refuse_newer(path, copy.execute("SELECT app, name FROM django_migrations"))
             connection.ensure_connection()
             copy.backup(connection.connection)
     except sqlite3.DatabaseError as error:
-        raise MetadataError("invalid", f"is no SQLite database: {error}", place=str(path)) from None
+        raise MetadataError("invalid", f"is no copy of a control database: {error}", place=str(path)) from None
 
 
 # --- PostgreSQL --------------------------------------------------------------------------------
@@ -215,7 +213,8 @@ def _dump_postgresql(path: Path) -> None:
 
 def _restore_postgresql(path: Path) -> None:
     """Load the copy into an empty schema, so that no other tables remain; drop the former schema afterwards."""
-    _run_client("pg_restore", ["--list", str(path)])
+    script = _run_client("pg_restore", ["--data-only", "--table=django_migrations", "--file=-", str(path)])
+    _refuse_newer(path, _migrations_in(script))
     options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
     _execute(f"ALTER SCHEMA public RENAME TO {_FORMER_SCHEMA}", "CREATE SCHEMA public")
     try:
@@ -226,6 +225,19 @@ def _restore_postgresql(path: Path) -> None:
     _execute(f"DROP SCHEMA {_FORMER_SCHEMA} CASCADE")
 
 
+def _migrations_in(script: str) -> Iterator[tuple[str, str]]:
+    """Yield app and name of the migrations in a script of ``pg_restore`` with the data of their table."""
+    columns: list[str] = []
+    for line in script.splitlines():
+        if line.startswith("COPY ") and line.endswith(") FROM stdin;"):
+            columns = line[line.index("(") + 1 : line.rindex(")")].split(", ")
+        elif line == "\\.":
+            columns = []
+        elif columns:
+            row = dict(zip(columns, line.split("\t"), strict=True))
+            yield row["app"], row["name"]
+
+
 def _execute(*statements: str) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         for statement in statements:
@@ -233,8 +245,11 @@ def _execute(*statements: str) -> None:
     connection.close()
 
 
-def _run_client(program: str, arguments: list[str]) -> None:
-    """Run one of PostgreSQL's programs; the address is passed in variables, because process lists show arguments."""
+def _run_client(program: str, arguments: list[str]) -> str:
+    """Run one of PostgreSQL's programs and return its output.
+
+    The address is passed in variables, because process lists show arguments.
+    """
     executable = shutil.which(program)
     if executable is None:
         raise MetadataError("no_client", f"{program} is not installed here: install PostgreSQL's client programs")
@@ -248,6 +263,7 @@ def _run_client(program: str, arguments: list[str]) -> None:
     if result.returncode != 0:
         output = " ".join(result.stderr.split())[-_OUTPUT_LENGTH:]
         raise MetadataError("failed", f"{program} ended with {result.returncode}: {output}")
+    return result.stdout
 
 
 def _client_environment() -> dict[str, str]:

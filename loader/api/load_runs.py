@@ -25,7 +25,8 @@ from loader.api.serializers import (
     MaintenanceRecordSerializer,
     RunEventSerializer,
 )
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
+from loader.domain.dependencies import ALL, SELECTION, Scope
+from loader.domain.dependencies import KINDS as SCOPE_KINDS
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
@@ -62,7 +63,7 @@ class RunIdField(serializers.RegexField):
 class LoadScopeSerializer(StrictSerializer):
     """Scope of a load: everything, a schema, a dataset by its name (schema.name), or a selection by its words."""
 
-    kind = serializers.ChoiceField(choices=(ALL, SCHEMA, DATASET, SELECTION))
+    kind = serializers.ChoiceField(choices=SCOPE_KINDS)
     name = serializers.CharField(required=False, allow_blank=True, default="", max_length=310)
     target_only = serializers.BooleanField(
         required=False, default=False, help_text="Load without inputs; deliveries are not read again."
@@ -242,7 +243,9 @@ class ScheduleChange(ChangeSerializer):
     )
     scope = ScheduleScopeSerializer(required=False, help_text="Default: everything.")
     kind = serializers.ChoiceField(
-        required=False, choices=Schedule.Kind.choices, help_text="A load, or a vacuum of each dataset in the scope."
+        required=False,
+        choices=Schedule.Kind.choices,
+        help_text="A load, a vacuum of each dataset in the scope, or a check of the sources that it reads.",
     )
     retention_hours = serializers.IntegerField(
         required=False,

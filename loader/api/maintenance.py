@@ -24,18 +24,17 @@ from loader.api.load_runs import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdF
 from loader.api.reads import AskedViewSet
 from loader.api.serializers import LoadRunSerializer, RefusalSerializer
 from loader.domain.reference.batch_files import FILES
+from loader.domain.run_states import DECISIONS
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import LoadRun, ReadRequest
 from loader.selectors import load_run_detail, read_requests
 from loader.services.load_runs import RequestedRun, new_run_id
-from loader.services.maintenance_runs import (
-    archive_place,
-    request_accept,
-    request_history_batch,
-    request_prune,
-    request_revert,
-    request_vacuum,
-)
+from loader.services.maintenance.acceptances import request_accept
+from loader.services.maintenance.history_batches import request_history_batch
+from loader.services.maintenance.prunes import archive_place, request_prune
+from loader.services.maintenance.quarantine import request_quarantine
+from loader.services.maintenance.reverts import request_revert
+from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.manifests import plan_history_batch
 from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, historized, request_read
 from loader.services.uploads import KeptBatch, SentFile, keep_batch
@@ -161,6 +160,38 @@ class AcceptViewSet(_MaintenanceViewSet):
         fields, reason = self.given(MaintenanceSerializer)
         run = request_accept(
             dataset=str(fields["dataset"]), reason=reason, run_id=fields.get("run_id"), user=request.user
+        )
+        return self.accepted(run)
+
+
+class QuarantineSerializer(MaintenanceSerializer):
+    decision = serializers.ChoiceField(choices=[(name, name) for name in DECISIONS])
+    entries = serializers.ListField(
+        child=serializers.RegexField(r"\A[0-9a-f]{64}\Z"),
+        required=False,
+        max_length=1000,
+        help_text="Rows, as a read of kind quarantine names them; without any, all waiting rows are meant.",
+    )
+    of_run = serializers.CharField(
+        required=False, max_length=100, help_text="Only rows that this load run quarantined."
+    )
+
+
+class QuarantineViewSet(_MaintenanceViewSet):
+    """Decisions on quarantined rows: released into the next load, or dropped."""
+
+    @extend_schema(request=QuarantineSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Release or drop waiting rows of a dataset's quarantine. ``Location`` is the run that performs it."""
+        fields, reason = self.given(QuarantineSerializer)
+        run = request_quarantine(
+            dataset=str(fields["dataset"]),
+            decision=fields["decision"],
+            entries=fields.get("entries", ()),
+            of_run=fields.get("of_run", ""),
+            reason=reason,
+            run_id=fields.get("run_id"),
+            user=request.user,
         )
         return self.accepted(run)
 

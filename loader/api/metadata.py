@@ -1,5 +1,6 @@
 """Endpoints of metadata with checks of permitted locations, and search in more kinds of objects."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Q
@@ -31,13 +32,21 @@ class SourceDatasetViewSet(views.SourceDatasetViewSet):
     __doc__ = views.SourceDatasetViewSet.__doc__
 
     def make(self, **given: Any) -> SourceDataset:
-        must_be_allowed(given["system"], [given["location"]])
+        must_be_allowed(given["system"], sorted(_places(given)))
         return super().make(**given)
 
     def change(self, row: SourceDataset, expected_version: int, **given: Any) -> SourceDataset:
-        if given.get("location", row.location) != row.location:
-            must_be_allowed(row.system, [given["location"]])
+        known = _places({"location": row.location, "intake": row.intake})
+        if changed := _places(given) - known:
+            must_be_allowed(row.system, sorted(changed))
         return super().change(row, expected_version, **given)
+
+
+def _places(given: Mapping[str, Any]) -> set[str]:
+    """Return the locations of a source dataset: of its rows, and of its key list."""
+    intake = given.get("intake")
+    key_list = intake.get("key_list") if isinstance(intake, Mapping) else None
+    return {place for place in (given.get("location"), key_list) if isinstance(place, str) and place}
 
 
 class MetadataViewSet(exchange.MetadataViewSet):
@@ -46,7 +55,8 @@ class MetadataViewSet(exchange.MetadataViewSet):
     def places(self) -> set[tuple[Any, ...]]:
         """Return the locations of all systems and source datasets."""
         named = System.objects.values_list("short_name", "kind", "location")
-        return {*named, *SourceDataset.objects.values_list("key", "system_id", "location")}
+        key_lists = SourceDataset.objects.values_list("key", "system_id", "intake__key_list")
+        return {*named, *SourceDataset.objects.values_list("key", "system_id", "location"), *key_lists}
 
     def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
         """Raise MetadataError for a location outside the allowed roots, unless it is in ``before``."""

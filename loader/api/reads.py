@@ -52,9 +52,11 @@ TAKES = {
     "versions": ("entity_key", "business_key"),
     "as_of": ("at", "known_at", "text", "after"),
     "changes": ("run_id", "op", "after"),
+    "origin": ("entity_key",),
+    "quarantine": (),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
-_NEEDS = {"as_of": "at", "changes": "run_id"}
+_NEEDS = {"as_of": "at", "changes": "run_id", "origin": "entity_key"}
 _COMMON = ("dataset", "kind", "limit", "changelog_message")
 _LONGEST = 1000
 
@@ -75,7 +77,9 @@ class QuestionSerializer(ChangeSerializer):
     text = serializers.CharField(
         required=False, allow_blank=True, max_length=200, help_text="key_search, as_of: how the key begins."
     )
-    entity_key = serializers.RegexField(r"\A[0-9a-f]{64}\Z", required=False, help_text="versions: the key's hash.")
+    entity_key = serializers.RegexField(
+        r"\A[0-9a-f]{64}\Z", required=False, help_text="versions, origin: the key's hash."
+    )
     business_key = _Key(required=False, help_text="versions: the key by its columns, instead of its hash.")
     at = serializers.CharField(
         required=False, max_length=50, help_text="as_of: rows valid then; a time, or a number where versions have one."

@@ -6,13 +6,14 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from elevata.accounts.permissions import current_actor
+from loader.domain.dependencies import KINDS
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
 from loader.services.attempts import record_artifact
 from loader.services.reads.read_permissions import readable_error
 
 
 class ScopeSerializer(serializers.Serializer):
-    kind = serializers.ChoiceField(choices=("all", "schema", "dataset"))
+    kind = serializers.ChoiceField(choices=KINDS)
     name = serializers.CharField(allow_blank=True)
     target_only = serializers.BooleanField()
 

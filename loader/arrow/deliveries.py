@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from loader.arrow.parquet_files import NotPlain, arrow_type, check_not_ancient, microseconds
 from loader.domain.reference.values import DoesNotFit, typed
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType, parse
 
@@ -27,11 +28,12 @@ _SPECIAL = ("\ufeff", "\ufffd", "\0", "\ue000")
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """Local file with the size and the time of the last write (ms) that were listed."""
+    """Local file with the size and the time of the last write (ms) that were listed; ``name`` is its name in raw."""
 
     path: str
     size: int
     written: int
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,11 @@ class Delivery:
 
 
 def read_delivery(delivery: Delivery, limit: int) -> pa.Table:
-    """Return the rows with the declared columns and types. Raise NotPlain for any other delivery."""
+    """Return the rows with the declared columns and types, and their provenance. Raise NotPlain for any other one."""
     if sum(file.size for file in delivery.files) > _LARGEST:
         raise NotPlain("the files are not small")
     read = _csv_rows if delivery.format == CSV else _parquet_rows
-    table = pa.concat_tables([read(delivery, file, limit) for file in delivery.files])
+    table = pa.concat_tables([_with_provenance(read(delivery, file, limit), file) for file in delivery.files])
     if table.num_rows > limit:
         raise NotPlain(f"{table.num_rows} rows")
     for column in delivery.columns:
@@ -73,6 +75,13 @@ def read_delivery(delivery: Delivery, limit: int) -> pa.Table:
             raise NotPlain(f"no value in {column.name}")
         check_not_ancient(table[column.name])
     return table
+
+
+def _with_provenance(rows: pa.Table, file: DeliveredFile) -> pa.Table:
+    count = rows.num_rows
+    names = pa.repeat(pa.scalar(file.name, pa.string()), count)
+    numbers = pa.array(range(1, count + 1), pa.int64())
+    return rows.append_column(SOURCE_FILE, names).append_column(SOURCE_ROW, numbers)
 
 
 def _csv_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:

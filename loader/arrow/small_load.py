@@ -12,6 +12,7 @@ These modules run on executors: they import pyarrow, the standard library and ru
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow as pa
 from loader.arrow.deliveries import Delivery, NotPlain, read_delivery
 from loader.arrow.parquet_files import StoredFile, Table, read_rows, write_rows
 from loader.arrow.versions import History, Part, Rows, Stamp, compare, history_files, live_rows, stage_rows
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class SmallLoad:
     """Raw load and the rawcore load that reads it.
 
     ``raw_columns`` are (raw column, delivered column), ``stage_columns`` (rawcore column, delivered column).
-    ``raw_stamps`` and ``rawcore_stamps`` are the columns of run id and load time; hashes are (column, parts).
+    ``raw_stamps`` and ``rawcore_stamps`` are the columns of run id and load time, ``raw_provenance`` those of a row's
+    file and number, ``raw_day`` that of the load's day; hashes are (column, parts).
     ``history`` is None for a dataset without one; then its rawcore table is compared. ``open_files`` contain the rows
     to compare with, ``ended_files`` the last versions of deleted keys. ``closes_absent``: a stored key that is not
     delivered is deleted.
@@ -37,6 +40,8 @@ class SmallLoad:
     raw: Table
     raw_columns: tuple[tuple[str, str], ...]
     raw_stamps: tuple[str, str]
+    raw_provenance: tuple[str, str]
+    raw_day: str
     rawcore: Table
     rawcore_stamps: tuple[str, str]
     stage_columns: tuple[tuple[str, str], ...]
@@ -82,8 +87,13 @@ def _load(load: SmallLoad) -> dict[str, Any]:
 
 
 def _raw_files(load: SmallLoad, delivered: pa.Table) -> list[str]:
-    values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in load.raw_columns}
-    return write_rows(load.raw, pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows)))
+    columns = (*load.raw_columns, *zip(load.raw_provenance, (SOURCE_FILE, SOURCE_ROW), strict=True))
+    values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in columns}
+    rows = pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows))
+    day = load.stamp.at.astimezone(UTC).date()
+    if load.raw_day in load.raw.partition_by:
+        return write_rows(load.raw, rows, {load.raw_day: day.isoformat()})
+    return write_rows(load.raw, rows.append_column(load.raw_day, pa.repeat(pa.scalar(day), rows.num_rows)))
 
 
 def _reappeared_keys(load: SmallLoad, rows: Rows) -> int:

@@ -9,15 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
-from types import MappingProxyType
 
 from loader.domain.refusals import Refusal
-from loader.domain.selection import Node, select_nodes
+from loader.domain.selection import Node, reached, select_nodes
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.unknown_parents import GHOST, KEEP
 
-ALL, SCHEMA, DATASET, SELECTION = "all", "schema", "dataset", "selection"
+ALL, SCHEMA, DATASET, SELECTION = KINDS = "all", "schema", "dataset", "selection"
 LOADED_LAYERS = ("raw", "rawcore")
 HISTORY_SUFFIX = "_hist"
 
@@ -26,7 +25,8 @@ HISTORY_SUFFIX = "_hist"
 class Scope:
     """Requested datasets of a run. ``target_only`` leaves out the datasets that they depend on.
 
-    The name of a selection are its words (``loader.domain.selection``), ``exclude`` those of datasets to leave out.
+    The ``name`` of a selection has its words (``loader.domain.selection``), ``exclude`` the words of datasets that are
+    left out.
     """
 
     kind: str = ALL
@@ -60,16 +60,16 @@ class LoadStep:
 
 
 def load_steps(
-    states: Iterable[DatasetState], scope: Scope = Scope(), tags: Mapping[str, Collection[str]] = MappingProxyType({})
-) -> tuple[LoadStep, ...]:
-    """Return the datasets of a scope, each after those that it depends on. ``tags`` are by the dataset's stable key.
+    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]
+) -> tuple[tuple[LoadStep, ...], tuple[DatasetState, ...]]:
+    """Return the datasets of a scope, each after those that it depends on, and its datasets that history batches feed.
 
-    Datasets whose history comes as batch files are left out. Raise Refusal BY_BATCH_FILES if the scope is such a
-    dataset.
+    A load only creates the tables of the latter. ``tags`` are by the dataset's stable key. Raise Refusal BY_BATCH_FILES
+    if the scope is such a dataset.
     """
     by_key = {state.key: state for state in states}
     waits_for = dependencies(by_key)
-    chosen = _selected(by_key, scope, tags)
+    chosen = _selected(by_key, waits_for, scope, tags)
     by_files = come_by_files(by_key)
     if scope.kind == DATASET and chosen <= by_files:
         named = by_key[min(chosen)]
@@ -78,13 +78,15 @@ def load_steps(
             f"{named.qualified_name} has no delivery that a load run could read: its history comes as batch files",
             hint=f"manage.py load_history_batch {named.qualified_name} takes them",
         )
+    left_out = sorted((by_key[key] for key in chosen & by_files if by_key[key].historize), key=_place)
     if not scope.target_only and scope.kind != SELECTION:
-        chosen = with_upstreams(chosen, waits_for)
+        chosen = reached(chosen, waits_for)
     chosen -= by_files
-    return tuple(
+    steps = tuple(
         LoadStep(by_key[key], tuple(sorted(waits_for[key] & chosen, key=lambda upstream: _place(by_key[upstream]))))
         for key in _in_order(chosen, waits_for, by_key)
     )
+    return steps, tuple(left_out)
 
 
 def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]]:
@@ -107,7 +109,7 @@ def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]
     for state in children:
         for reference in sorted(state.references, key=lambda item: item.key):
             parent = reference.parent
-            if parent in loaded and state.key not in with_upstreams({parent}, graph):
+            if parent in loaded and state.key not in reached({parent}, graph):
                 graph[state.key].add(parent)
     return {key: frozenset(upstreams) for key, upstreams in graph.items()}
 
@@ -124,7 +126,7 @@ def _wait(
     """Add a dependency that a rule for unknown parents needs. Raise Refusal CIRCULAR_REFERENCES."""
     if upstream.key not in graph:
         return
-    if state.key in with_upstreams({upstream.key}, graph):
+    if state.key in reached({upstream.key}, graph):
         raise Refusal(
             "CIRCULAR_REFERENCES",
             f"{state.qualified_name} and {upstream.qualified_name} wait for each other by a rule for unknown parents",
@@ -218,18 +220,6 @@ def views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> froze
     return frozenset(views)
 
 
-def with_upstreams(keys: Iterable[str], waits_for: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """Return the keys of the datasets and of all their direct and indirect upstreams."""
-    selected: set[str] = set()
-    pending = list(keys)
-    while pending:
-        key = pending.pop()
-        if key not in selected:
-            selected.add(key)
-            pending.extend(waits_for.get(key, ()))
-    return frozenset(selected)
-
-
 def _in_order(
     chosen: frozenset[str], waits_for: Mapping[str, frozenset[str]], by_key: Mapping[str, DatasetState]
 ) -> Iterator[str]:
@@ -263,7 +253,12 @@ def _circle(keys: Iterable[str], by_key: Mapping[str, DatasetState]) -> Refusal:
     )
 
 
-def _selected(by_key: Mapping[str, DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]) -> frozenset[str]:
+def _selected(
+    by_key: Mapping[str, DatasetState],
+    waits_for: Mapping[str, Iterable[str]],
+    scope: Scope,
+    tags: Mapping[str, Collection[str]],
+) -> frozenset[str]:
     if scope.kind == ALL:
         return _keys_or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
     if scope.kind == SELECTION:
@@ -272,20 +267,11 @@ def _selected(by_key: Mapping[str, DatasetState], scope: Scope, tags: Mapping[st
             for state in by_key.values()
             if is_loaded(state)
         ]
-        keys = select_nodes(nodes, dependencies(by_key), scope.name, scope.exclude)
+        keys = select_nodes(nodes, waits_for, scope.name, scope.exclude)
         return _keys_or_refuse((by_key[key] for key in keys), f"nothing is selected by {scope}")
     named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [named_dataset(by_key, scope.name)]
     loaded_states = [loaded for state in named for loaded in _loaded_for(state, by_key)]
     return _keys_or_refuse(loaded_states, f"nothing is loaded for {scope}")
-
-
-def fed_by_files(
-    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]] = MappingProxyType({})
-) -> tuple[DatasetState, ...]:
-    """Return the historized datasets of a scope with history batches; a load only creates their tables."""
-    by_key = {state.key: state for state in states}
-    keys = _selected(by_key, scope, tags) & come_by_files(by_key)
-    return tuple(sorted((by_key[key] for key in keys if by_key[key].historize), key=_place))
 
 
 def _keys_or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:
@@ -336,20 +322,8 @@ def _loaded_for(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iter
         yield state
     elif state.materialization == "view":
         for reader in by_key.values():
-            if is_loaded(reader) and state.key in _views_read(reader, by_key):
+            if is_loaded(reader) and state.key in views_read(reader, by_key):
                 yield reader
-
-
-def _views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
-    views: set[str] = set()
-    pending = list(state.inputs)
-    while pending:
-        key = pending.pop()
-        upstream = by_key.get(key)
-        if upstream is not None and upstream.materialization == "view" and key not in views:
-            views.add(key)
-            pending.extend(upstream.inputs)
-    return frozenset(views)
 
 
 # Critical path of a run: the longest chain of datasets, each waiting for the one before. A run cannot be shorter,

@@ -1,12 +1,12 @@
 """Loads of models for the runner: the SELECT over the tables of the warehouse, with the values of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from architecture.domain.tables import TableSpec, model_table
 from architecture.domain.views import query_of_model
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import ModelLoad, ModelQuery
+from loader.domain.manifest.loads import ModelLoad, ModelQuery
 from loader.domain.refusals import Refusal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 from metadata.domain.state import DatasetState
@@ -23,18 +23,28 @@ def model_load(
     depends_on: tuple[str, ...] = (),
 ) -> ModelLoad:
     """Return the load of a model without a history. Raise Refusal UNKNOWN_INPUT or CIRCULAR_INPUTS."""
-    described = [[column.name, column.type, column.role] for column in model.active_columns]
     return ModelLoad(
         dataset=model.key,
         name=model.qualified_name,
         table=model_table(model),
         query=model_query(model, states, run_id=run_id, load_timestamp=load_timestamp),
-        digest=sha256_hex([model.select, described, model.increment])[:16],
+        digest=_digest(model, states),
         increment=dict(model.increment),
         sequence=sequence,
         full=full,
         depends_on=depends_on,
     )
+
+
+def _digest(model: DatasetState, states: Mapping[str, DatasetState]) -> str:
+    """Return a digest of all that a model's rows follow from except the rows of tables.
+
+    It covers the SELECT over tables, and so that of each view beneath it, without the values of a run.
+    """
+    query = model_query(model, states, run_id="", load_timestamp="")
+    tables = [table.key for _, table in query.views]
+    described = [[column.name, column.type, column.role] for column in model.active_columns]
+    return sha256_hex([query.sql, tables, described, model.increment])[:16]
 
 
 def model_query(
@@ -57,3 +67,18 @@ def model_query(
         tuple((name, table) for table, name in views.items()),
         varies=bind_placeholders(text, values) != text,
     )
+
+
+def reason_for_all(query: ModelQuery, input_: str, moved: Sequence[tuple[str, str]]) -> str:
+    """Return the reason why all rows are computed, not those of the changed keys of one input; empty without one.
+
+    ``input_`` is the qualified name of the input with the keys, ``moved`` are view and qualified name of the tables
+    with other rows than before.
+    """
+    others = sorted({name for _, name in moved} - {input_})
+    if others:
+        return f"{', '.join(others)} changed, too"
+    # A save refuses a SELECT that reads the input twice, but a view beneath it may change later.
+    if any(query.sql.count(quote_identifier(view)) > 1 for view, _ in moved):
+        return f"{input_} is read by a view beneath the model, too"
+    return ""

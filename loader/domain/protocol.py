@@ -2,7 +2,8 @@
 
 Requests go to the runner's standard input:
     {"id": …, "kind": "ping" | "observe" | "sizes" | "dry-run" | "execute" | "load" | "revert" | "prune" | "accept"
-                  | "compact" | "vacuum" | "read" | "check" | "replay", "body": manifest}
+                  | "compact" | "vacuum" | "quarantine" | "read" | "check" | "replay" | "model_tests",
+     "body": manifest}
     {"id": …, "kind": "cancel"}          cancels the request of that id
     {"id": …, "kind": "ping"}            answered at once with ``finished``, even during other requests
 The runner ends when the pipe is closed, and so with its worker.
@@ -16,13 +17,16 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     log                 level, message, dataset (optional)
     dataset_started     dataset
     dataset_phase       dataset, phase
+    dataset_checked     dataset, results: those of its quality checks (loader.domain.quality.results)
     dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because, window,
                         unchanged_since: run whose rows a model kept, as no input changed,
                         version_before, version_after, seconds,
+                        schema: columns of the delivery (loader.spark.sources.schemas), also of a refused one,
                         crowded: names of tables with too many small files
     step_started        ordinal, statement, version_before
     step_finished       ordinal, status, observed, version_after, error, seconds, rows (of a step that rewrites)
-    case_finished       outcome (loader.domain.reference.cases.Outcome as JSON)
+    case_finished       outcome (loader.domain.reference.cases.Outcome as JSON; of model_tests
+                        loader.domain.model_tests.ModelTestOutcome)
     finished            status: succeeded | failed | canceled; answer (observe, sizes, dry-run, revert, prune,
                         compact, read, check), error, unreadable (observe: keys of tables),
                         commits (load and maintenance runs: as in ready)
@@ -44,6 +48,7 @@ EVENTS = (
     "log",
     "dataset_started",
     "dataset_phase",
+    "dataset_checked",
     "dataset_finished",
     "step_started",
     "step_finished",

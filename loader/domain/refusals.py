@@ -28,6 +28,8 @@ class Refusal(ProductError):
     column: str = ""
     count: int | None = None
     samples: tuple[str, ...] = dataclass_field(default=())
+    # Schema of the refused delivery, for the worker: names and, if known, types. It is no part of the message.
+    schema: tuple[dict, ...] = dataclass_field(default=(), repr=False)
 
     @property
     def status(self) -> int:
@@ -39,7 +41,7 @@ class Refusal(ProductError):
 
     def as_json(self) -> dict:
         """Return the fields that are not empty; ``message`` and ``code`` always."""
-        described = asdict(self) | {"samples": list(self.samples)}
+        described = asdict(self) | {"samples": list(self.samples), "schema": None}
         return {name: value for name, value in described.items() if value not in ("", None, [])}
 
     @classmethod
@@ -120,7 +122,7 @@ _CAUSES = (
     _cause(
         "STORE_REFUSES",
         r"NoAuthWithAWSException|No AWS Credentials|Unable to load credentials|InvalidAccessKeyId"
-        r"|SignatureDoesNotMatch|S3Exception.*Status Code: 40[13]",
+        r"|SignatureDoesNotMatch|S3Exception.*Status Code: 40[013]",
         "the object store refuses the credentials or the request",
         "Check the secrets that ELEVATA_SPARK_CONF names and the bucket's policy, then run again.",
     ),

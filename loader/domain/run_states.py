@@ -24,17 +24,21 @@ def unfinished_becomes(end: str) -> dict[str, str]:
 
 # Kinds of load runs, and limits of compaction. ``LoadRun.details["asked"]`` has, by kind:
 # history_batch: files (paths by kind of file), format, compression; revert: run_id of the run to revert;
-# prune: ended_before, archive; vacuum: retention_hours, dry_run; compact and accept: nothing.
+# prune: ended_before, archive; vacuum: retention_hours, dry_run; quarantine: decision, entries, of_run;
+# compact and accept: nothing.
 
 
 LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
-ACCEPT, VACUUM = "accept", "vacuum"
+ACCEPT, VACUUM, QUARANTINE = "accept", "vacuum", "quarantine"
 # Kinds that only an identified user may request; their work is sealed in a record.
-MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM)
-# Kinds that change files, but no rows.
-OF_FILES = (COMPACT, VACUUM)
+MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM, QUARANTINE)
+# Kinds that change files, or rows outside the tables, but no rows of the tables; of a raw table a vacuum also removes
+# whole deliveries.
+OF_FILES = (COMPACT, VACUUM, QUARANTINE)
 # Kinds that add rows: later runs must be dated later (rule 3), and the runs can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
+# Decisions on quarantined rows.
+RELEASE, DROP = DECISIONS = "release", "drop"
 # Codes of refusals after which a table can be accepted.
 ACCEPTABLE = ("TABLE_BEHIND", "EVENT_LOG_CHANGED", "sequence_behind_table")
 
@@ -52,8 +56,14 @@ COMPACTED_FILE_BYTES = 128 * 1024 * 1024
 
 # Of the counts of a change feed, N is ``unchanged``, which every list shows, and X is ``missing``.
 FURTHER = {
+    "absent": "deleted, absent from the key list or read window",
+    "keys": "keys in the key list",
+    "repeated_keys": "keys that the key list repeats",
     "missing": "not delivered, left as they were (X)",
     "files": "files read",
+    "quarantined": "quarantined",
+    "released": "released from quarantine",
+    "dropped": "dropped from quarantine",
     "unknown_parents": "with an unknown parent",
     "ghosts": "ghost rows",
     "superseded": "superseded by another row of their key",
@@ -68,6 +78,8 @@ FURTHER = {
     "bytes_removed": "bytes removed",
     "files_removable": "files that can be removed",
     "bytes_removable": "bytes that can be removed",
+    "deliveries_removed": "deliveries removed",
+    "deliveries_removable": "deliveries that can be removed",
 }
 
 

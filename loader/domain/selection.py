@@ -31,7 +31,7 @@ def select_nodes(
     Args:
         nodes: all datasets.
         waits_for: upstreams of each dataset, by key.
-        select: words of the datasets; empty selects all.
+        select: words of the datasets.
         exclude: words of datasets to leave out.
 
     Raises:
@@ -42,7 +42,7 @@ def select_nodes(
     for key, upstreams in waits_for.items():
         for upstream in upstreams:
             readers.setdefault(upstream, set()).add(key)
-    chosen = {node.key for node in nodes} if not select.split() else set()
+    chosen: set[str] = set()
     for word in select.split():
         chosen |= _selected_by(word, nodes, waits_for, readers)
     for word in exclude.split():
@@ -64,9 +64,9 @@ def _selected_by(
         )
     selected = set(keys)
     if word.startswith("+"):
-        selected |= _reached(keys, waits_for)
+        selected |= reached(keys, waits_for)
     if word.endswith("+"):
-        selected |= _reached(keys, readers)
+        selected |= reached(keys, readers)
     return selected
 
 
@@ -78,11 +78,13 @@ def _matches(node: Node, name: str) -> bool:
     return fnmatchcase(node.name.lower(), name.lower())
 
 
-def _reached(keys: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    reached, waiting = set(keys), list(keys)
-    while waiting:
-        for key in edges.get(waiting.pop(), ()):
-            if key not in reached:
-                reached.add(key)
-                waiting.append(key)
-    return reached
+def reached(keys: Iterable[str], edges: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Return these keys and all that edges lead to from them, directly or over others."""
+    seen: set[str] = set()
+    pending = list(keys)
+    while pending:
+        key = pending.pop()
+        if key not in seen:
+            seen.add(key)
+            pending.extend(edges.get(key, ()))
+    return frozenset(seen)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
-from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, TOMBSTONE, HistoryPolicy
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.sources import SourceSpec
+from metadata.domain.history_policy import DELTA, LOAD_TIME, NONE, SNAPSHOT, TOMBSTONE, HistoryPolicy
 from metadata.domain.sources.formats import CSV, PARQUET
 from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.sql import quote_identifier
@@ -18,7 +19,7 @@ from metadata.domain.unknown_parents import KEEP
 def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]:
     """Yield raw loads of plain deliveries, each with the one rawcore load that passes its rows on.
 
-    Nothing else reads the delivery, and its rawcore load reads nothing else.
+    Nothing else reads the delivery, its rawcore load reads nothing else, and neither has quality checks.
     """
     if not manifest.small_rows:
         return
@@ -34,7 +35,11 @@ def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]
 
 
 def _is_plain_delivery(load: RawLoad) -> bool:
-    return not load.feed and not load.depends_on and load.source.one_row_per_key and delimiter_of(load.source) != ""
+    return (
+        not (load.feed or load.depends_on or load.quality)
+        and load.source.one_row_per_key
+        and delimiter_of(load.source) != ""
+    )
 
 
 def delimiter_of(source: SourceSpec) -> str:
@@ -55,6 +60,7 @@ def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
     return (
         load.delivery_checked
         and load.files is None
+        and not load.quality
         and not load.children
         and all(key.rule == KEEP for key in load.foreign_keys)
         and set(load.depends_on) <= {raw.dataset}
@@ -68,12 +74,13 @@ def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
 
 
 def _is_dated_by_load(policy: HistoryPolicy) -> bool:
-    """Return True for snapshots and deltas without tombstones, flagged deletes or columns that are updated in place."""
+    """Return True for snapshots and deltas without tombstones, deletes to find or columns to update in place."""
     return (
         policy.input in (SNAPSHOT, DELTA)
         and policy.time == LOAD_TIME
         and policy.op is None
         and policy.delete_flag is None
+        and policy.delete_detection == NONE
         and policy.deletes != TOMBSTONE
         and (policy.track is None or policy.untracked == "keep")
     )

@@ -20,7 +20,7 @@ from django.db import InterfaceError, OperationalError, connections
 from architecture.permissions import here, must_be_permitted
 from elevata.accounts.permissions import acting_as, current_actor
 from elevata.accounts.roles import Permission
-from elevata.accounts.services.tokens import token_in_use
+from elevata.accounts.services.tokens import authenticate_token
 from elevata.core.errors import MetadataError, ProductError
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker
@@ -90,7 +90,7 @@ def _outcome(error: Exception) -> tuple[grpc.StatusCode | None, str]:
 def _as_sender(request: Any, context: grpc.ServicerContext) -> Iterator[None]:
     """Act as the user of the request's token, who must have the permission to start loads. Raise Denied."""
     try:
-        token = token_in_use(_token(request, context))
+        token = authenticate_token(_token(request, context))
     except MetadataError as error:
         raise Denied(grpc.StatusCode.UNAUTHENTICATED, error) from error
     request_id = f"fivetran-{uuid.uuid4().hex}"

@@ -16,7 +16,7 @@ from loader.fivetran.tables import column_name, in_history_mode, known_table, ra
 from loader.management.waiting import follow
 from loader.models import LoadRun
 from loader.services.load_runs import new_run_id, request_cancel
-from loader.services.maintenance_runs import request_history_batch
+from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.uploads import SentFile, keep_batch
 from metadata.models import SourceDataset
 
@@ -80,7 +80,7 @@ def truncate(
 
 
 def change_rows(source: SourceDataset, rows: Mapping[str, Any], *, stopping: threading.Event, reason: str) -> None:
-    """Apply a batch that is computed from the current rows (``loader.domain.manifest.CurrentRows``)."""
+    """Apply a batch that is computed from the current rows (``loader.domain.manifest.loads.CurrentRows``)."""
     reading = {"rows": dict(rows)}
     _perform(source, stopping, run_id=new_run_id(), files={}, reading=reading, reason=reason)
 

@@ -7,7 +7,7 @@ from django import forms
 
 from elevata.web.forms import MONO, EditForm
 from loader.cron import time_zones
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
@@ -20,6 +20,23 @@ from metadata.selectors.datasets import source_datasets
 class LoadFields(ScopeFields):
     """Fields that load runs and schedules share."""
 
+    SCOPES = (*ScopeFields.SCOPES, (SELECTION, "Selection"))
+    NAMED_BY: ClassVar[Mapping[str, str]] = {**ScopeFields.NAMED_BY, SELECTION: SELECTION}
+
+    selection = forms.CharField(
+        max_length=310,
+        required=False,
+        widget=forms.TextInput(attrs=MONO | {"placeholder": "tag:finance +serving.sales"}),
+        help_text="Words: schema.name, schema.*, tag:name or layer:name. A plus before a word adds everything "
+        "upstream, one after it everything downstream.",
+    )
+    exclude = forms.CharField(
+        max_length=310,
+        required=False,
+        label="Except",
+        widget=forms.TextInput(attrs=MONO),
+        help_text="Words of datasets that are left out.",
+    )
     target_only = forms.BooleanField(
         label="Without inputs",
         required=False,
@@ -35,6 +52,8 @@ class LoadFields(ScopeFields):
         kind = self.cleaned_data["scope"]
         if kind == ALL:
             return Scope()
+        if kind == SELECTION:
+            return Scope(kind, self.cleaned_data[SELECTION].strip(), exclude=self.cleaned_data["exclude"].strip())
         return Scope(kind, self.cleaned_data[kind].strip(), self.cleaned_data["target_only"])
 
 
@@ -45,6 +64,7 @@ class StartLoadForm(LoadFields):
         "UNKNOWN_SCHEMA": "schema",
         "UNKNOWN_DATASET": "dataset",
         "RETIRED": "dataset",
+        "NOTHING_SELECTED": SELECTION,
         "BAD_RUN_ID": "run_id",
         "RUN_ID_TAKEN": "run_id",
         "READ_ALREADY": "run_id",
@@ -206,7 +226,8 @@ class ScheduleFields(WaitFields, LoadFields):
         choices=Schedule.Kind.choices,
         initial=Schedule.Kind.LOAD,
         required=False,
-        help_text="A vacuum removes former files of each dataset in the scope.",
+        help_text="A vacuum removes former files of each dataset in the scope. A source check compares the sources "
+        "that loads of the scope read with their contracts.",
     )
     retention_hours = forms.IntegerField(
         label="Keep hours",
@@ -241,14 +262,15 @@ class NewScheduleForm(ScheduleFields):
 class ScheduleForm(ScheduleFields, EditForm):
     """Form of an existing schedule."""
 
-    _SCOPE = ("scope", "schema", "dataset", "target_only")
+    _SCOPE = ("scope", "schema", "dataset", "target_only", "selection", "exclude")
     _OWN = ("name", "cron", "time_zone", "kind", "retention_hours", "allow_empty", "active")
     seen = (*_OWN, *_SCOPE, *WaitFields.WAIT)
 
     @classmethod
     def values(cls, row: Schedule) -> dict[str, Any]:
         scope = Scope.from_json(row.scope)
-        named = {SCHEMA: "", DATASET: ""} | ({scope.kind: scope.name} if scope.kind != ALL else {})
+        named = dict.fromkeys((SCHEMA, DATASET, SELECTION), "") | {"exclude": scope.exclude}
+        named |= {scope.kind: scope.name} if scope.kind != ALL else {}
         own = {name: getattr(row, name) for name in cls._OWN}
         return own | named | {"scope": scope.kind, "target_only": scope.target_only} | cls.wait_values(row.wait)
 

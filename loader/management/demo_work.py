@@ -46,7 +46,7 @@ from elevata.jobs import states
 from loader.domain.refusals import Refusal
 from loader.management.waiting import follow, follow_execution
 from loader.models import LoadRun, Schedule
-from loader.services.maintenance_runs import request_prune
+from loader.services.maintenance.prunes import request_prune
 from loader.services.schedules import create_schedule
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.exchange import import_metadata

@@ -135,7 +135,11 @@ class Migration(migrations.Migration):
                 ("time_zone", models.CharField(default="UTC", max_length=64)),
                 (
                     "kind",
-                    models.CharField(choices=[("load", "Load"), ("vacuum", "Vacuum")], default="load", max_length=10),
+                    models.CharField(
+                        choices=[("load", "Load"), ("vacuum", "Vacuum"), ("check", "Source check")],
+                        default="load",
+                        max_length=10,
+                    ),
                 ),
                 ("scope", models.JSONField()),
                 ("allow_empty", models.BooleanField(default=False)),
@@ -341,6 +345,87 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("owner", "name"), name="saved_query_named_once")],
             },
         ),
+        migrations.CreateModel(
+            name="SourceProposal",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("open", "Open"),
+                            ("accepted", "Accepted"),
+                            ("dismissed", "Dismissed"),
+                            ("superseded", "Superseded"),
+                        ],
+                        default="open",
+                        max_length=10,
+                    ),
+                ),
+                ("changes", models.JSONField()),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("last_seen_at", models.DateTimeField()),
+                ("accepted", models.JSONField(default=list)),
+                ("decided_at", models.DateTimeField(blank=True, null=True)),
+                ("reason", models.CharField(blank=True, default="", max_length=1000)),
+                (
+                    "decided_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="loader.loadrun",
+                    ),
+                ),
+                (
+                    "source",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="proposals",
+                        to="metadata.sourcedataset",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-id"],
+                "indexes": [models.Index(fields=["source", "fingerprint"], name="source_proposal_of_changes")],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("status__in", ["accepted", "dismissed", "open", "superseded"])),
+                        name="source_proposal_status_is_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("decided_at__isnull", True), ("status", "open")),
+                            models.Q(
+                                models.Q(("status", "open"), _negated=True),
+                                ("decided_at__isnull", False),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="source_proposal_is_decided_or_open",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("status", "open")),
+                        fields=("source",),
+                        name="source_proposal_one_open",
+                    ),
+                ],
+            },
+        ),
         migrations.AddIndex(
             model_name="schedule",
             index=models.Index(fields=["environment", "next_at"], name="schedule_next"),
@@ -359,7 +444,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="schedule",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["load", "vacuum"])), name="schedule_kind_is_known"
+                condition=models.Q(("kind__in", ["load", "vacuum", "check"])), name="schedule_kind_is_known"
             ),
         ),
         migrations.AddConstraint(
@@ -372,5 +457,105 @@ class Migration(migrations.Migration):
                 ),
                 name="schedule_is_due_only_while_active",
             ),
+        ),
+        migrations.CreateModel(
+            name="CheckResult",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("dataset_key", models.UUIDField()),
+                ("dataset_name", models.CharField(max_length=310)),
+                ("check_key", models.UUIDField()),
+                ("check_name", models.CharField(max_length=100)),
+                ("kind", models.CharField(max_length=20)),
+                ("severity", models.CharField(max_length=10)),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("passed", "Passed"),
+                            ("warned", "Warned"),
+                            ("quarantined", "Quarantined"),
+                            ("stopped", "Stopped"),
+                            ("broken", "Could not run"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("failed", models.BigIntegerField(blank=True, null=True)),
+                ("total", models.BigIntegerField(blank=True, null=True)),
+                ("value", models.FloatField(blank=True, null=True)),
+                ("low", models.FloatField(blank=True, null=True)),
+                ("high", models.FloatField(blank=True, null=True)),
+                ("message", models.TextField(blank=True, default="")),
+                ("samples", models.JSONField(default=list)),
+                ("at", models.DateTimeField()),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="check_results",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+                (
+                    "environment",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="architecture.environment"
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="check_results",
+                        to="loader.loadrun",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-id"],
+                "indexes": [
+                    models.Index(fields=["check_key", "id"], name="check_result_of_check"),
+                    models.Index(fields=["dataset_key", "id"], name="check_result_of_dataset"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("outcome__in", ["broken", "passed", "quarantined", "stopped", "warned"])),
+                        name="check_result_outcome_is_known",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="TableProfile",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("masked", models.BooleanField()),
+                ("table_version", models.BigIntegerField()),
+                ("content", models.JSONField()),
+                ("at", models.DateTimeField()),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="profiles",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+                (
+                    "environment",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="architecture.environment"
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("environment", "dataset", "masked"), name="table_profile_once")
+                ],
+            },
         ),
     ]

@@ -36,6 +36,7 @@ class LoadRun(Job):
         COMPACT = "compact", "Compact"
         ACCEPT = "accept", "Accept"
         VACUUM = "vacuum", "Vacuum"
+        QUARANTINE = "quarantine", "Quarantine"
 
     KIND = Kind.LOAD
     STATUSES: ClassVar = status_choices(states.STEPS.keys() - {states.ABANDONED})
@@ -225,7 +226,7 @@ class MaintenanceRecord(AppendOnly):
 
 
 class Schedule(Versioned):
-    """A load run that is started at certain times, in one environment.
+    """A load run that is started at certain times, in one environment; or a vacuum, or a check of sources.
 
     ``cron`` has five fields and counts in ``time_zone``; ``scope`` is that of the runs
     (``loader.domain.dependencies.Scope`` as JSON). ``next_at`` is the next due time, None while the
@@ -241,6 +242,7 @@ class Schedule(Versioned):
     class Kind(models.TextChoices):
         LOAD = "load", "Load"
         VACUUM = "vacuum", "Vacuum"
+        CHECK = "check", "Source check"
 
     class Outcome(models.TextChoices):
         NOTHING = "", "Nothing yet"
@@ -275,7 +277,9 @@ class Schedule(Versioned):
             models.CheckConstraint(
                 name="schedule_outcome_is_known", condition=models.Q(outcome__in=["", "started", "skipped", "waiting"])
             ),
-            models.CheckConstraint(name="schedule_kind_is_known", condition=models.Q(kind__in=["load", "vacuum"])),
+            models.CheckConstraint(
+                name="schedule_kind_is_known", condition=models.Q(kind__in=["load", "vacuum", "check"])
+            ),
             models.CheckConstraint(
                 name="schedule_is_due_only_while_active",
                 condition=models.Q(active=True, next_at__isnull=False) | models.Q(active=False, next_at__isnull=True),
@@ -292,9 +296,10 @@ class Schedule(Versioned):
 class ReadRequest(Job):
     """Read that the runner answers: pages never start Spark themselves.
 
-    ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``changes``, ``discover``, ``sql`` or ``check``
-    (requested by a command, answered with findings); ``arguments`` and ``answer`` are its JSON. The answer's
-    ``table_version`` is the Delta version that was read. ``reason`` is the user's, if one was given.
+    ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``changes``, ``discover``, ``sql``, ``try_model``,
+    ``check`` (requested by a command, answered with findings) or ``source_check`` (by a schedule; the worker itself
+    answers it); ``arguments`` and ``answer`` are its JSON. The answer's ``table_version`` is the Delta version that was
+    read. ``reason`` is the user's, if one was given.
     """
 
     STATUSES: ClassVar = status_choices({states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED})

@@ -6,7 +6,7 @@ from dlt.sources.helpers.rest_client.auth import APIKeyAuth, BearerTokenAuth, Ht
 from requests import PreparedRequest, Session
 from requests.auth import AuthBase
 
-from loader.domain.manifest import ApiSpec
+from loader.domain.manifest.sources import ApiSpec
 from loader.rest.refusals import RequestContext
 from metadata.domain.sources.rest_addresses import origin_of
 from metadata.domain.sources.system_options import API_KEY, BASIC, NO_SIGN_IN, OAUTH2, system_options

@@ -9,7 +9,7 @@ from dlt.common.configuration.specs.runtime_configuration import RuntimeConfigur
 from dlt.sources.helpers.rest_client import RESTClient
 from requests import Request
 
-from loader.domain.manifest import ApiSpec, SourceSpec
+from loader.domain.manifest.sources import ApiSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.options import check_source_options
 from loader.rest.authentication import authentication_of, credential_headers

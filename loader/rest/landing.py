@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.core.canonical_json import canonical_json
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from loader.rest.endpoint import Page, endpoint_api, pages_of
 
 MARKER = "_complete.json"

@@ -4,7 +4,7 @@ A worker whose run was marked as lost may still be running. Its writes match no 
 outdated.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,12 @@ from elevata.core.database import retried
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
 from elevata.notifications.kinds import Kind
-from elevata.notifications.services import tell
+from elevata.notifications.services import has_webhook, tell
 from loader.domain import run_states
 from loader.domain.dependencies import LoadStep
 from loader.domain.run_states import LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
+from loader.services.quality import store_results
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
@@ -131,22 +132,27 @@ _BECAME = {
 
 
 def tell_run_ended(run_pk: int) -> None:
-    """Notify operators and the requesting user if the run failed, was blocked or lost. Other ends have no notice."""
+    """Notify operators and the requesting user if the run failed, was blocked or lost, and webhooks of every end."""
     run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
+    environment, error = run.environment.name, run.error or {}
+    run_end: dict[str, Any] = {
+        "subject_kind": "load run",
+        "subject_key": run.run_id,
+        "subject_name": run.run_id,
+        "link": reverse("run_page", args=[run.run_id]),
+        "environment": environment,
+        "facts": {"kind": run.kind, "status": str(run.status), "error": error.get("code", ""), "attempt": run.attempt},
+    }
+    if has_webhook(Kind.LOAD_ENDED):
+        tell(event=Kind.LOAD_ENDED, title=f"{_name(run)} {run.run_id} in {environment}: {run.status}", **run_end)
     if run.status not in _BECAME:
         return
-    environment, error = run.environment.name, run.error or {}
     message = f": {error['message']}" if error.get("message") and run.status != states.BLOCKED else ""
     tell(
         event=Kind.LOAD_FAILED,
-        subject_kind="load run",
-        subject_key=run.run_id,
-        subject_name=run.run_id,
         title=f"{_name(run)} {run.run_id} in {environment} {_BECAME[run.status]}{message}",
-        link=reverse("run_page", args=[run.run_id]),
         users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
-        environment=environment,
-        facts={"kind": run.kind, "status": str(run.status), "error": error.get("code", ""), "attempt": run.attempt},
+        **run_end,
     )
 
 
@@ -204,6 +210,24 @@ class LoadAttempt(Attempt):
     def dataset(self, key: str, target: str, **fields: Any) -> None:
         """Set the state of a dataset's row (see ``run_states.DATASET_STEPS``), with further fields."""
         self._write(key, target, states.may_become(target, run_states.DATASET_STEPS), fields)
+
+    def checked(self, key: str, results: Sequence[Mapping[str, Any]]) -> None:
+        """Store the results of a dataset's quality checks."""
+
+        @transaction.atomic
+        def write() -> None:
+            rows = self._rows().filter(dataset_key=key)
+            for row in rows.select_related("run__environment", "run__requested_by", "dataset"):
+                store_results(
+                    dataset_key=key,
+                    dataset=row.dataset,
+                    name=row.qualified_name,
+                    environment=row.run.environment,
+                    results=results,
+                    run=row.run,
+                )
+
+        retried(write)
 
     def dataset_phase(self, key: str, phase: str) -> None:
         self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})

@@ -34,7 +34,8 @@ from elevata.jobs.services import Attempt, Fenced, claim
 from loader.domain.catalogs.catalog import VIEW
 from loader.domain.catalogs.publication import UNSUPPORTED, Finding, of_answer
 from loader.domain.dependencies import tables_read
-from loader.domain.manifest import DownstreamQuery, DryRunManifest, ExecuteManifest, ObserveManifest, PublishManifest
+from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest, ExecuteManifest, ObserveManifest
+from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal, worker_accident
 from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.reads.read_permissions import sensitive_in, sensitive_keys

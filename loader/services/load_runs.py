@@ -31,6 +31,7 @@ from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE, OF_FILES
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
 from loader.services.manifests import LoadPlan, plan_load, source_datasets
+from metadata.domain.sources.formats import reads_changes
 
 # Holder kind of the leases of a load run; the holder id is the run id.
 LOAD_RUN = "load run"
@@ -102,15 +103,21 @@ def request_load_run(
         allow_deletes=allow_deletes,
         full=full,
         since=since,
-        check=lambda: _check_plan(plan_load(scope or Scope()), by_hand=full or bool(since)),
+        check=lambda: _check_plan(plan_load(scope or Scope()), full=full, since=since),
         reason=reason,
     )
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
 
-def _check_plan(plan: LoadPlan, *, by_hand: bool) -> None:
-    """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a watermark."""
-    if by_hand and not _incremental(plan):
+def _check_plan(plan: LoadPlan, *, full: bool, since: str) -> None:
+    """Raise Refusal NO_WATERMARK if a user sets from where sources are read, and none of them has a mark.
+
+    A full load also computes all rows of models with an increment.
+    """
+    if not (full or since) or (full and any(step.dataset.select for step in plan.steps)):
+        return
+    sources = source_datasets(step.dataset for step in plan.steps)
+    if not _incremental(plan) and not (full and any(reads_changes(s.format, s.options) for s in sources.values())):
         raise Refusal(
             "NO_WATERMARK",
             "no source of this load has a watermark: all of them are read whole anyway",
@@ -146,7 +153,7 @@ def _check_repetition(run: LoadRun, wanted: Asked) -> None:
 def request_run(
     wanted: Asked, *, run_id: str | None = None, user: Any = None, requester: str = "", wake_worker: bool = True
 ) -> RequestedRun:
-    """Request a run of any kind; see ``request_load_run``, and ``loader.services.maintenance_runs`` for the others.
+    """Request a run of any kind; see ``request_load_run``, and ``loader.services.maintenance`` for the others.
 
     ``user`` defaults to the current actor. Raise Refused NOT_PERMITTED for a user who may not start loads in this
     environment, NO_PERSON for a new or repeated maintenance run without a user.

@@ -32,7 +32,9 @@ from elevata.jobs import states
 from elevata.jobs.services import Fenced, wait
 from loader.domain import run_states
 from loader.domain.dependencies import DATASET, SCHEMA, SELECTION, Scope
-from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest, from_json
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.executions import ExecuteManifest, ObserveManifest
+from loader.domain.manifest.loads import HistoryFiles
 from loader.domain.queries.masking import without_any_value
 from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.run_states import BRINGING, HISTORY_BATCH
@@ -40,7 +42,8 @@ from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import LoadAttempt
 from loader.services.executions import publish_after, publish_execution, store_step
 from loader.services.load_runs import LOAD_RUN, attempt_of, claim
-from loader.services.maintenance_runs import govern, request_compaction
+from loader.services.maintenance.compactions import request_compaction
+from loader.services.maintenance.runs import perform_run
 from loader.services.manifests import (
     LoadPlan,
     leading_table,
@@ -53,6 +56,7 @@ from loader.services.manifests import (
 from loader.services.publication import publish_manifest
 from loader.services.reads.read_permissions import sensitive_in
 from loader.services.runner.worker import Conversation, Stopped, SupportsRequests
+from loader.services.source_observations import observe_delivery
 
 # Claim of a load run together with the leases of the datasets it writes, in one transaction.
 
@@ -162,6 +166,7 @@ def _perform_and_end(work: "LoadWork", worker: str) -> None:
             status = work.perform()
             _end(attempt, status, None if status == states.SUCCEEDED else _datasets_failed(run))
             work.have_compacted()
+            work.compare_sources()
         except Stopped:
             _end(attempt, states.FAILED, _worker_stopped(worker))
         except Blocked as blocked:
@@ -179,12 +184,16 @@ def _perform_and_end(work: "LoadWork", worker: str) -> None:
 
 @dataclass
 class LoadWork:
-    """Work of one attempt of a load run. ``crowded`` are the datasets with too many small files."""
+    """Work of one attempt of a load run.
+
+    ``crowded`` are the datasets with too many small files, ``schemas`` those of the deliveries, by raw dataset.
+    """
 
     claimed: Claimed
     attempt: LoadAttempt
     talk: Conversation
     crowded: set[str] = field(default_factory=set)
+    schemas: dict[str, list[dict]] = field(default_factory=dict)
 
     @property
     def run(self) -> LoadRun:
@@ -193,7 +202,7 @@ class LoadWork:
     def perform(self) -> str:
         """Perform the run; return the runner's result: succeeded or failed."""
         if self.run.kind not in BRINGING:
-            return govern(self)
+            return perform_run(self)
         plan, files = self.claimed.planned(), self._files()
         rows = self.attempt.prepare(steps=plan.steps)
         self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")
@@ -224,6 +233,14 @@ class LoadWork:
             else:
                 if requested is not None:
                     log.info("run %s compacts after run %s", requested.run, self.run)
+
+    def compare_sources(self) -> None:
+        """Compare the deliveries with the contracts of their sources; differences become proposals."""
+        for key, schema in sorted(self.schemas.items()):
+            try:
+                retried(partial(observe_delivery, run=self.run, dataset_key=key, schema=schema))
+            except Exception:  # the run itself is done; the next one compares again
+                log.exception("the delivery of %s could not be compared with its contract", key)
 
     def _files(self) -> HistoryFiles | None:
         if self.run.kind != HISTORY_BATCH:
@@ -321,6 +338,8 @@ class LoadWork:
             self.attempt.dataset(key, states.RUNNING, started_at=timezone.now(), phase="starting")
         elif kind == "dataset_phase":
             self.attempt.dataset_phase(key, event["phase"])
+        elif kind == "dataset_checked":
+            self.attempt.checked(key, event["results"])
         elif kind == "dataset_finished":
             self._store_end(key, event)
 
@@ -328,6 +347,8 @@ class LoadWork:
         error = event.get("error")
         if event.get("crowded"):
             self.crowded.add(key)
+        if event.get("schema"):
+            self.schemas[key] = event["schema"]
         self.attempt.dataset(
             key,
             event["status"],

@@ -1,6 +1,6 @@
 """Load plans and manifests from metadata: the runner's complete input, read once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -24,7 +24,6 @@ from loader.domain.dependencies import (
     SELECTION,
     LoadStep,
     Scope,
-    fed_by_files,
     is_loaded,
     is_plain_model,
     load_steps,
@@ -33,6 +32,7 @@ from loader.domain.dependencies import (
     tables_read,
     views_read,
 )
+from loader.domain.historization.detection import detecting_inputs, key_list_source
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.references import (
     Feeds,
@@ -42,27 +42,20 @@ from loader.domain.historization.references import (
     referring_rows,
     sources_read,
 )
-from loader.domain.historization.stage import delivery_checked
-from loader.domain.manifest import (
-    ApiSpec,
-    ClusterSpec,
-    DatabaseSpec,
-    DeliveredColumn,
-    HistoryFiles,
-    LoadManifest,
-    ModelLoad,
-    RawcoreLoad,
-    RawLoad,
-    SourceSpec,
-)
+from loader.domain.historization.stage import delivery_checked, raw_names
+from loader.domain.manifest.loads import HistoryFiles, LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.manifest.sources import ApiSpec, ClusterSpec, DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.domain.models import model_load, model_query
+from loader.domain.quality.order import waits_for_checks
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.models import DatasetRun, LoadRun
+from loader.services.quality import check_specs, datasets_read
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 from metadata.domain.history_policy import APPEND, BATCH_FILES, HistoryPolicy
+from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
-from metadata.domain.sources.formats import FORMATS_OF_KIND
+from metadata.domain.sources.formats import FORMATS_OF_KIND, reads_changes
 from metadata.domain.sources.locations import (
     DatabasePlace,
     Roots,
@@ -124,12 +117,14 @@ class Applied:
     sequence: int | None
 
 
-def plan_load(scope: Scope) -> LoadPlan:
-    """Return the load plan of a scope. Raise Refusal for an empty scope, words that select nothing, circular inputs."""
-    states = described_states(environment=current_environment())
+def plan_load(scope: Scope, states: Sequence[DatasetState] | None = None) -> LoadPlan:
+    """Return the load plan of a scope; ``states`` default to those of the metadata.
+
+    Raise Refusal for an empty scope, words that select nothing, or circular inputs.
+    """
+    states = described_states(environment=current_environment()) if states is None else states
     tags = _tags() if scope.kind == SELECTION else {}
-    steps = load_steps(states, scope, tags)
-    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope, tags))
+    return LoadPlan({state.key: state for state in states}, *load_steps(states, scope, tags))
 
 
 def _tags() -> dict[str, list[str]]:
@@ -203,20 +198,30 @@ def load_manifest(
     feeds = Feeds.of(plan.states, specs)
     sensitive = sensitive_columns([plan.states[key] for key in plan.read])
     of_run = {"run_id": run.run_id, "load_timestamp": run.load_timestamp.isoformat()}
+    checks = check_specs([step.dataset for step in plan.steps], plan.states, environment=run.environment)
+    after = waits_for_checks(
+        {step.dataset.key: step.depends_on for step in plan.steps},
+        {key: datasets_read(specs) for key, specs in checks.items()},
+    )
+
+    def with_checks(load: _Load) -> _Load:
+        waits = {} if isinstance(load, RawLoad) else {"after": after.get(load.dataset, ())}
+        return replace(_with_sensitive(load, sensitive), quality=checks.get(load.dataset, ()), **waits)
+
     return LoadManifest(
         **of_run,
         attempt=run.attempt,
-        raw=tuple(_with_sensitive(_raw_load(step, specs, feeds), sensitive) for step in raw),
+        raw=tuple(with_checks(_raw_load(step, specs, feeds)) for step in raw),
         rawcore=tuple(
             replace(
-                _with_sensitive(_rawcore_load(step, plan, specs, rows, newest, feeds), sensitive),
+                with_checks(_rawcore_load(step, plan, specs, rows, newest, feeds)),
                 files=files,
                 query=model_query(step.dataset, plan.states, **of_run) if step.dataset.select else None,
             )
             for step in rawcore
         ),
         models=tuple(
-            _with_sensitive(
+            with_checks(
                 model_load(
                     step.dataset,
                     plan.states,
@@ -224,8 +229,7 @@ def load_manifest(
                     sequence=rows[step.dataset.key].sequence or 0,
                     full=run.full,
                     depends_on=step.depends_on,
-                ),
-                sensitive,
+                )
             )
             for step in models
         ),
@@ -271,26 +275,31 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Feeds) -> 
     dataset = step.dataset
     feeds.refuse_shared_append(dataset)
     source = as_checked(source_of(dataset, specs), dataset.key, feeds)
-    names = {column.key: column.name for column in source.columns}
-    by_name = {column.name.lower(): column.name for column in source.columns}
-    columns = []
+    delivered = raw_names(dataset, source.columns)
     for column in dataset.active_columns:
-        delivered = next((names[key] for key in column.inputs if key in names), by_name.get(column.name.lower()))
-        if delivered is None:
+        if column.name not in delivered:
             raise Refusal(
                 "NO_INPUT",
                 f"{dataset.qualified_name}.{column.name} comes from no column of {source.name}",
                 hint="give the column an input in the metadata, or retire it",
             )
-        columns.append((column.name, delivered))
+    if reads_changes(source.format, source.options) and dataset.key not in feeds.read_once:
+        raise Refusal(
+            "BAD_OPTION",
+            f"{dataset.qualified_name}: changes of {source.name} are loaded once, so each dataset that reads them "
+            "needs history input cdc",
+            hint="Set the history input of these datasets to cdc, or remove the source's option changes.",
+        )
     return RawLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
         table=raw_table(dataset),
         source=source,
-        columns=tuple(columns),
+        columns=tuple((name, column.name) for name, column in delivered.items()),
         feed=dataset.key in feeds.read_once,
+        keeps_all=mode_of(dataset.load_policy) != LATEST,
         depends_on=step.depends_on,
+        key_list=key_list_source(source) if dataset.key in feeds.with_key_list else None,
     )
 
 
@@ -320,6 +329,7 @@ def _rawcore_load(
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
     has_stage = not by_files and not dataset.select
     inputs = fed_stage_inputs(dataset, plan.states, sources, feeds) if has_stage else ()
+    inputs = detecting_inputs(dataset, inputs, plan.states, sources)
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
@@ -402,18 +412,20 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             hint="Sources in a database have the format table, those in a cluster kafka, those of an API rest, and "
             "files another one.",
         )
-    location = source.location.strip()
+    location, key_list = source.location.strip(), source.intake.get("key_list", "")
     match system.kind:
         case System.Kind.JDBC:
             place = {"database": DatabaseSpec(database_place(system), system.secret)}
         case System.Kind.KAFKA:
             place = {"cluster": ClusterSpec(cluster_place(system), system.secret)}
         case System.Kind.REST:
-            undated = (location, str(options.get("parameters", "")))
-            location, options = endpoint_at(source.location, options, source=str(source), at=at or timezone.now())
+            at, undated = at or timezone.now(), (location, str(options.get("parameters", "")))
+            location, options = endpoint_at(source.location, options, source=str(source), at=at)
+            key_list = key_list and endpoint_at(key_list, {}, source=str(source), at=at)[0]
             place = {"api": api_of(system), "undated": undated}
         case _:
             location = source_location(source, at=at)
+            key_list = key_list and place_of(key_list, system.location, shown=str(source), at=at)
     return SourceSpec(
         name=str(source),
         location=location,
@@ -429,7 +441,7 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
             for column in source.columns.all()
         ),
         options=options,
-        intake=dict(source.intake),
+        intake=dict(source.intake) | ({"key_list": key_list} if key_list else {}),
         **place,
     )
 

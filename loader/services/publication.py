@@ -10,7 +10,7 @@ from architecture.services.states import last_seen
 from loader.domain.catalogs.catalog import Entry, catalog_of
 from loader.domain.catalogs.catalog_setting import EMBEDDED
 from loader.domain.catalogs.publication import concerned, mark_of, names_of, narrowed
-from loader.domain.manifest import PublishManifest
+from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
 from metadata.domain.state import DatasetState
 from metadata.models import TargetSchema

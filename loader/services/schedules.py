@@ -38,10 +38,12 @@ from loader.domain.vacuum import refuse_short
 from loader.domain.waits import CHECKED_EVERY, SKIP, START, Answer, Wait
 from loader.models import LoadRun, Schedule
 from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance_runs import request_vacuum
+from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.manifests import plan_load
 from loader.services.reads.read_requests import end_old_reads
 from loader.services.schedule_waits import check_data, check_wait
+from loader.services.source_checks import request_checks
+from loader.services.source_observations import settle_proposals
 from loader.services.uploads import sweep_uploads
 from metadata.domain.state import DatasetState
 from metadata.services.row_changes import remove, store
@@ -51,7 +53,13 @@ log = logging.getLogger(__name__)
 SUBJECT = "schedule"
 FIELDS = ("name", "active", "cron", "time_zone", "kind", "scope", "allow_empty", "retention_hours", "wait")
 # Fields of the scope's refusals.
-_FIELDS = {"UNKNOWN_SCHEMA": "schema", "UNKNOWN_DATASET": "dataset", "RETIRED": "dataset", "BY_BATCH_FILES": "dataset"}
+_FIELDS = {
+    "UNKNOWN_SCHEMA": "schema",
+    "UNKNOWN_DATASET": "dataset",
+    "RETIRED": "dataset",
+    "BY_BATCH_FILES": "dataset",
+    "NOTHING_SELECTED": "selection",
+}
 
 
 # --- by users ----------------------------------------------------------------------------------
@@ -110,6 +118,12 @@ def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
     ``reason`` is stored with the run. Raise Refusal STILL_GOING while the previous run is active, and Refusal if its
     scope has become empty.
     """
+    if schedule.kind == Schedule.Kind.CHECK:
+        raise Refusal(
+            "NO_LOAD_RUN",
+            f"schedule {schedule} checks sources, which is no load run",
+            hint="Check a source on its page, or all by manage.py check_sources.",
+        )
     with transaction.atomic():
         row = Schedule.objects.select_for_update().get(pk=schedule.pk)
         active = _active_run(row)
@@ -236,6 +250,8 @@ def _start_due(pk: int, due: datetime, now: datetime) -> list[LoadRun]:
 
 def _start_at(row: Schedule, due: datetime) -> list[LoadRun]:
     """Start the runs of one due time, and note the outcome: skipped while the previous run is active."""
+    if row.kind == Schedule.Kind.CHECK:
+        return _check_sources(row)
     active = _active_run(row)
     if active is not None:
         remark = {"code": "STILL_GOING", "message": f"load run {active} was still {active.status}"}
@@ -248,6 +264,17 @@ def _start_at(row: Schedule, due: datetime) -> list[LoadRun]:
         return []
     _note(row, Schedule.Outcome.STARTED, refused.as_json() if refused else None)
     return [request.run for request in requests]
+
+
+def _check_sources(row: Schedule) -> list[LoadRun]:
+    """Request the checks of the sources in a schedule's scope, which start no load run."""
+    try:
+        request_checks(scope=Scope.from_json(row.scope), requester=f"schedule {row.name}")
+    except Refusal as refusal:
+        _note(row, Schedule.Outcome.SKIPPED, refusal.as_json())
+    else:
+        _note(row, Schedule.Outcome.STARTED)
+    return []
 
 
 # --- by a condition after the due time ---------------------------------------------------------
@@ -405,6 +432,7 @@ def _link(schedule: Schedule, run: LoadRun) -> None:
 def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     """Sweep once. Sweeps may run concurrently, since rows change by compare-and-set only."""
     end_old_reads()
+    settle_proposals()
     swept = sweep_jobs(resent_after=resent_after)
     delete_old_responses()
     sweep_uploads()

@@ -19,8 +19,8 @@ from loader.sources.file_samples import MAX_COLUMNS, column_of_json
 from loader.sources.files import Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import password_of
 from loader.sources.text_files import nulls_of
-from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
-from metadata.domain.sources.formats import KAFKA
+from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP
+from metadata.domain.sources.formats import KAFKA, OP, SEQUENCE
 from metadata.domain.sources.option_kinds import DEBEZIUM, LSN, PLAIN
 from metadata.domain.types import parse
 from metadata.models import System

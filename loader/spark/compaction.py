@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain import run_states
-from loader.domain.manifest import CompactManifest
+from loader.domain.manifest.maintenance import CompactManifest
 from loader.spark.session import USER_METADATA, dataset_session
 from loader.spark.tables.direct_commits import DirectFiles, rows_in
 from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -18,23 +18,32 @@ from loader.domain.historization.load_guards import (
     check_load_type,
     check_reads_changes,
 )
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.quality.checks import without_sensitive
+from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization import history
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
 from loader.spark.historization.current_rows import frames_of
+from loader.spark.historization.detection import detection_of
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
+from loader.spark.quality import CheckedRows, RowChecker, check_of_run
+from loader.spark.quarantine import Quarantine
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
-from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
+from loader.spark.sources.deliveries import Delivery, Feed, feed_notes, read_delivery
 from loader.spark.sources.endpoints import read_endpoint
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.marks import delivered_windows, next_marks, reading_of
+from loader.spark.sources.kept_deliveries import OwnDelivery, delivered_rows
+from loader.spark.sources.key_lists import KeyList, remove_other_key_lists, write_key_list
+from loader.spark.sources.marks import DeliveredWindow, delivered_windows, next_marks, reading_of
+from loader.spark.sources.schemas import contract_schema
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, run_signature
@@ -51,6 +60,7 @@ class Outcome:
 
     counts: dict[str, int] = field(default_factory=dict)
     drift: list[dict] = field(default_factory=list)
+    schema: tuple[dict, ...] = ()
     warnings: list[str] = field(default_factory=list)
     version_before: int | None = None
     version_after: int | None = None
@@ -67,7 +77,8 @@ class Task:
     """Context of a dataset's load: the run, and its progress callback.
 
     ``phase`` reports the current phase and raises Canceled if the run was cancelled. ``small`` is the load that a
-    task has prepared (``loader.spark.small_loads``), None for the general way.
+    task has prepared (``loader.spark.small_loads``), None for the general way. ``report`` takes the ``results`` of
+    quality checks.
     """
 
     spark: SparkSession
@@ -75,6 +86,7 @@ class Task:
     manifest: LoadManifest
     phase: Callable[[str], None]
     small: PreparedLoad | None = None
+    report: Callable[..., None] = lambda **results: None
 
     def session(self, sequence: int) -> SparkSession:
         return dataset_session(self.spark, user_metadata=self.signature(sequence))
@@ -105,7 +117,7 @@ def guard_of(manifest: LoadManifest) -> DeleteGuard:
 
 
 def load_raw(task: Task, load: RawLoad) -> Outcome:
-    """Check the whole delivery, then write it to raw: feeds append, other sources overwrite.
+    """Check the whole delivery, then write it to raw, in addition to other deliveries or in their place.
 
     Read and write again if another writer commits first.
     """
@@ -119,9 +131,14 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     raw = DeltaTable(session, task.warehouse, load.table.key)
     if outcome.version_before is None:
         outcome.version_before = raw.version()
-    if task.small is not None and task.small.fits(files := open_files(session, raw)):
+    own = OwnDelivery.of(session, raw, load, task.manifest.run_id) if load.keeps_all and not load.feed else None
+    is_first = own is None or not own.is_repeated
+    if task.small is not None and is_first and task.small.fits(files := open_files(session, raw)):
         task.phase("writing raw")
-        outcome.counts = task.small.write_raw(session, files)
+        if own is not None:
+            session.conf.set(USER_METADATA, task.signature(0, notes=own.notes(task.small.rows)))
+        outcome.counts = task.small.write_raw(session, files, own.recorded if own is not None else None)
+        outcome.schema = contract_schema(load.source)
         outcome.version_after = raw.version()
         return
     task.phase("reading and checking")
@@ -136,57 +153,84 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading)
     else:
         delivery = read_delivery(session, load.source, feed.part if feed is not None else (), reading)
+    notes = own.notes(delivery.rows) if own is not None else {}
+    key_list: KeyList | None = None
     try:
         if reading is not None and delivery.window is not None:
-            session.conf.set(USER_METADATA, task.signature(0, notes=delivery.window.as_note()))
-            outcome.window = {"from": reading.bounds(delivery.window), "to": dict(delivery.window.end)}
+            window = replace(delivery.window, bounds=reading.bounds(delivery.window))
+            notes |= window.as_note()
+            outcome.window = {"from": window.bounds, "to": dict(window.end)}
+        if load.key_list is not None:
+            key_list = write_key_list(session, raw, load, delivery, task.manifest.run_id, task.phase)
+            notes |= key_list.as_note()
+        session.conf.set(USER_METADATA, task.signature(0, notes=notes))
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
         run_id = load.table.column("run_id").name
-        rows = delivery.frame.select(
+        rows = delivery.rows_with_provenance.select(
             *delivered,
             F.lit(task.manifest.run_id).alias(run_id),
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
+            F.col(SOURCE_FILE).alias(load.table.column("source_file").name),
+            F.col(SOURCE_ROW).alias(load.table.column("source_row").name),
+            task.stamp.timestamp().cast("date").alias(load.table.column("load_day").name),
         )
         with delivery.reading():
-            _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
+            if load.quality:
+                check_quality(task, session, load, rows, outcome)
+                task.phase("writing raw")
+            _write_raw(session, raw, rows, feed or own, last=delivery.check_unchanged)
     finally:
         delivery.release()
-    outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
-    if delivery.superseded:
-        outcome.counts["superseded"] = delivery.superseded
-    outcome.drift = list(delivery.unknown)
-    outcome.warnings += delivery.warnings
+    _record_delivery(outcome, delivery, feed)
+    if key_list is not None:
+        remove_other_key_lists(session, raw, key_list)
+        outcome.counts |= key_list.counts
+        outcome.warnings += key_list.warnings(load.name)
     if pages is not None:
         outcome.counts |= {"files": pages.count}
         outcome.warnings += pages.warnings
-    if feed is not None:
-        outcome.counts |= feed.counts
-        outcome.warnings += feed.warnings
     outcome.version_after = raw.version()
 
 
+def _record_delivery(outcome: Outcome, delivery: Delivery, feed: Feed | None) -> None:
+    outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
+    if delivery.superseded:
+        outcome.counts["superseded"] = delivery.superseded
+    outcome.drift, outcome.schema = list(delivery.unknown), delivery.schema
+    outcome.warnings += delivery.warnings
+    if feed is not None:
+        outcome.counts |= feed.counts
+        outcome.warnings += feed.warnings
+
+
 def _write_raw(
-    session: SparkSession, raw: DeltaTable, rows: DataFrame, feed: Feed | None, *, last: Callable[[], None]
+    session: SparkSession,
+    raw: DeltaTable,
+    rows: DataFrame,
+    added: Feed | OwnDelivery | None,
+    *,
+    last: Callable[[], None],
 ) -> None:
+    """Commit the rows: they are ``added`` to those of other runs, or replace them."""
     types = {field.name: field.dataType for field in raw.schema().fields}
     typed = rows.select(*(
         (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
         for name, type_ in types.items()
     ))  # fmt: skip
-    if feed is None:
+    if added is None:
         files = open_files(session, raw)
         commit(files, None, add=typed, remove=files.all, last=last)
         return
-    replaced = feed.replaced_rows()
+    replaced = added.replaced_rows()
     commit(
-        feed.table,
+        added.table,
         None,
         add=typed,
         gone=replaced,
-        gone_from=feed.table.all if replaced is not None else None,
+        gone_from=added.table.all if replaced is not None else None,
         last=last,
-        recorded=feed.recorded,
+        recorded=added.recorded,
     )
 
 
@@ -283,7 +327,7 @@ def _load_batch(
     # If rawcore may differ from the history by more than this batch, it must be rebuilt.
     windows = delivered_windows(session, task.warehouse, load)
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
-    with _prepared_batch(task, session, load, target, committed) as batch:
+    with _prepared_batch(task, session, load, target, outcome, committed, windows) as batch:
         outcome.counts = batch.counts
         if outranked := batch.counts.get(OUTRANKED):
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
@@ -302,7 +346,13 @@ def _load_batch(
 
 @contextmanager
 def _prepared_batch(
-    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int
+    task: Task,
+    session: SparkSession,
+    load: RawcoreLoad,
+    target: Target,
+    outcome: Outcome,
+    committed: int,
+    windows: list[DeliveredWindow],
 ) -> Iterator[Batch]:
     """Yield the prepared batch of the run, from stage or from the files of a history batch."""
     with ExitStack() as resources:
@@ -320,7 +370,10 @@ def _prepared_batch(
             yield by_files
             return
         task.phase("comparing")
-        small = small_batch(task.small, target)
+        quarantine = Quarantine(session, task.warehouse, load, task.stamp)
+        # Released rows are added to the rows of stage, though the checks that set them aside may be gone.
+        has_quarantine = quarantine.table.exists()
+        small = None if has_quarantine else small_batch(task.small, target)
         if small is not None:
             small.check(guard_of(task.manifest))
             yield small
@@ -328,13 +381,47 @@ def _prepared_batch(
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
         outranked = Observation()
         stage = typed_stage(session, task.warehouse, load, **run, outranked=outranked)
-        batch = find_batch(session, load, target, task.stamp, committed)
+        quarantined = 0
+        if load.quality:
+            checker, checked = check_quality(task, session, load, stage, outcome)
+            stage, quarantined = quarantine.set_aside(checked, checker, target)
+            task.phase("comparing")
+        elif has_quarantine:
+            stage = quarantine.with_released(stage, target)
+        detection = detection_of(session, load, windows, **run)
+        batch = find_batch(session, load, target, task.stamp, committed, detection)
         resources.callback(batch.release)
         expected = _maximum_rows(task, session, load)
         batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
         if load.policy.get("rank"):
             batch.counts[OUTRANKED] = outranked.get[OUTRANKED]
+        if quarantined:
+            batch.counts["quarantined"] = quarantined
         yield batch
+
+
+def check_quality(
+    task: Task,
+    session: SparkSession,
+    load: RawLoad | RawcoreLoad | ModelLoad,
+    rows: DataFrame,
+    outcome: Outcome,
+    table: DataFrame | None = None,
+) -> tuple[RowChecker, CheckedRows]:
+    """Run the quality checks of a load on its rows. Raise Refusal QUALITY_STOPPED if one stops the load.
+
+    ``table`` are all rows of the table after the load, for checks that concern the table.
+    """
+    task.phase("checking quality")
+    checker = check_of_run(session, task.warehouse, load, task.manifest)
+    checked = checker.check(rows, load.quality, table)
+    shown = without_sensitive(checked.results, load.quality, load.sensitive)
+    task.report(results=[result.as_json() for result in shown])
+    refusal = refusal_of(load.name, shown)
+    if refusal is not None:
+        raise refusal
+    outcome.warnings += [warning for warning in warnings_of(shown) if warning not in outcome.warnings]
+    return checker, checked
 
 
 def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
@@ -342,7 +429,7 @@ def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int |
     if load.query is not None:
         return None
     tables = [DeltaTable(session, task.warehouse, stage_input.table.key) for stage_input in load.inputs]
-    counts = [open_files(session, table).rows() for table in tables]
+    counts = [delivered_rows(table) or open_files(session, table).rows() for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 

@@ -14,19 +14,12 @@ from architecture.domain.tables import TableSpec
 from loader.domain.historization.history import parse_instant
 from loader.domain.queries.query_results import CAME_BACK, DELETED, INSERTED, UPDATED
 from loader.domain.refusals import Refusal
+from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import COLUMN, DeltaTable, properties_of
 from metadata.domain.sql import quote_identifier
 
 _NEEDED = ("entity_key", "business_key", "started_at", "ended_at", "state", "segment")
 _PHYSICAL = "delta.columnMapping.physicalName"
-# Messages of Delta and Spark for a version that can no longer be read.
-_MISSING_VERSION_ERRORS = (
-    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
-    "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
-    "DELTA_VERSION_NOT_FOUND",
-    "DELTA_FILE_NOT_FOUND",
-    "FAILED_READ_FILE.FILE_NOT_EXIST",
-)
 
 
 @dataclass(frozen=True)
@@ -119,7 +112,7 @@ def within_retention(spec: TableSpec, known_at: str) -> Iterator[None]:
     try:
         yield
     except Exception as failure:
-        if any(code in str(failure) for code in _MISSING_VERSION_ERRORS):
+        if misses_version(failure):
             raise beyond_retention(spec, known_at) from None
         raise
 

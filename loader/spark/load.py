@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from loader.domain.manifest import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
 from loader.spark.compaction import is_crowded
@@ -82,8 +83,11 @@ class LoadAttempt:
         return SUCCEEDED if all(status == SUCCEEDED for status in self._status.values()) else FAILED
 
     def _is_ready(self, load: Load) -> bool:
-        return not self._canceled.is_set() and all(
-            self._status.get(upstream) == SUCCEEDED for upstream in load.depends_on if upstream in self._names
+        after = () if isinstance(load, RawLoad) else load.after
+        return (
+            not self._canceled.is_set()
+            and all(self._status.get(upstream) == SUCCEEDED for upstream in load.depends_on if upstream in self._names)
+            and all(key in self._status for key in after if key in self._names)
         )
 
     def _check_before_load(self) -> None:
@@ -147,7 +151,8 @@ class LoadAttempt:
         context.setLocalProperty("spark.scheduler.pool", "load")
         context.setJobGroup(self._job_group, f"{self._manifest.run_id} {load.name}")
         small = self._small.get(load.dataset)
-        task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load), small)
+        report = partial(self._emit, "dataset_checked", dataset=load.dataset)
+        task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load), small, report)
         try:
             outcome = _load(task, load)
             crowded = self._tables_to_compact(load)
@@ -199,6 +204,7 @@ class LoadAttempt:
             status=status,
             counts=outcome.counts,
             drift=outcome.drift,
+            schema=list(error.schema if error is not None else outcome.schema) or None,
             warnings=outcome.warnings,
             error=without_values(error, self._sensitive[dataset]).as_json() if error else None,
             skipped_because=skipped_because,

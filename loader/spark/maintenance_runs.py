@@ -14,10 +14,17 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import CLOSED, DELETED
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import ABSENT, last
-from loader.domain.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest, VacuumManifest
+from loader.domain.manifest.maintenance import (
+    AcceptManifest,
+    CompactManifest,
+    PruneManifest,
+    QuarantineManifest,
+    RevertManifest,
+    VacuumManifest,
+)
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, REVERT, VACUUM
+from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE, REVERT, VACUUM
 from loader.spark.compaction import House, carried, compact
 from loader.spark.datasets import Canceled
 from loader.spark.historization import history
@@ -26,6 +33,7 @@ from loader.spark.historization.events import EventBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.versions import KEY
 from loader.spark.load import CANCELED, FAILED, SUCCEEDED
+from loader.spark.quarantine import decide
 from loader.spark.reverts import revert
 from loader.spark.session import accident, first_line, forget
 from loader.spark.sources.files import JAVA_ERRORS
@@ -282,13 +290,14 @@ MANIFESTS = {
     COMPACT: CompactManifest,
     ACCEPT: AcceptManifest,
     VACUUM: VacuumManifest,
+    QUARANTINE: QuarantineManifest,
 }
-_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept, VACUUM: vacuum}
+_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept, VACUUM: vacuum, QUARANTINE: decide}
 
-Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest | VacuumManifest
+Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest | VacuumManifest | QuarantineManifest
 
 
-def govern(
+def perform_run(
     spark: SparkSession,
     warehouse: str,
     kind: str,
@@ -298,7 +307,7 @@ def govern(
     job_group: str,
 ) -> dict:
     """Perform one maintenance run; return its ``finished`` event, whose answer has the tables' versions."""
-    about = manifest if isinstance(manifest, CompactManifest | VacuumManifest) else manifest.load
+    about = manifest.load if isinstance(manifest, RevertManifest | PruneManifest | AcceptManifest) else manifest
     started = time.monotonic()
 
     def phase(name: str) -> None:

@@ -9,8 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import ModelQuery
+from loader.domain.manifest.loads import ModelQuery
 from loader.domain.refusals import Refusal
+from loader.spark.session import error_condition, lost_executor
+from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable
@@ -21,11 +23,15 @@ _LISTED_FILES = 16
 
 @dataclass(frozen=True)
 class Input:
-    """Table that a model reads, at one version."""
+    """Table that a model reads, at one version.
+
+    ``delivery`` is the run of the newest delivery in a raw table that keeps several: the model reads no other.
+    """
 
     view: str
     spec: TableSpec
     files: TableFiles
+    delivery: str | None = None
 
     @cached_property
     def content(self) -> str:
@@ -33,9 +39,22 @@ class Input:
         return self.files.content()
 
     def frame(self) -> DataFrame:
-        if len(self.files.all) <= _LISTED_FILES:
-            return self.files.frame()
-        return self.files.table.frame_as_of(self.files.version)
+        is_listed = len(self.files.all) <= _LISTED_FILES
+        frame = self.files.frame() if is_listed else self.files.table.frame_as_of(self.files.version)
+        return of_delivery(frame, self.spec, self.delivery)
+
+    def has(self, version: int, content: str) -> bool:
+        """Return True if an earlier version has this content, as it has unless the table was created anew since."""
+        return version <= self.files.version and self.files.content_of(version) == content
+
+    def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
+        """Return rows with all that were added since an earlier version, and rows with all that were removed.
+
+        A delivery that is no longer the newest counts as removed, although its files stay.
+        """
+        if self.delivery is None:
+            return self.files.rows_apart(before)
+        return self.frame(), self.files.table.frame_as_of(before)
 
 
 def open_inputs(session: SparkSession, warehouse: str, query: ModelQuery, name: str) -> list[Input]:
@@ -49,7 +68,8 @@ def open_inputs(session: SparkSession, warehouse: str, query: ModelQuery, name: 
                 f"{name} reads {spec.qualified_name}, which has no table yet",
                 hint=f"Load {spec.qualified_name} first.",
             )
-        inputs.append(Input(view, spec, open_files(session, table)))
+        delivery = newest_delivery(table, spec)  # before the files, so that they have its rows
+        inputs.append(Input(view, spec, open_files(session, table), delivery))
     return inputs
 
 
@@ -69,17 +89,15 @@ def read_model(session: SparkSession, warehouse: str, query: ModelQuery, name: s
 
 @contextmanager
 def failures_of(name: str) -> Iterator[None]:
-    """Convert an error of Spark about the SELECT into a Refusal MODEL_FAILED."""
+    """Convert an error of Spark about the SELECT into a Refusal MODEL_FAILED; that of a lost executor stays."""
     try:
         yield
     except PySparkException as error:
-        condition = error.getCondition()
-        if condition is None:
+        condition = error_condition(error)
+        if not condition or lost_executor(error):
             raise
-        fragments = [context.fragment() for context in error.getQueryContext()]
-        where = f", at {fragments[0]}" if fragments and fragments[0] else ""
         raise Refusal(
             "MODEL_FAILED",
-            f"{name}: {condition}{where}",
+            f"{name}: {condition}",
             hint="Correct the SELECT of the model, or the rows that it reads. The table has its rows of before.",
         ) from error

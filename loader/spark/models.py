@@ -5,7 +5,7 @@ only the rows that the model's increment selects if it declares one (``metadata.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -16,14 +16,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.words import counted
-from loader.domain.manifest import ModelLoad
+from loader.domain.manifest.loads import ModelLoad
+from loader.domain.models import reason_for_all
 from loader.domain.refusals import Refusal
-from loader.spark.datasets import Outcome, Task, retry
+from loader.spark.datasets import Outcome, Task, check_quality, retry
 from loader.spark.expressions import SAMPLES, any_of
 from loader.spark.model_queries import Input, failures_of, model_frame, open_inputs
 from loader.spark.session import USER_METADATA
+from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import commit, open_files
-from loader.spark.tables.table_files import PLACE, TableFiles
+from loader.spark.tables.table_files import PLACE, TableFiles, misses_version
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain.models.increment import CHANGED_KEYS, KEY, WINDOW, Increment
 from metadata.domain.sql import quote_identifier
@@ -36,12 +38,13 @@ _NEW, _OLD = "n", "o"
 
 @dataclass(frozen=True)
 class Known:
-    """Record of the inputs' contents and versions in a model's newest commit."""
+    """Record of the inputs' contents and versions in a model's newest commit; ``at`` is the time of its run."""
 
     contents: Mapping[str, str]
     versions: Mapping[str, int]
     digest: str
     run_id: str
+    at: datetime | None = None
 
     @classmethod
     def of(cls, signed: RunCommit | None) -> "Known":
@@ -52,6 +55,7 @@ class Known:
             {key: version for key, (_, version) in inputs.items()},
             notes.get(DIGEST, ""),
             signed.run_id if signed is not None else "",
+            datetime.fromisoformat(signed.at) if signed is not None and signed.at else None,
         )
 
     def moved(self, inputs: list[Input]) -> list[Input]:
@@ -68,7 +72,9 @@ def load_model(task: Task, load: ModelLoad) -> Outcome:
 
 def _load_model(task: Task, load: ModelLoad, outcome: Outcome) -> None:
     session = task.session(load.sequence)
-    target = open_files(session, DeltaTable(session, task.warehouse, load.table.key), _key_of(load))
+    # Without a key, equal rows are replaced together.
+    key = _key_of(load) or tuple(column.name for column in load.table.columns)
+    target = open_files(session, DeltaTable(session, task.warehouse, load.table.key), key)
     if outcome.version_before is None:
         outcome.version_before = target.version
     known = Known.of(target.table.newest_run_commit())
@@ -76,7 +82,7 @@ def _load_model(task: Task, load: ModelLoad, outcome: Outcome) -> None:
     inputs = open_inputs(session, task.warehouse, load.query, load.name)
     moved = known.moved(inputs)
     is_same = known.digest == load.digest and not load.full
-    if is_same and not moved and not load.query.varies:
+    if is_same and not moved and load.needs_changes:
         outcome.unchanged_since = known.run_id
         outcome.counts = {"rows": target.rows() or 0}
         outcome.version_after = target.version
@@ -87,6 +93,7 @@ def _load_model(task: Task, load: ModelLoad, outcome: Outcome) -> None:
     try:
         with failures_of(load.name):
             result.prepare()
+            result.check(task, outcome)
             contents = {item.spec.key: [item.content, item.files.version] for item in inputs}
             notes = {INPUTS: json.dumps(contents, sort_keys=True), DIGEST: load.digest}
             session.conf.set(USER_METADATA, task.signature(load.sequence, notes=notes))
@@ -130,19 +137,33 @@ class ModelRows:
     def prepare(self) -> None:
         """Compute the rows to add and to replace; raise Refusal for a key that occurs twice."""
         by = self.increment.by if self.target.all else ""
-        if by == CHANGED_KEYS and [item.spec.qualified_name for item in self.moved] != [self.increment.input]:
-            others = sorted({item.spec.qualified_name for item in self.moved} - {self.increment.input})
-            self.warnings.append(f"Computed anew as a whole: {', '.join(others)} changed, too.")
-            by = ""
+        keys = self._keys() if by == CHANGED_KEYS else None
         if by == KEY:
             self._by_key()
         elif by == WINDOW:
             self._by_window()
-        elif by == CHANGED_KEYS:
-            self._by_changed_keys()
+        elif keys is not None:
+            self._by_changed_keys(keys)
         else:
             self._add = self._checked(self._rows())
             self._replaces_all = True
+
+    def check(self, task: Task, outcome: Outcome) -> None:
+        """Run the quality checks on the rows to add. Raise Refusal QUALITY_STOPPED if one stops the load.
+
+        The rows are computed before, so that an error of the SELECT is not one of each check.
+        """
+        if self.load.quality and self._add is not None:
+            self._add = self._keep(self._add)
+            self._add.count()
+            check_quality(task, self.session, self.load, self._add, outcome, self._table())
+
+    def _table(self) -> DataFrame | None:
+        """Return all rows of the table after the load; None if these are the rows to add."""
+        if self._add is None or self._gone is None:
+            return None
+        rows = self.target.frame(placed=True).join(self._gone, PLACE, "left_anti")
+        return rows.select(*map(quote_identifier, self._add.columns)).unionByName(self._add)
 
     def write(self) -> None:
         commit(
@@ -183,18 +204,18 @@ class ModelRows:
         rows = self._keep(rows)
         groups = rows.groupBy(*key).agg(F.count(F.lit(1)).alias("__rows"))
         wrong = groups.where((F.col("__rows") > 1) | any_of(F.col(name).isNull() for name in key))
-        found = wrong.limit(SAMPLES + 1).collect()
-        if not found:
+        examples = wrong.limit(SAMPLES + 1).collect()
+        if not examples:
             return rows
-        samples = tuple(", ".join(str(value) for value in row[:-1]) for row in found[:SAMPLES])
-        if any(value is None for row in found for value in row[:-1]):
+        samples = tuple(", ".join(str(value) for value in row[:-1]) for row in examples[:SAMPLES])
+        if any(value is None for row in examples for value in row[:-1]):
             raise Refusal(
                 "NULL_KEY",
                 f"{self.load.name}: rows of the SELECT have no value in the declared key",
                 samples=samples,
                 hint="Exclude these rows, or declare another key.",
             )
-        count = wrong.count() if len(found) > SAMPLES else len(found)
+        count = wrong.count() if len(examples) > SAMPLES else len(examples)
         raise Refusal(
             "KEY_REPEATED",
             f"{self.load.name}: {counted(count, 'key')} of the SELECT occur in more than one row",
@@ -227,20 +248,54 @@ class ModelRows:
         return joined.select(*(F.col(quote_identifier(f"{_NEW}_{name}")).alias(name) for name in names))
 
     def _by_window(self) -> None:
-        """Replace the rows whose column lies in the last days before the run."""
+        """Replace the rows whose column lies in the last days before this run, or before the last one if earlier.
+
+        Of a declared key, the stored row is replaced wherever it lies.
+        """
         column = F.col(quote_identifier(self.increment.column))
-        inside = column >= F.lit(self.increment.start(self.at)).cast(self._type_of(self.increment.column))
+        start = self.increment.start(self.at, self.known.at)
+        inside = column >= F.lit(start).cast(self._type_of(self.increment.column))
         self._add = self._checked(self._rows().where(inside))
-        self._gone = self.target.frame(placed=True).where(inside).select(PLACE)
+        placed = self.target.frame(placed=True)
+        if key := _key_of(self.load):
+            # A row whose date moved into the window is stored outside of it.
+            own = (F.col(quote_identifier(name)).alias(f"__k{i}") for i, name in enumerate(key))
+            new = self._add.select(*own, F.lit(True).alias("__is_new"))
+            placed = placed.join(new, _key_condition(placed, new, key), "left")
+            inside = inside | F.col("__is_new")
+        self._gone = placed.where(inside).select(PLACE)
 
     def _type_of(self, name: str) -> str:
         return next(spark_type(parse(column.type)) for column in self.load.table.columns if column.name == name)
 
-    def _by_changed_keys(self) -> None:
-        """Replace the rows whose keys have changed rows in the declared input."""
+    def _keys(self) -> DataFrame | None:
+        """Return the keys with changed rows in the declared input; None, with a warning, if they do not suffice."""
+        moved = [(item.view, item.spec.qualified_name) for item in self.moved]
+        reason = reason_for_all(self.load.query, self.increment.input, moved)
+        keys = None if reason else self._changed_keys()
+        if keys is None:
+            reason = reason or f"the rows of {self.increment.input} at the last load are no longer kept"
+            self.warnings.append(f"Computed anew as a whole: {reason}.")
+        return keys
+
+    def _changed_keys(self) -> DataFrame | None:
+        """Return the keys with changed rows in the only input that changed; None if its former rows are gone."""
         (source,) = self.moved
-        before = self.known.versions[source.spec.key]
-        keys = self._keep(_changed_keys(source, before, list(self.increment.columns)))
+        version, content = self.known.versions[source.spec.key], self.known.contents[source.spec.key]
+        try:
+            if not source.has(version, content):
+                return None
+            keys = self._keep(_changed_keys(source, version, list(self.increment.columns)))
+            self.counts = {"keys": keys.count()}
+        except JAVA_ERRORS as failure:
+            if not misses_version(failure):
+                raise
+            return None
+        return keys
+
+    def _by_changed_keys(self, keys: DataFrame) -> None:
+        """Replace the rows with these keys."""
+        (source,) = self.moved
         own = [F.col(quote_identifier(name)).alias(f"__k{i}") for i, name in enumerate(self.increment.columns)]
         changed = keys.select(*own)
         frame = source.frame()
@@ -249,7 +304,6 @@ class ModelRows:
         placed = self.target.frame(placed=True)
         condition = _key_condition(placed, changed, list(self.increment.columns.values()))
         self._gone = placed.join(changed, condition, "left_semi").select(PLACE)
-        self.counts = {"keys": keys.count()}
 
 
 def _changed_keys(source: Input, before: int, names: list[str]) -> DataFrame:
@@ -257,12 +311,12 @@ def _changed_keys(source: Input, before: int, names: list[str]) -> DataFrame:
 
     Only files that the two versions do not share are read.
     """
-    added, removed = source.files.rows_apart(before)
+    added, removed = source.rows_apart(before)
     changed = added.exceptAll(removed).unionByName(removed.exceptAll(added))
     return changed.select(*map(quote_identifier, names)).distinct()
 
 
-def _key_condition(frame: DataFrame, changed: DataFrame, names: list[str]) -> Column:
+def _key_condition(frame: DataFrame, changed: DataFrame, names: Sequence[str]) -> Column:
     pairs = ((frame[quote_identifier(name)], changed[f"__k{i}"]) for i, name in enumerate(names))
     return _all_of(left.eqNullSafe(right) for left, right in pairs)
 

@@ -20,11 +20,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain.manifest import Masking, QuerySource, ReadManifest
+from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.select_statements import FAILED, INVALID, MOST_ROWS, REFUSED, position_in_text
 from loader.domain.refusals import Refusal
 from loader.spark import history_queries
 from loader.spark.session import fit_shuffles
+from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 
@@ -50,15 +51,23 @@ def run(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str
     limit = min(int(arguments.get("limit", MOST_ROWS)), MOST_ROWS)
     try:
         for source in manifest.sources:
-            _frame(session, warehouse, source).createOrReplaceTempView(source.view)
-        frame = _plan_query(session, arguments)
-        rows = _as_values(frame).limit(limit + 1).collect()
+            source_frame(session, warehouse, source).createOrReplaceTempView(source.view)
+        frame = checked_frame(session, arguments["query"])
+        rows = as_values(frame).limit(limit + 1).collect()
     except PySparkException as error:
         raise _refusal(error, arguments) from error
     finally:
         for source in manifest.sources:
             session.catalog.dropTempView(source.view)
-    values = [[_json_value(value) for value in row] for row in rows[:limit]]
+    return described_rows(frame, rows, limit)
+
+
+def described_rows(frame: DataFrame, rows: list[T.Row], limit: int) -> dict[str, Any]:
+    """Return columns, types and the first ``limit`` rows as JSON values. Raise Refusal for a result that is too large.
+
+    ``rows`` are the collected rows of ``as_values(frame)``, with one more than ``limit`` if there are more.
+    """
+    values = [[json_value(value) for value in row] for row in rows[:limit]]
     if sum(len(str(value)) for row in values for value in row) > MOST_BYTES:
         raise Refusal(
             FAILED, f"the result has more than {MOST_BYTES:,} characters", hint="select fewer columns or rows"
@@ -74,16 +83,24 @@ def run(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str
 # Sources with masked columns.
 
 
-def _frame(session: SparkSession, warehouse: str, source: QuerySource) -> DataFrame:
+def source_frame(
+    session: SparkSession, warehouse: str, source: QuerySource, *, newest_alone: bool = False
+) -> DataFrame:
+    """Return the rows of a source as its reader may see them. Raise Refusal NO_TABLE.
+
+    With ``newest_alone``, of a raw table that keeps several deliveries these are the rows of the newest.
+    """
     if source.query is not None:
         keys = {column.name: column.key for column in source.table.columns}
         return _mask_columns(session.sql(source.query), keys, source.masking)
     table = DeltaTable(session, warehouse, source.table.key)
     if not table.exists():
         raise Refusal("NO_TABLE", f"{source.table.qualified_name} does not exist in the warehouse")
+    delivery = newest_delivery(table, source.table) if newest_alone else None
     version = table.version()
+    frame = of_delivery(table.frame_as_of(version), source.table, delivery)
     keys = history_queries.column_keys(table, version) if source.masking is not None else {}
-    return _mask_columns(table.frame_as_of(version), keys, source.masking)
+    return _mask_columns(frame, keys, source.masking)
 
 
 def _mask_columns(frame: DataFrame, keys: dict[str, str], masking: Masking | None) -> DataFrame:
@@ -107,18 +124,18 @@ def _column(field: T.StructField, key: str | None, masking: Masking | None) -> C
 # Checks of Spark's plans.
 
 
-def _plan_query(session: SparkSession, arguments: dict[str, Any]) -> DataFrame:
-    """Return the query as a frame.
+def checked_frame(session: SparkSession, query: str) -> DataFrame:
+    """Return the query as a frame. Raise Refusal SQL_REFUSED for anything but one SELECT over temporary views.
 
     ``session.sql`` would run a command at once, so the parsed statement is checked first.
     """
-    parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(arguments["query"])
+    parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
     commands = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.COMMAND()
     if parsed.containsPattern(commands):
         raise Refusal(REFUSED, "line 1, column 1: only one SELECT can be run")
     for node in _nodes(parsed):
         _check_name(node.getClass().getSimpleName())
-    frame = session.sql(arguments["query"])
+    frame = session.sql(query)
     for node in _nodes(frame._jdf.queryExecution().analyzed(), beneath_views=False):
         name = node.getClass().getSimpleName()
         _check_name(name)
@@ -149,12 +166,17 @@ def _nodes(plan: Any, *, beneath_views: bool = True) -> Iterator[Any]:
 
 def _refusal(error: PySparkException, arguments: dict[str, Any]) -> Refusal:
     """Return a Refusal with Spark's message and its position in the text that the user wrote."""
-    message = str(error.getMessage() or error).strip()
-    first = re.split(r"\s*SQLSTATE:", message.splitlines()[0] if message else type(error).__name__)[0]
-    first = re.sub(r"\A\[[A-Z_.0-9]+\]\s*", "", first).strip()[:500]
+    message, first = str(error.getMessage() or error).strip(), first_sentence(error)
     if not isinstance(error, AnalysisException | ParseException):
         return Refusal(FAILED, first)
     return Refusal(INVALID, f"{_position(error, message, arguments)}{first}")
+
+
+def first_sentence(error: PySparkException) -> str:
+    """Return the first line of Spark's message, without the error's class and SQLSTATE."""
+    message = str(error.getMessage() or error).strip()
+    first = re.split(r"\s*SQLSTATE:", message.splitlines()[0] if message else type(error).__name__)[0]
+    return re.sub(r"\A\[[A-Z_.0-9]+\]\s*", "", first).strip()[:500]
 
 
 def _position(error: PySparkException, message: str, arguments: dict[str, Any]) -> str:
@@ -174,7 +196,7 @@ def _position(error: PySparkException, message: str, arguments: dict[str, Any]) 
 # Values of the answer.
 
 
-def _as_values(frame: DataFrame) -> DataFrame:
+def as_values(frame: DataFrame) -> DataFrame:
     """Return the frame with distinct column names and with times as text.
 
     Spark converts the times: Python's ``datetime`` lacks some years, and ``collect`` uses the local time zone.
@@ -194,7 +216,7 @@ def _value_of(column: Column, type_: T.DataType) -> Column:
     return F.hex(column) if isinstance(type_, T.BinaryType) else column.cast("string")
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value as a JSON value; NaN and infinities become text."""
     if isinstance(value, Decimal):
         return format(value, "f")
@@ -209,7 +231,7 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, timedelta):
         return str(value)
     if isinstance(value, T.Row):
-        return {name: _json_value(item) for name, item in value.asDict().items()}
+        return {name: json_value(item) for name, item in value.asDict().items()}
     if isinstance(value, dict):
-        return {str(_json_value(name)): _json_value(item) for name, item in value.items()}
-    return [_json_value(item) for item in value] if isinstance(value, list) else value
+        return {str(json_value(name)): json_value(item) for name, item in value.items()}
+    return [json_value(item) for item in value] if isinstance(value, list) else value

@@ -10,8 +10,14 @@ Kinds and their arguments:
                                              numbers), from the table version of the clock time ``known_at``;
                                              ``tombstone``: state label of rows that mark a deleted key,
                                              ``inclusive_ends``: an interval includes its end
+    origin      entity_key, limit            delivered rows of a key in raw (``loader.spark.origins``)
     discover    (source)                     columns and inferred types of a file
+    quarantine  limit                        waiting rows of the dataset's quarantine, newest first
+    profile     known_version                profile of the table (``loader.spark.profiles``); ``unchanged`` if the
+                                             table still has the version that is known
+    quality     checks, at                   results of quality checks (CheckSpec as JSON) on the table as it is
     sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.spark.queries``)
+    try_model   query, text, limit, sample, compare  a model before it is saved (``loader.spark.trials``)
 
 changes, key_search and as_of are ordered by business key; with ``after`` (a key's values as text) they start
 behind that key.
@@ -30,12 +36,19 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.historization.history import parse_instant
-from loader.domain.manifest import Masking, ReadManifest
-from loader.domain.queries.query_results import MOST_ROWS
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.reads import Masking, ReadManifest
+from loader.domain.quality.checks import CheckSpec, without_sensitive
+from loader.domain.queries.masking import masked_names
+from loader.domain.queries.query_results import MOST_ROWS, ORIGIN
 from loader.domain.refusals import Refusal
-from loader.spark import history_queries, queries
+from loader.spark import history_queries, queries, trials
 from loader.spark.expressions import all_of
 from loader.spark.history_queries import after_key, changes
+from loader.spark.origins import read_origin
+from loader.spark.profiles import profile
+from loader.spark.quality import RowChecker, placeholder_values
+from loader.spark.quarantine import quarantine_table, waiting_rows
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain import types
@@ -133,20 +146,26 @@ def in_time(spark: SparkSession, job_group: str, what: str, seconds: float) -> I
         timer.cancel()
 
 
+def _discovered(spark: SparkSession, _: str, manifest: ReadManifest) -> dict:
+    source = manifest.source
+    return discover(spark, source.location, source.format, source.options)
+
+
+def _origin(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
+    return read_origin(spark, warehouse, manifest, _limit(manifest.arguments))
+
+
 def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
     arguments = manifest.arguments
-    if manifest.kind == "sql":
-        return queries.run(spark, warehouse, manifest)
-    if manifest.kind == "discover":
-        source = manifest.source
-        return discover(spark, source.location, source.format, source.options)
+    if manifest.kind in _WITHOUT_TABLE:
+        return _WITHOUT_TABLE[manifest.kind](spark, warehouse, manifest)
     kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
         "sample": _sample,
         "key_search": _key_search,
         "versions": _versions,
         "as_of": _as_of,
     }
-    if manifest.kind not in (*kinds, "changes"):
+    if manifest.kind not in (*kinds, "changes", "profile", "quality"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     table = DeltaTable(spark, warehouse, manifest.table.key)
     if not table.exists():
@@ -165,6 +184,10 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             answer = _rows(_as_of(present, manifest.table, arguments), arguments, names)
             return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
     version = table.version()
+    if manifest.kind == "profile":
+        return _profile(table, manifest, version)
+    if manifest.kind == "quality":
+        return _checked(spark, warehouse, table, manifest, version)
     frame, names = _readable(table, manifest, version)
     if manifest.kind == "changes":
         answer = changes(frame, manifest.table, arguments, _limit(arguments))
@@ -182,6 +205,52 @@ def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[
     if manifest.masking is None:
         return frame, []
     return masked(frame, history_queries.column_keys(table, version), manifest.table, manifest.masking)
+
+
+def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
+    """Return waiting rows of a quarantine, with masks instead of masked values."""
+    frame = waiting_rows(spark, warehouse, manifest.table)
+    if frame is None:
+        return {"table_version": -1, "columns": [], "rows": [], "truncated": False, "masked": []}
+    names = _masked_columns(manifest)
+    shown = frame.select(
+        *(F.lit(None).alias(name) if name in names else F.col(quote_identifier(name)) for name in frame.columns)
+    )
+    version = quarantine_table(spark, warehouse, manifest.table.key).version()
+    return {"table_version": version, **_rows(shown, manifest.arguments, names)}
+
+
+def _masked_columns(manifest: ReadManifest) -> list[str]:
+    described = manifest.table.of_purpose("business_key", "attribute")
+    return masked_names(described, manifest.masking) if manifest.masking is not None else []
+
+
+def _profile(table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
+    """Return the profile of a table's business columns; masked columns have counts and no values."""
+    if manifest.arguments.get("known_version") == version:
+        return {"table_version": version, "unchanged": True}
+    described = manifest.table.of_purpose("business_key", "attribute") or manifest.table.columns
+    frame = table.frame_as_of(version)
+    names = [column.name for column in described if column.name in frame.columns]
+    hidden = _masked_columns(manifest)
+    profiled = profile(frame.select(*map(quote_identifier, names)), hidden)
+    return {"table_version": version, "columns": names, "masked": hidden, **profiled}
+
+
+def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
+    """Return the results of quality checks on the table as it is."""
+    at, specs = manifest.arguments["at"], [from_json(CheckSpec, spec) for spec in manifest.arguments["checks"]]
+    checker = RowChecker(
+        spark.newSession(),
+        warehouse,
+        at=parse_instant(at),
+        key=tuple(column.name for column in manifest.table.of_purpose("business_key")),
+        own=manifest.table.key,
+        fill=placeholder_values("", at),
+    )
+    checked = checker.check(table.frame_as_of(version), specs)
+    results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"])
+    return {"table_version": version, "results": [result.as_json() for result in results]}
 
 
 def _rows(frame: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
@@ -275,3 +344,12 @@ def _instant(at: object, column: ColumnSpec) -> Column:
         what = "a number" if dated_by in (types.INTEGER, types.BIGINT) else "a time like 2026-11-21T08:15:00Z"
         raise Refusal("BAD_INSTANT", f"versions are dated by {column.type} here, and {at!r} is not {what}") from None
     return F.lit(instant.isoformat()).cast("timestamp").cast("date" if dated_by == types.DATE else "timestamp")
+
+
+_WITHOUT_TABLE: dict[str, Callable[[SparkSession, str, ReadManifest], dict]] = {
+    "sql": queries.run,
+    "try_model": trials.try_model,
+    ORIGIN: _origin,
+    "discover": _discovered,
+    "quarantine": _quarantined,
+}

@@ -23,7 +23,7 @@ from architecture.domain.tables import DELETED, OPEN, TableSpec, event_log_table
 from loader.domain.historization import history as rules
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.load_guards import check_later
-from loader.domain.manifest import LoadManifest, RawcoreLoad, StageColumn
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, StageColumn
 from loader.domain.reference.batch import Columns
 from loader.domain.reference.batch_files import ACTIVE, END, FILES
 from loader.domain.reference.cases import Case, Outcome, run_case
@@ -31,9 +31,10 @@ from loader.domain.reference.table import Header
 from loader.domain.refusals import Refusal
 from loader.spark.datasets import Task, guard_of, historize
 from loader.spark.historization.batches import dated_by_run, find_batch
+from loader.spark.historization.detection import Detection, by_key_list, by_window
 from loader.spark.historization.file_batches import FilesBatch, as_rows
 from loader.spark.historization.history import Target
-from loader.spark.historization.stage import typed_columns
+from loader.spark.historization.stage import key_hashes, typed_columns
 from loader.spark.session import accident
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
@@ -41,7 +42,7 @@ from metadata.domain import naming
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, ColumnState, DatasetState
-from metadata.domain.types import DataType, parse
+from metadata.domain.types import DataType, parse, spark_type
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +136,8 @@ class SparkEngine:
             self._run(task, session, target, files, partial(files.prepare, frames, sum(map(len, rows.values()))))
         else:
             stage = self._stage(session, batch["rows"], load.name)
-            dated = find_batch(session, load, target, task.stamp, committed)
+            detection = self._detection(session, load, batch)
+            dated = find_batch(session, load, target, task.stamp, committed, detection)
             self._run(
                 task,
                 session,
@@ -163,6 +165,17 @@ class SparkEngine:
         frame = as_rows(session, renamed, tuple(stored.values()))
         columns = [StageColumn(stored[n], str(type_), quote_identifier(stored[n])) for n, type_ in wanted.items()]
         return typed_columns(frame, columns, name)
+
+    def _detection(self, session: SparkSession, load: RawcoreLoad, batch: Mapping[str, Any]) -> Detection | None:
+        """Return the evidence of deleted keys in a batch, as ``loader.domain.reference.detection`` describes it."""
+        if "keys" in batch:
+            listed = self._stage(session, batch["keys"], load.name)
+            return by_key_list(key_hashes(listed, load), len(batch["keys"]))
+        if "window" not in batch:
+            return None
+        name, start = batch["window"]["column"], batch["window"]["from"]
+        literal = None if start is None else F.lit(start).cast(spark_type(self.columns.types[name]))
+        return by_window(self._physical[name], literal)
 
     def _file_rows(self, rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the rows of a batch file with the columns of the source (rule 5) and those of the file itself."""

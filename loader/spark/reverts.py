@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import RevertManifest
+from loader.domain.manifest.maintenance import RevertManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD, PRUNE, REVERT
 from loader.domain.sources.feeds import NOTE

@@ -18,18 +18,13 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from loader.domain.manifest import (
-    CheckManifest,
-    DryRunManifest,
-    ExecuteManifest,
-    LoadManifest,
-    ObserveManifest,
-    PublishManifest,
-    ReadManifest,
-    ReplayManifest,
-    SizesManifest,
-    from_json,
-)
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.executions import DryRunManifest, ExecuteManifest, ObserveManifest, SizesManifest
+from loader.domain.manifest.history_checks import CheckManifest, ReplayManifest
+from loader.domain.manifest.loads import LoadManifest
+from loader.domain.manifest.publication import PublishManifest
+from loader.domain.manifest.reads import ReadManifest
+from loader.domain.model_tests import ModelTests
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select
 from loader.domain.refusals import Refusal, cause_of
@@ -38,7 +33,8 @@ from loader.spark import reads
 from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
 from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
-from loader.spark.maintenance_runs import MANIFESTS, govern
+from loader.spark.maintenance_runs import MANIFESTS, perform_run
+from loader.spark.model_tests import run_tests
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
@@ -79,11 +75,12 @@ class Runner:
             "sizes": self._sizes,
             "dry_run": self._dry_run,
             "load": self._load,
-            **{kind: partial(self._govern, kind) for kind in MANIFESTS},
+            **{kind: partial(self._perform_run, kind) for kind in MANIFESTS},
             "read": self._read,
             "publish": self._publish,
             "check": self._check,
             "replay": self._replay,
+            "model_tests": self._model_tests,
         }
 
     def take(self, request: dict) -> None:
@@ -189,10 +186,10 @@ class Runner:
         )
         return {"status": attempt.run(), "commits": commits.path_in_use().as_json()}
 
-    def _govern(self, kind: str, request_id: str, body: dict) -> dict:
+    def _perform_run(self, kind: str, request_id: str, body: dict) -> dict:
         manifest = from_json(MANIFESTS[kind], body)
         emit, canceled = self._emitter(request_id), self._cancels[request_id]
-        done = govern(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
+        done = perform_run(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
         return done | {"commits": commits.path_in_use().as_json()}
 
     def _read(self, request_id: str, body: dict) -> dict:
@@ -216,6 +213,15 @@ class Runner:
             self._config.warehouse,
             cases,
             lambda outcome: emit("case_finished", outcome=outcome.as_json()),
+        )
+        return {}
+
+    def _model_tests(self, request_id: str, body: dict) -> dict:
+        emit = self._emitter(request_id)
+        run_tests(
+            self._spark,
+            from_json(ModelTests, body),
+            lambda outcome: emit("case_finished", outcome=asdict(outcome)),
         )
         return {}
 

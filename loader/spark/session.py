@@ -263,6 +263,18 @@ def first_line(failure: Exception) -> str:
     return (text.splitlines() or [type(failure).__name__])[0][:500]
 
 
+def error_condition(failure: Exception) -> str:
+    """Return Spark's error condition and the SQL at fault on one line; empty for an error without one.
+
+    Unlike the message, neither has values of rows.
+    """
+    condition = failure.getCondition() if isinstance(failure, PySparkException) else None
+    if condition is None:
+        return ""
+    fragment = " ".join(next((context.fragment() for context in failure.getQueryContext()), "").split())[:500]
+    return f"{condition}, at {fragment}" if fragment else condition
+
+
 def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:
     """Return the chain, outermost first, without parts that an ended Java process can no longer return."""
     return chain_of(

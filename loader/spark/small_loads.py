@@ -6,7 +6,7 @@ general way is used for a delivery that is not plain, and if a table changed in 
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,7 @@ from loader.arrow.versions import Stamp as ArrowStamp
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import HASHED
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest import HashComponent, LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes
@@ -72,17 +72,31 @@ class PreparedLoad:
         """Return True if these tables still have the versions for which the task was planned."""
         return all(files.version == self.versions[files.table.key] for files in tables)
 
-    def write_raw(self, session: SparkSession, files: TableFiles) -> dict[str, int]:
-        """Commit the delivered rows in place of the former delivery's, and return the counts."""
+    @property
+    def rows(self) -> int:
+        """Return the number of delivered rows."""
+        return self.written["counts"]["rows"]
+
+    def write_raw(
+        self, session: SparkSession, files: TableFiles, recorded: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
+        """Commit the delivered rows, and return the counts.
+
+        They replace the former delivery's, or with ``recorded`` (``loader.spark.tables.commits.commit``) add to them.
+        """
         location, roots = self.raw.source.location, source_roots(session)
 
         def check() -> None:
             check_places(location, roots, self.files)
             check_unchanged(session, location, roots, self.files)
 
-        commit(files, None, written=self.written["raw"], remove=files.all, last=check)
+        written = self.written["raw"]
+        if recorded is None:
+            commit(files, None, written=written, remove=files.all, last=check)
+        else:
+            commit(files, None, written=written, recorded=recorded, last=check)
         self.raw_is_written = True
-        return {"rows": self.written["counts"]["rows"], "duplicates": 0}
+        return {"rows": self.rows, "duplicates": 0}
 
 
 class SmallBatch:
@@ -224,6 +238,8 @@ def _plan_load(
         raw=_table(raw_files, {name: types[delivered] for name, delivered in raw.columns}),
         raw_columns=raw.columns,
         raw_stamps=_stamps(raw.table),
+        raw_provenance=(raw.table.column("source_file").name, raw.table.column("source_row").name),
+        raw_day=raw.table.column("load_day").name,
         rawcore=_table(target.rawcore_files, {name: types[delivered] for name, delivered in stage.items()}),
         rawcore_stamps=_stamps(load.table),
         stage_columns=tuple(stage.items()),
@@ -265,7 +281,7 @@ def _check_state(target: Target, load: RawcoreLoad) -> None:
 
 def _delivery(raw: RawLoad, listed: Sequence[ListedFile]) -> Delivery:
     columns = tuple(Column(c.name, c.type, c.business_key or not c.nullable) for c in raw.source.columns)
-    files = tuple(DeliveredFile(file.path.removeprefix(_LOCAL), file.size, file.written) for file in listed)
+    files = tuple(DeliveredFile(file.path.removeprefix(_LOCAL), file.size, file.written, file.name) for file in listed)
     return Delivery(raw.source.format, files, columns, delimiter_of(raw.source))
 
 

@@ -1,28 +1,35 @@
-"""Vacuum: removal of unused data files and expired log files, and the disk use of tables.
+"""Vacuum: removal of unused data files and expired log files, of outdated deliveries, and the disk use of tables.
 
 Delta's VACUUM removes the files to which no version within the retention refers. Its logging is off, so it makes no
-commit, and the newest commit stays that of a run. Log files expire by the table's ``delta.logRetentionDuration``, but
-the newest commit of a run stays, because loads read its metadata.
+commit, and the newest commit stays that of a run. In a raw table that keeps all deliveries, those that its retention no
+longer keeps are removed before, in one commit; their files go with a later vacuum. Log files expire by the table's
+``delta.logRetentionDuration``, but the newest commit of a run stays, because loads read its metadata.
 """
 
 import time
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import VacuumManifest
+from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.refusals import Refusal
-from loader.spark.compaction import House
+from loader.domain.run_states import VACUUM
+from loader.spark.compaction import House, carried
+from loader.spark.sources.kept_deliveries import remove_deliveries, stored_deliveries
+from loader.spark.sources.key_lists import KeyList, remove_other_key_lists
 from loader.spark.tables.tables import DeltaTable
+from metadata.domain.raw_keeping import Keeping
 
 # Maximum number of removed or removable files of a table in a run's record.
 MOST_LISTED = 200
 _HOUR_MS = 3_600_000
 _LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 _LOG = "_delta_log"
+DELIVERIES = "deliveries"
 
 
 @dataclass(frozen=True)
@@ -52,18 +59,52 @@ def vacuum(house: House, manifest: VacuumManifest) -> dict[str, int]:
     for spec, table in tables:
         house.phase(f"listing files of {spec.qualified_name}")
         house.before(spec.qualified_name, table)
+        deliveries = _retain(house, spec, table, manifest) if spec.kind == "raw" else {}
         files = _removable(table, manifest.retention_hours) + _expired_log(table)
         if not manifest.dry_run:
             house.phase(f"removing files of {spec.qualified_name}")
             _statement(table, manifest.retention_hours)
+            if spec.kind == "raw":
+                commit = table.newest_run_commit()
+                remove_other_key_lists(house.session, table, commit and KeyList.of_note(commit.notes))
             _clean_log(table)
         use = disk_use(table)
         removed = {f"files_{outcome}": len(files), f"bytes_{outcome}": sum(size for _, size in files)}
         listed = [{"file": file, "bytes": size} for file, size in sorted(files)[:MOST_LISTED]]
-        house.after(spec.qualified_name, table, **removed, **asdict(use), files=listed)
+        counts |= {name: deliveries[name] for name in (DELIVERIES, f"{DELIVERIES}_{outcome}") if name in deliveries}
+        house.after(spec.qualified_name, table, **removed, **asdict(use), **deliveries, files=listed)
         for name, value in {**removed, **asdict(use)}.items():
             counts[name] += value
     return counts
+
+
+def _retain(house: House, spec: TableSpec, table: DeltaTable, manifest: VacuumManifest) -> dict[str, Any]:
+    """Remove the deliveries that the retention no longer keeps, or count them; return what is in the table."""
+    house.phase(f"listing deliveries of {spec.qualified_name}")
+    stored = stored_deliveries(table, spec)
+    keeping, now = manifest.keeping or Keeping(), datetime.now(UTC)
+    times = [(delivery.run_id, delivery.loaded_at) for delivery in stored]
+    outdated = frozenset(keeping.outdated(times, now)) if keeping.has_retention else frozenset()
+    if outdated and not manifest.dry_run:
+        house.phase(f"removing deliveries of {spec.qualified_name}")
+        house.sign(carried(table.newest_run_commit(), run_id=house.run_id, what=VACUUM))
+        remove_deliveries(table, spec, outdated)
+    rest = stored if manifest.dry_run else [delivery for delivery in stored if delivery.run_id not in outdated]
+    outcome = "removable" if manifest.dry_run else "removed"
+    return {
+        DELIVERIES: len(rest),
+        f"{DELIVERIES}_{outcome}": len(outdated),
+        f"{DELIVERIES}_listed": [
+            {
+                "run_id": delivery.run_id,
+                "loaded_at": delivery.loaded_at.isoformat(),
+                "rows": delivery.rows,
+                "bytes": delivery.bytes,
+                outcome: delivery.run_id in outdated,
+            }
+            for delivery in stored[-MOST_LISTED:]
+        ],
+    }
 
 
 def disk_use(table: DeltaTable) -> DiskUse:

@@ -7,8 +7,13 @@ from django import template
 from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
-from loader.models import DatasetRun
+from loader.domain.sources.proposal_states import OPEN
+from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_FIT
+from loader.models import DatasetRun, SourceProposal
+from loader.quality_results import FailedUpstream
+from loader.quality_results import failed_upstream as find_failed_upstream
 from loader.services.reads.read_permissions import readable_error
+from metadata.models import TargetDataset
 
 register = template.Library()
 
@@ -30,3 +35,18 @@ def run_message(context: dict, row: DatasetRun) -> str:
     """Return the message of the refusal of a dataset's load, as far as the user may read it."""
     error = readable_error(context["user"], row.error, row.qualified_name) or {}
     return error.get("message") or "No message."
+
+
+@register.simple_tag
+def open_proposal(row: DatasetRun) -> SourceProposal | None:
+    """Return the open proposal for the source of a dataset whose load told of another schema."""
+    told = bool(row.drift) or (row.error or {}).get("code") in (MISSING_COLUMN, VALUE_DOES_NOT_FIT)
+    if not told or row.dataset_id is None:
+        return None
+    return SourceProposal.objects.filter(source__feeds__dataset=row.dataset_id, status=OPEN).first()
+
+
+@register.simple_tag
+def failed_upstream(dataset: TargetDataset) -> FailedUpstream | None:
+    """Return the failed quality checks of the datasets that a dataset is built on; None if there are none."""
+    return find_failed_upstream(dataset)

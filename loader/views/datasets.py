@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission, needed_role
 from elevata.web.views import DetailPage, ListPage
-from loader.domain.queries.query_results import csv_text, header_of
+from loader.domain.queries.query_results import ORIGIN, csv_text, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.forms.reads import ChangesForm, SampleForm
@@ -31,7 +31,7 @@ from metadata.views.base import DatasetPage
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
-_FILES = ("sample", "as_of", "versions")
+_FILES = ("sample", "as_of", "versions", ORIGIN)
 
 
 class DatasetList(ListPage):
@@ -107,6 +107,16 @@ class DatasetSample(DataPage, DetailPage):
             "is_view": self.row.materialization == TargetDataset.Materialization.VIEW,
             "last_load": loads.first(),
         }
+
+
+class DatasetOrigin(DataPage, DetailPage):
+    """Page of the delivered rows of one key, in the raw tables behind the dataset."""
+
+    template_name, view = "loader/queries/data_origin.html", "origin"
+
+    def context(self) -> dict[str, Any]:
+        entity_key = self.kwargs["entity_key"]
+        return super().context() | {"question": {"kind": ORIGIN, "entity_key": entity_key}}
 
 
 class DatasetRunChanges(HistoryDataPage):

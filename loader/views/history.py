@@ -7,6 +7,7 @@ page.
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
@@ -20,20 +21,30 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
-from loader.domain.queries.query_results import grid_of, key_changes
+from loader.domain.queries.query_results import ORIGIN, entity_keys, grid_of, key_changes
 from loader.domain.refusals import Refusal
 from loader.domain.versions import found_rows, time_line, versions
 from loader.forms.reads import AsOfForm, QuestionForm
 from loader.models import ReadRequest
-from loader.selectors import load_times, read_requests
+from loader.quality_results import profile_for
+from loader.selectors import load_times, origins, read_requests
 from loader.services.reads.read_permissions import must_still_read
-from loader.services.reads.read_requests import CHECK, must_be_askable, read_table, request_read
+from loader.services.reads.read_requests import (
+    CHECK,
+    LONG,
+    PROFILE,
+    QUARANTINED,
+    must_be_askable,
+    read_table,
+    request_read,
+)
 from loader.views.datasets import HistoryDataPage, readable
 from metadata.domain import types
-from metadata.models import TargetDataset
+from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.columns import headed
 
 GIVE_UP_AFTER = timedelta(seconds=90)
+RAWCORE = TargetSchema.Layer.RAWCORE
 
 
 class DatasetHistory(HistoryDataPage):
@@ -138,7 +149,7 @@ def read_part(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _seen(read: ReadRequest) -> str:
     """Return the state of a read that a waiting page shows; while it is the same, the response is 204."""
-    given_up = read.kind != CHECK and timezone.now() - read.requested_at > GIVE_UP_AFTER
+    given_up = read.kind not in LONG and timezone.now() - read.requested_at > GIVE_UP_AFTER
     return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
 
 
@@ -161,6 +172,8 @@ def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: 
 def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
     """Return the address of the page that requests reads of this kind."""
     kind = read.kind if read is not None else "sample"
+    if kind == ORIGIN and read is not None:
+        return reverse("dataset_origin", args=[dataset.key, read.arguments.get("entity_key") or "-"])
     if kind == "versions" and read is not None:
         return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
     frames = {
@@ -168,6 +181,8 @@ def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
         "as_of": "dataset_as_of",
         "changes": "dataset_run_changes",
         CHECK: "dataset_check",
+        PROFILE: "dataset_profile",
+        QUARANTINED: "dataset_quarantine",
     }
     return reverse(frames.get(kind, "dataset_data"), args=[dataset.key])
 
@@ -198,6 +213,12 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
     masked = answer.get("masked", ())
     if read.kind == CHECK:
         return {"findings": answer["findings"], "checked": answer["versions"], "behind": answer["rawcore_behind"]}
+    if read.kind == PROFILE:
+        return {"profile": profile_for(read.requested_by, read.dataset)}
+    if read.kind == QUARANTINED:
+        named = [name for name in answer["columns"] if not name.startswith("__")]
+        rows = [(row[:4], row[4:]) for row in answer["rows"]]
+        return {"named": named, "found": rows, "truncated": answer["truncated"], "masked": masked}
     if read.kind == "versions":
         rows = versions(answer, table)
         return {
@@ -210,8 +231,13 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
     if read.kind == "changes":
         shown = {"changes": key_changes(answer, table), "truncated": answer["truncated"]}
         return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
+    if read.kind == ORIGIN:
+        return {"rows": origins(answer), "removed": answer["removed"], "truncated": answer["truncated"]}
     if read.kind == "sample":
-        return {"grid": grid_of(answer, table, personal), "truncated": answer["truncated"], "table": table}
+        grid = grid_of(answer, table, personal)
+        keys = entity_keys(answer, table) if read.dataset.schema.layer == RAWCORE else []
+        rows = list(zip_longest(keys, grid.rows, fillvalue=""))
+        return {"grid": grid, "rows": rows, "keyed": any(keys), "truncated": answer["truncated"], "table": table}
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
     return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
 

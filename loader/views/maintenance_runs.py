@@ -15,16 +15,12 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.forms.maintenance import MaintenanceForm, PruneForm, RevertForm, VacuumForm
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
-from loader.selectors import disk_use
+from loader.selectors import disk_use, kept_deliveries
 from loader.services.attempts import record_artifact
-from loader.services.maintenance_runs import (
-    archive_place,
-    request_accept,
-    request_prune,
-    request_revert,
-    request_vacuum,
-    reversion,
-)
+from loader.services.maintenance.acceptances import request_accept
+from loader.services.maintenance.prunes import archive_place, request_prune
+from loader.services.maintenance.reverts import request_revert, reversion
+from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.reads.read_requests import CHECK, historized, request_read
 from loader.views.datasets import DataPage
 from loader.views.load_runs import ForStarters, RunPage, run_address
@@ -115,7 +111,8 @@ class DatasetStorage(MaintainedPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         row = disk_use(self.described.key)
-        return super().context() | {"row": row, "tables": row.run.details.get("tables", {}) if row else {}}
+        tables = row.run.details.get("tables", {}) if row else {}
+        return super().context() | {"row": row, "tables": tables, "deliveries": kept_deliveries(row)}
 
 
 class DatasetVacuum(HistoryRequestPage):

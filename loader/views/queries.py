@@ -9,14 +9,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
-from elevata.jobs.registry import live_workers
 from elevata.web.views import ButtonPage, ListPage
-from loader.domain.queries.query_results import cell, csv_text, value_text
+from loader.domain.queries.query_results import csv_text, value_text
 from loader.domain.refusals import Refusal
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery
@@ -26,7 +24,7 @@ from loader.services.reads.read_requests import request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
 from loader.services.reads.saved_queries import delete_query, save_query
 from loader.views.datasets import CSV, result_file
-from loader.views.history import GIVE_UP_AFTER
+from loader.views.statements import REFUSED, answered, seen, waiting
 
 
 @require_safe
@@ -58,12 +56,12 @@ def sql_run(request: HttpRequest) -> HttpResponse:
     form = QueryForm(request.POST)
     if not form.is_valid():
         message = "; ".join(message for errors in form.errors.values() for message in errors)
-        return _part(request, form, "loader/queries/sql_refused.html", {"error": {"message": message}})
+        return _part(request, form, REFUSED, {"error": {"message": message}})
     try:
         must_run(form.cleaned_data["text"], request.user)
         requested = request_query(form.cleaned_data["text"], form.cleaned_data["limit"], user=request.user)
     except Refusal as refusal:
-        return _part(request, form, "loader/queries/sql_refused.html", {"error": refusal.as_json()})
+        return _part(request, form, REFUSED, {"error": refusal.as_json()})
     if not request.htmx:
         return redirect("sql_answer", requested.read.pk)
     return _part(request, form, *_state_template(requested.read, notice=requested.reason))
@@ -78,14 +76,14 @@ def _own(request: HttpRequest, pk: int) -> ReadRequest:
 def sql_answer(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the answer of a query, or its state, to the user who requested it."""
     read = _own(request, pk)
-    if not read.is_finished and request.GET.get("seen") == _seen(read):
+    if not read.is_finished and request.GET.get("seen") == seen(read):
         return HttpResponse(status=204)
     form = QueryForm(initial=read.arguments)
     try:
         if read.answer:
             must_still_see(request.user, read)
     except Refusal as refusal:
-        return _part(request, form, "loader/queries/sql_refused.html", {"error": refusal.as_json()})
+        return _part(request, form, REFUSED, {"error": refusal.as_json()})
     return _part(request, form, *_state_template(read))
 
 
@@ -117,38 +115,13 @@ def sql_file(request: HttpRequest, pk: int) -> HttpResponse:
     return result_file(f"query-{read.pk}.csv", text, CSV, answer["masked"])
 
 
-def _seen(read: ReadRequest) -> str:
-    return f"{read.status}-{'alive' if live_workers().exists() else 'alone'}"
-
-
 def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str, Any]]:
     """Return the template for the state of a query, with its context."""
     if not read.is_finished:
-        late = timezone.now() - read.requested_at > GIVE_UP_AFTER
-        alone = not live_workers().exists()
-        return "loader/queries/sql_waiting.html", {
-            "read": read,
-            "seen": _seen(read),
-            "alone": alone,
-            "late": late,
-            "notice": notice,
-        }
+        return waiting(read, "query", poll="sql_answer", cancel="sql_cancel", notice=notice)
     if read.status == ReadRequest.Status.FAILED:
-        return "loader/queries/sql_refused.html", {"read": read, "error": read.error}
-    answer = read.answer or {}
-    headings = [
-        {"name": name, "type": type_, "masked": name in answer["masked"]}
-        for name, type_ in zip(answer["columns"], answer["types"], strict=True)
-    ]
-    hidden = [f"{name}.{column}" for name, columns in answer["hidden"].items() for column in columns]
-    rows = [[cell(value_text(value)) for value in row] for row in answer["rows"]]
-    return "loader/queries/sql_answer.html", {
-        "read": read,
-        "headings": headings,
-        "rows": rows,
-        "hidden": hidden,
-        "truncated": answer["truncated"],
-    }
+        return REFUSED, {"read": read, "error": read.error}
+    return "loader/queries/sql_answer.html", answered(read)
 
 
 def _part(request: HttpRequest, form: QueryForm, template: str, context: dict[str, Any]) -> HttpResponse:

@@ -29,6 +29,7 @@ from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DEL
 from loader.domain.run_states import BRINGING
 from loader.domain.sources.marks import BACKWARDS
 from loader.models import DatasetRun, LoadRun
+from loader.quality_results import results_of_run
 from loader.run_picture import Part, RunPicture, parts_of
 from loader.selectors import executions_of, run_events, usual_seconds
 
@@ -193,6 +194,7 @@ def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, An
     names = {part.key: part.name for part in standing.parts}
     bars = picture.bars(start=run.started_at, end=run.finished_at or timezone.now())
     rows = DatasetRun.objects.filter(run=run, dataset_key__in=list(page.object_list)).order_by("ordinal", "pk")
+    checks = results_of_run(run.pk, page.object_list)
     layers: dict[str, list[dict[str, Any]]] = {}
     for row in rows.select_related("dataset__schema", "reverted_by"):
         key = str(row.dataset_key)
@@ -202,6 +204,7 @@ def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, An
                 "row": row,
                 "waits_for": [names[upstream] for upstream in waiting if upstream in names],
                 "bar": bars.get(key),
+                "checks": checks.get(key),
                 "critical": picture.is_critical(key),
                 "slack": picture.path.slack.get(key) if row.seconds is not None else None,
             }

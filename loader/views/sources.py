@@ -10,7 +10,17 @@ from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
-from loader.source_state import DELIVERIES, deliveries, drift, freshness, loaded_dataset, refusals, schema_changes
+from loader.domain.sources.proposal_states import OPEN
+from loader.source_state import (
+    DELIVERIES,
+    deliveries,
+    drift,
+    freshness,
+    loaded_dataset,
+    proposals,
+    refusals,
+    schema_changes,
+)
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.imports import NewColumnForm
 from metadata.models import SourceDataset
@@ -19,7 +29,7 @@ from metadata.selectors.datasets import source_dataset_detail
 from metadata.services.sources import ContractChanges, ImportedColumn, change_contract
 from metadata.views.base import Editing
 
-CHANGES = 15
+CHANGES, PROPOSALS = 15, 6
 
 
 class SourceDetail(DetailPage):
@@ -42,6 +52,7 @@ class SourceDetail(DetailPage):
         columns = list(self.row.columns.all())
         keys = [column for column in columns if column.key_ordinal and column.active]
         newest = list(deliveries(self.row)[:DELIVERIES])
+        known = list(proposals(self.row)[:PROPOSALS])
         return {
             "columns": columns,
             "business_key": sorted(keys, key=lambda column: column.key_ordinal),
@@ -51,6 +62,8 @@ class SourceDetail(DetailPage):
             "may_start": may(self.request.user, Permission.START_LOAD, on=here),
             "refusals": refusals(self.row),
             "drift": drift(self.row, newest),
+            "proposal": next((row for row in known if row.status == OPEN), None),
+            "decided": [row for row in known if row.status != OPEN],
             "changes": shown_entries(schema_changes(self.row)[:CHANGES]),
             "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
         }

@@ -195,9 +195,9 @@ class SourceEdit(Editing, EditPage):
         return {"system": self.row.system}
 
     def save(self, form: SourceForm) -> SourceDataset:
-        location = form.cleaned_data["location"]
-        if location != self.row.location:
-            must_be_allowed(self.row.system, [location])
+        places = {form.cleaned_data["location"], form.cleaned_data["key_list"]}
+        if changed := places - {self.row.location, self.row.intake.get("key_list", ""), ""}:
+            must_be_allowed(self.row.system, sorted(changed))
         return super().save(form)
 
     def show(self, form: SourceForm, *, status: int = 200) -> HttpResponse:

@@ -22,6 +22,7 @@ from metadata.models import (
 )
 from metadata.models.base import Classified
 from metadata.selectors.columns import retired_columns, shown_columns
+from metadata.services.targets import KEEPING
 
 DATASET_KINDS = ("source", "target")
 
@@ -109,6 +110,7 @@ class SourceDatasetSerializer(SourceDatasetListSerializer):
             "options",
             "intake",
             "history_policy",
+            "new_columns",
             "owner",
             "tags",
             "version",
@@ -227,6 +229,8 @@ class DatasetSerializer(DatasetListSerializer):
             "increment",
             "history_policy",
             "load_type",
+            *KEEPING,
+            "contract",
             "hash_version",
             "owner",
             "tags",
@@ -400,9 +404,14 @@ class SourceDatasetChange(_Described):
     location = serializers.CharField(max_length=1000)
     format = serializers.ChoiceField(choices=SourceDataset.Format.choices, required=False)
     options = serializers.DictField(required=False)
-    intake = serializers.DictField(required=False, help_text="Rows that a load reads: watermark and look_back.")
+    intake = serializers.DictField(required=False, help_text="Rows that a load reads: watermark, look_back, key_list.")
     history_policy = serializers.DictField(required=False)
     historize = serializers.BooleanField(required=False)
+    new_columns = serializers.ChoiceField(
+        choices=SourceDataset.NewColumns.choices,
+        required=False,
+        help_text="Rule for columns that are delivered but are not in the contract.",
+    )
     active = serializers.BooleanField(required=False)
 
 
@@ -451,6 +460,14 @@ class DatasetChange(_Described):
         required=False,
         max_length=100,
         help_text="Key columns of a model, in order. Omitted, they stay.",
+    )
+    keep = serializers.ChoiceField(
+        choices=TargetDataset.Keep.choices, required=False, help_text="Deliveries that a raw table keeps."
+    )
+    keep_days = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
+    keep_deliveries = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=_MOST)
+    contract = serializers.BooleanField(
+        required=False, help_text="A dataset of the serving layer promises its columns, key and checks."
     )
     sensitivity = _sensitivity()
 

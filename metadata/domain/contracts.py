@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 from metadata.domain.types import DataType
 
+# Rules for columns that a source delivers and its contract lacks: propose them, take them at once, or ignore them.
+PROPOSE, TAKE, IGNORE = "propose", "take", "ignore"
+NEW_COLUMNS = (PROPOSE, TAKE, IGNORE)
+
 
 @dataclass(frozen=True)
 class DeliveredColumn:

@@ -10,12 +10,14 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import unknown_parents
+from metadata.domain import contracts, exposures, quality, raw_keeping, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.sources import formats
 from metadata.domain.types import DataType, parse
 
 FORMAT = "metadata/v1"
+# Format of files with unit tests of models, which may lie among metadata files.
+MODEL_TESTS = "model-tests/v1"
 
 
 def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
@@ -78,6 +80,7 @@ SOURCE_DATASET: Spec = {
     "options": Field(strict.fields, {}),
     "intake": Field(strict.fields, {}),
     "historize": Field(flag, True),
+    "new_columns": Field(strict.choice(*contracts.NEW_COLUMNS), contracts.PROPOSE),
     "history_policy": Field(strict.fields, {}),
     "active": Field(flag, True),
     "generate": Field(flag),
@@ -141,6 +144,23 @@ OWN_REFERENCE: Spec = {
     "active": Field(flag, True),
 }
 REFERENCE: Spec = {"child": Field(text, required=True), **OWN_REFERENCE}
+CHECK: Spec = {
+    "name": Field(text, required=True),
+    "key": Field(strict.uuid),
+    "kind": Field(strict.choice(*quality.KINDS), required=True),
+    "arguments": Field(strict.fields, {}),
+    "severity": Field(strict.choice(*quality.SEVERITIES), quality.WARN),
+    "description": Field(text, ""),
+    "active": Field(flag, True),
+}
+EXPOSURE: Spec = {
+    "name": Field(text, required=True),
+    "key": Field(strict.uuid),
+    "kind": Field(strict.choice(*exposures.KINDS), required=True),
+    "owner": Field(text, required=True),
+    "link": Field(text, required=True),
+    "description": Field(text, ""),
+}
 TARGET: Spec = {
     "schema": Field(text, required=True),
     "name": Field(text, required=True),
@@ -157,9 +177,15 @@ TARGET: Spec = {
     "filter": Field(text, ""),
     "select": Field(text, ""),
     "increment": Field(strict.fields, {}),
+    "keep": Field(strict.choice(*raw_keeping.MODES), raw_keeping.LATEST),
+    "keep_days": Field(strict.number),
+    "keep_deliveries": Field(strict.number),
     "inputs": Field(strict.records(DATASET_INPUT), ()),
     "columns": Field(strict.records(TARGET_COLUMN), ()),
     "references": Field(strict.records(OWN_REFERENCE), ()),
+    "checks": Field(strict.records(CHECK), ()),
+    "contract": Field(flag, False),
+    "exposures": Field(strict.records(EXPOSURE), ()),
     **_RETIRED,
 }
 FILE: Spec = {
@@ -169,6 +195,11 @@ FILE: Spec = {
     "dataset": Field(strict.record(TARGET)),
     "references": Field(strict.records(REFERENCE), ()),
 }
+
+
+def has_model_tests(node: Node) -> bool:
+    """Return True for a file with unit tests of models."""
+    return isinstance(node.value, dict) and "format" in node.value and node.value["format"].value == MODEL_TESTS
 
 
 def read_file(node: Node) -> Record:

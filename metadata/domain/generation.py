@@ -12,7 +12,7 @@ from uuid import UUID
 from metadata.domain import naming
 from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sources.clusters import MESSAGE_COLUMNS
-from metadata.domain.sources.formats import KAFKA, TEXT_FORMATS
+from metadata.domain.sources.formats import DELTA, KAFKA, OP, TEXT_FORMATS
 from metadata.domain.types import STRING, DataType
 
 RAW, STAGE, RAWCORE = "raw", "stage", "rawcore"
@@ -179,7 +179,8 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
 
 def _is_of_message(column: SourceColumnSpec, source: SourceDatasetSpec) -> bool:
     """Return True for a column that differs between two messages of one row, and so is no attribute of the row."""
-    if source.format != KAFKA or column.name not in MESSAGE_COLUMNS:
+    is_event = source.format == KAFKA or (source.format == DELTA and source.history_policy.op == OP)
+    if not is_event or column.name not in MESSAGE_COLUMNS:
         return False
     return not column.key_ordinal and column.name != source.history_policy.time
 

@@ -16,6 +16,8 @@ from metadata.domain.variables import VARIABLE
 SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
 APPEND = "append"
 LOAD_TIME = "load"
+# Detection of keys that were deleted in a source of which a load reads changed rows only.
+NONE, KEY_LIST, WINDOW = "none", "key_list", "window"
 CLOSE, IGNORE, TOMBSTONE = "close", "ignore", "tombstone"
 ELEVATA, FIVETRAN, DBT, SCD2 = "elevata", "fivetran", "dbt", "scd2"
 HIGH_END_DATE, CURRENT, AS_OF, CHANGES = "high_end_date", "current", "as_of", "changes"
@@ -30,6 +32,7 @@ _CHOICES = {
     "input": (SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES, APPEND),
     "deletes": (CLOSE, IGNORE, TOMBSTONE),
     "absent_keys": ("nothing", "deleted"),
+    "delete_detection": (NONE, KEY_LIST, WINDOW),
     "late": ("split", "refuse", "ignore"),
     "untracked": ("update_in_place", "keep"),
     "profile": (ELEVATA, FIVETRAN, DBT, SCD2),
@@ -60,6 +63,8 @@ class HistoryPolicy:
         time: column that dates the rows, or ``load``.
         deletes: effect of a delete; None only until the default is set.
         absent_keys: effect of a key that is missing from a batch.
+        delete_detection: evidence by which a key that is missing from a delta was deleted: the list of all keys of the
+            source, or the window of the source that the delta covers.
         late: effect of a row that arrives late.
         late_horizon: number of days that events stay in the event log; None without limit.
         track: tracked attributes; None tracks all.
@@ -83,6 +88,7 @@ class HistoryPolicy:
     time: str = LOAD_TIME
     deletes: str | None = None
     absent_keys: str = "nothing"
+    delete_detection: str = NONE
     late: str = "split"
     late_horizon: int | None = None
     track: tuple[str, ...] | None = None
@@ -178,7 +184,8 @@ class HistoryPolicy:
 
     def is_honoured(self, *, historize: bool) -> bool:
         """Return True if loads need the columns that the policy names, and a business key."""
-        return historize or self.keeps_events(historize=False) or self.delete_flag is not None
+        honoured = self.delete_flag is not None or self.delete_detection != NONE
+        return historize or honoured or self.keeps_events(historize=False)
 
     def label(self, state: str) -> str:
         """Return the value of the version's state column for ``state``."""
@@ -297,9 +304,13 @@ class HistoryPolicy:
 
 def _default_deletes(policy: HistoryPolicy) -> str:
     """Return the default of ``deletes`` (rule 7)."""
-    says_deletes = policy.absent_keys == "deleted" or policy.delete_flag is not None
-    closes = policy.input in (SNAPSHOT, CDC, BATCH_FILES) or (policy.input in (DELTA, EFFECTIVE) and says_deletes)
-    return CLOSE if closes else IGNORE
+    closes = policy.input in (SNAPSHOT, CDC, BATCH_FILES)
+    return CLOSE if closes or (policy.input in (DELTA, EFFECTIVE) and _says_deletes(policy)) else IGNORE
+
+
+def _says_deletes(policy: HistoryPolicy) -> bool:
+    """Return True if deltas or effective rows show which keys were deleted."""
+    return policy.absent_keys == "deleted" or policy.delete_flag is not None or policy.delete_detection != NONE
 
 
 def _default_profile(input_: str) -> str:
@@ -416,8 +427,8 @@ def _check_combination(policy: HistoryPolicy) -> None:
         raise PolicyContradiction("absent_keys", "goes with input effective only; of a snapshot it always holds")
     if policy.input == BATCH_FILES and policy.deletes != CLOSE:
         raise PolicyContradiction("deletes", "does not go with input batch_files, which says itself what a delete does")
-    says_deletes = policy.absent_keys == "deleted" or policy.delete_flag is not None
-    if policy.input in (DELTA, EFFECTIVE) and not says_deletes and policy.deletes != IGNORE:
+    _check_detection(policy)
+    if policy.input in (DELTA, EFFECTIVE) and not _says_deletes(policy) and policy.deletes != IGNORE:
         message = f"can only be ignore: input {policy.input} says nothing of absent keys, and no column flags deletes"
         raise PolicyContradiction("deletes", message)
     if (policy.late, policy.late_horizon) != ("split", None) and (not own_time or policy.input == BATCH_FILES):
@@ -437,6 +448,18 @@ def _check_append(policy: HistoryPolicy) -> None:
     for name in policy.to_dict():
         if name != "input":
             raise PolicyContradiction(name, "does not go with input append, which only adds rows")
+
+
+def _check_detection(policy: HistoryPolicy) -> None:
+    """Refuse delete detection where a delivery is complete, names its deletes, or dates its rows itself."""
+    if policy.delete_detection == NONE:
+        return
+    if policy.input != DELTA or policy.time != LOAD_TIME:
+        message = f"goes with input {DELTA} only, with rows dated by the load"
+        raise PolicyContradiction("delete_detection", message)
+    if policy.deletes == IGNORE:
+        message = f"can only be {CLOSE} or {TOMBSTONE} with delete_detection, which looks for deleted keys"
+        raise PolicyContradiction("deletes", message)
 
 
 def _check_rank(policy: HistoryPolicy) -> None:

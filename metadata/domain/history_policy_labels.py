@@ -26,12 +26,15 @@ from metadata.domain.history_policy import (
     FIVETRAN,
     HIGH_END_DATE,
     IGNORE,
+    KEY_LIST,
     LOAD_TIME,
+    NONE,
     ROW,
     SCD2,
     SNAPSHOT,
     STATES,
     TOMBSTONE,
+    WINDOW,
     HistoryPolicy,
 )
 from metadata.domain.load_types import load_type
@@ -61,6 +64,13 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
     "absent_keys": (
         Choice("nothing", "Mean nothing", "A key that a delivery lacks stays as it was."),
         Choice("deleted", "Were deleted", "A key that a delivery lacks was deleted when the load ran."),
+    ),
+    "delete_detection": (
+        Choice(NONE, "None", "Rows that are deleted in the source stay open, unless a column flags them."),
+        Choice(
+            KEY_LIST, "By key list", "A load also reads all keys of the source, and closes keys that are not there."
+        ),
+        Choice(WINDOW, "In the read window", "A key whose value lies in the read window was deleted if it is absent."),
     ),
     "deletes": (
         Choice(BY_INPUT, "As the input has it", "Close where the input can tell what is gone, else ignore."),
@@ -102,7 +112,7 @@ class Chosen:
     """Current choices that other fields depend on.
 
     ``numbered``: the time column has numbers; ``tracks``: only some columns are tracked; ``ranks``: sources are ranked;
-    ``flagged``: a column flags deletes; ``historize``: a history is kept.
+    ``flagged``: a column flags deletes; ``historize``: a history is kept; ``detects``: delete detection is on.
     """
 
     input: str = SNAPSHOT
@@ -113,6 +123,7 @@ class Chosen:
     ranks: bool = False
     flagged: bool = False
     historize: bool = True
+    detects: bool = False
 
 
 _ABSENT = {
@@ -141,6 +152,7 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
         "op": "" if chosen.input == CDC else "Only a change feed says what was done to a row.",
         "delete_flag": "" if chosen.input in (DELTA, EFFECTIVE) else _NO_FLAG[chosen.input],
         "absent_keys": _ABSENT.get(chosen.input, ""),
+        "delete_detection": _no_detection(chosen),
         "deletes": _no_deletes(chosen),
         "track": "Batch files say themselves what a version is." if files else "",
         "untracked": _no_untracked(chosen),
@@ -157,13 +169,24 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
     return {name: why for name, why in found.items() if why}
 
 
+def _no_detection(chosen: Chosen) -> str:
+    if chosen.input == EFFECTIVE:
+        return "Delete detection goes with deltas only."
+    if chosen.input != DELTA:
+        return _NO_FLAG[chosen.input]
+    return "" if chosen.time == LOAD_TIME else "Delete detection needs rows that the load dates."
+
+
 def _no_deletes(chosen: Chosen) -> str:
     if chosen.input == BATCH_FILES:
         return "Batch files say themselves when a version ends."
-    if chosen.flagged:
+    if chosen.flagged or (chosen.detects and not _no_detection(chosen)):
         return ""
     if chosen.input == DELTA:
-        return "Deletes can only be ignored: a delta says nothing of the keys that it lacks, and no column flags them."
+        return (
+            "Deletes can only be ignored: a delta says nothing of the keys that it lacks, no column flags them, and "
+            "delete detection is off."
+        )
     if chosen.input == EFFECTIVE and chosen.absent_keys == "nothing":
         return "Deletes can only be ignored: absent keys mean nothing, and rows do not say deletes."
     return ""
@@ -212,6 +235,11 @@ _INPUTS = {
     CDC: "a CDC feed",
     BATCH_FILES: "history batch files, kept as they say it",
     APPEND: "rows that are only added",
+}
+_DETECTED = {
+    NONE: "",
+    KEY_LIST: "; a key that the source's key list lacks was deleted",
+    WINDOW: "; a key that is absent from the read window was deleted",
 }
 _DELETES = {
     CLOSE: "close the version",
@@ -265,7 +293,7 @@ def _fed_by(policy: HistoryPolicy) -> str:
     flagged = f"; {policy.delete_flag} flags deletes" if policy.delete_flag else ""
     if policy.absent_keys == "deleted":
         return f"{_INPUTS[EFFECTIVE]}; a key that is absent was deleted{flagged}"
-    return _INPUTS[policy.input] + flagged
+    return _INPUTS[policy.input] + flagged + _DETECTED[policy.delete_detection]
 
 
 def _dated_by(policy: HistoryPolicy) -> str:

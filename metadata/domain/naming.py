@@ -39,6 +39,10 @@ MAX_COLUMN_BYTES = 255
 
 # The columns that architecture.domain.tables adds to every loaded table.
 LOAD_COLUMNS = ("load_run_id", "loaded_at")
+# Columns of raw tables with the provenance of a row: its file, page, partition, table or query, and its number therein.
+PROVENANCE_COLUMNS = ("source_file", "source_row")
+# Column of raw tables with the day of the load, by which they may be partitioned.
+LOAD_DAY = "loaded_on"
 # Prefixes of the engine's temporary columns, and of some technical ones.
 ENGINE_PREFIX = "__"
 
@@ -96,7 +100,7 @@ def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
     profile changed without a conflict of names.
     """
     if layer == "raw":
-        return frozenset(LOAD_COLUMNS)
+        return frozenset((*LOAD_COLUMNS, *PROVENANCE_COLUMNS, LOAD_DAY))
     own = (entity_key_name(dataset), f"{history_name(dataset)}{KEY_SUFFIX}", "row_hash")
     return frozenset(name.lower() for name in (*LOAD_COLUMNS, *HISTORY_COLUMNS, *own))
 
@@ -269,6 +273,16 @@ def target_column_key(dataset_key: UUID, name: str, attempt: int = 0) -> UUID:
 
 def history_dataset_key(base: UUID) -> UUID:
     return _key("history_dataset", str(base))
+
+
+def quality_check_key(dataset: UUID, name: str, attempt: int = 0) -> UUID:
+    """Return the key of a quality check."""
+    return _key("quality_check", str(dataset), name, *_attempt_part(attempt))
+
+
+def exposure_key(dataset: UUID, name: str, attempt: int = 0) -> UUID:
+    """Return the key of an exposure."""
+    return _key("exposure", str(dataset), name, *_attempt_part(attempt))
 
 
 def reference_key(child: UUID, parent: UUID, role_name: str, attempt: int = 0) -> UUID:

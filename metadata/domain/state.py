@@ -5,6 +5,7 @@ A state contains everything that affects execution, but no users or times.
 
 from dataclasses import dataclass, field
 
+from metadata.domain.exposures import is_web_address
 from metadata.domain.unknown_parents import KEEP
 
 BUSINESS_KEY = "business_key"
@@ -43,11 +44,61 @@ class ReferenceState:
 
 
 @dataclass(frozen=True)
+class CheckState:
+    """Quality check of a contract, with normal arguments (``metadata.domain.quality``)."""
+
+    key: str
+    name: str
+    kind: str
+    severity: str
+    arguments: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PromisedColumn:
+    """Column that a contract promises; ``is_key``: it is part of the business key."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    is_key: bool = False
+
+
+@dataclass(frozen=True)
+class ContractState:
+    """Contract of a dataset.
+
+    A desired contract has its ``checks`` only: the rest follows from the dataset. An applied one also has its
+    ``version``, and the name and columns of the ``dataset`` that it promises.
+    """
+
+    checks: tuple[CheckState, ...] = ()
+    version: str = ""
+    dataset: str = ""
+    columns: tuple[PromisedColumn, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExposureState:
+    """Consumer of a dataset, such as a dashboard."""
+
+    name: str
+    kind: str
+    owner: str
+    link: str
+
+    @property
+    def is_web(self) -> bool:
+        return is_web_address(self.link)
+
+
+@dataclass(frozen=True)
 class DatasetState:
     """State of a target dataset; ``inputs`` are stable keys of source or target datasets.
 
-    ``load_policy`` is set by state files only; in metadata, the inputs determine how the dataset is loaded. ``select``
-    is the SELECT of a model, ``increment`` the rows of it that a load computes anew (all if empty).
+    ``load_policy`` of a raw dataset is its keeping (``metadata.domain.raw_keeping``). State files may have any; in
+    metadata, the inputs determine all else about how a dataset is loaded. ``select`` is the SELECT of a model,
+    ``increment`` the rows of it that a load computes anew (all if empty). ``exposures`` are the dataset's consumers.
     """
 
     key: str
@@ -68,6 +119,8 @@ class DatasetState:
     load_policy: dict | str | None = None
     select: str | None = None
     increment: dict = field(default_factory=dict)
+    contract: ContractState | None = None
+    exposures: tuple[ExposureState, ...] = ()
 
     @property
     def qualified_name(self) -> str:

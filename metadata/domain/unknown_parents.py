@@ -5,18 +5,20 @@ from dataclasses import dataclass
 
 from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, HistoryPolicy
 
-KEEP, NULL, GHOST, REFUSE = "keep", "null", "ghost", "refuse"
+KEEP, NULL, GHOST, REFUSE, QUARANTINE = "keep", "null", "ghost", "refuse", "quarantine"
 RULES = {
     KEEP: "Keep the key",
     NULL: "NULL until the parent arrives",
     GHOST: "Ghost row in the parent",
     REFUSE: "Refuse the load",
+    QUARANTINE: "Quarantine the row",
 }
 HELP = {
     KEEP: "The foreign key is stored, and nothing is looked up or counted.",
     NULL: "The foreign key is NULL until a later load of the child finds the parent.",
     GHOST: "The parent's load adds a row with the key and no other values, which the real row later changes.",
     REFUSE: "The child's load is refused while the parent does not have the key.",
+    QUARANTINE: "The child's row is kept aside until it is delivered again with a known parent, released or dropped.",
 }
 
 
@@ -51,6 +53,8 @@ def rule_problem(rule: str, child: End, parent: End, *, required: Collection[str
         return f"{parent.name} must be a rawcore table, because a load looks the key up in it"
     if rule == NULL and child.policy.track is not None and child.policy.untracked == "keep":
         return f"the history policy of {child.name} keeps untracked columns, and the key is filled in place"
+    if rule == QUARANTINE and child.policy.delete_flag is not None:
+        return f"rows of {child.name} flag deletes, and a row that is kept aside deletes nothing"
     if rule == GHOST and required:
         return f"a ghost row has no values, and {parent.name}.{min(required)} may not be NULL"
     return ""

@@ -14,6 +14,7 @@ from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSc
 
 # The same limit as in the API.
 MOST_INPUTS = 100
+MOST_KEPT = 30_000
 
 
 class DatasetNamesField(TextField):
@@ -72,6 +73,34 @@ class NoHistoryDatasetForm(DatasetForm):
 
     historize = None
     seen = tuple(name for name in DatasetForm.seen if name != "historize")
+    field_order = (*seen, "version")
+
+
+class RawDatasetForm(DescribedFields, EditForm):
+    """Form of a raw dataset, which is a table without filter and history."""
+
+    keep = forms.ChoiceField(
+        choices=TargetDataset.Keep.choices,
+        label="Keep",
+        help_text="The latest delivery replaces the one before; all deliveries stay until the retention removes them. "
+        "Rows of a feed are always added.",
+    )
+    keep_days = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_KEPT,
+        label="Days",
+        help_text="Removes deliveries that were loaded more days ago. Empty keeps them whatever their age.",
+    )
+    keep_deliveries = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_KEPT,
+        label="Deliveries",
+        help_text="Keeps this number of newest deliveries. Empty keeps any number.",
+    )
+    sensitivity = sensitivity_field()
+    seen = ("description", "owner", "tags", "sensitivity", "keep", "keep_days", "keep_deliveries")
     field_order = (*seen, "version")
 
 

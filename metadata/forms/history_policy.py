@@ -7,7 +7,7 @@ from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import MONO, EditForm
-from metadata.domain.history_policy import LOAD_TIME, STATES, TIME_TYPES, HistoryPolicy
+from metadata.domain.history_policy import LOAD_TIME, NONE, STATES, TIME_TYPES, HistoryPolicy
 from metadata.domain.history_policy_labels import CHOICES, Chosen, described_policy, not_applying
 from metadata.domain.types import BIGINT, BOOLEAN, INTEGER, STRING, DataType
 from metadata.forms.base import Group, shown_group
@@ -16,13 +16,15 @@ from metadata.services.checks import input_column_names
 
 FILES_START = "_fivetran_start"
 _LABEL = "label_"
-_PLAIN = ("input", "op", "delete_flag", "absent_keys", "time", "late", "late_horizon", "deletes", "track", "untracked")
+_PLAIN = ("input", "op", "delete_flag", "absent_keys", "delete_detection", "time", "late", "late_horizon", "deletes")
+_TRACKED = ("track", "untracked")
 _RANKED = ("rank", "rank_by")
+_MARKERS = ("null_string", "unmodified_string")
 _STORED = ("open_end", "profile", "null_string", "unmodified_string", "views")
 _GROUPS = (
     (
         "What comes",
-        ("input", "historize", "op", "delete_flag", "absent_keys", *_RANKED, "null_string", "unmodified_string"),
+        ("input", "historize", "op", "delete_flag", "absent_keys", "delete_detection", *_RANKED, *_MARKERS),
     ),
     ("Time", ("time", "late", "late_horizon")),
     ("What is recorded", ("deletes", "track", "untracked")),
@@ -52,7 +54,7 @@ class PolicyForm(EditForm):
     Fields without effect for the other choices are not sent by a browser, and are left out of the policy.
     """
 
-    seen = ("historize", *_PLAIN, *_RANKED, *_STORED, *(_LABEL + word for word in STATES))
+    seen = ("historize", *_PLAIN, *_TRACKED, *_RANKED, *_STORED, *(_LABEL + word for word in STATES))
     field_order = (*seen, "version")
 
     historize = forms.BooleanField(
@@ -68,6 +70,9 @@ class PolicyForm(EditForm):
     )
     absent_keys = _choice(
         "absent_keys", label="Absent keys", help_text="Meaning of a key that is absent from a delivery."
+    )
+    delete_detection = _choice(
+        "delete_detection", label="Delete detection", help_text="Evidence that a key was deleted in the source."
     )
     time = forms.ChoiceField(
         required=False, label="Versions are dated by", help_text="The load time, or a column with the time of each row."
@@ -146,7 +151,7 @@ class PolicyForm(EditForm):
         policy = HistoryPolicy.from_dict(row.history_policy)
         written, labels = policy.to_dict(), dict(policy.state_labels)
         by_input = {name: written.get(name, "") for name in ("deletes", "profile")}
-        plain = {name: getattr(policy, name) for name in (*_PLAIN, *_STORED) if name not in by_input}
+        plain = {name: getattr(policy, name) for name in (*_PLAIN, *_TRACKED, *_STORED) if name not in by_input}
         lists = {"track": list(policy.track or ()), "views": list(policy.views)}
         lists |= {"rank": ", ".join(policy.rank or ()), "rank_by": policy.rank_by}
         texts = {
@@ -168,6 +173,7 @@ class PolicyForm(EditForm):
             ranks=bool(self["rank"].value()),
             flagged=bool(self["delete_flag"].value()),
             historize=bool(self["historize"].value()),
+            detects=self["delete_detection"].value() != NONE,
         )
         unused = not_applying(chosen)
         labels = dict.fromkeys((_LABEL + word for word in STATES), unused.pop("state_labels", ""))

@@ -6,7 +6,8 @@ from django import forms
 
 from elevata.core.lengths import MAX_SHORT_NAME
 from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, TagsField
-from metadata.domain.sources.formats import FORMATS_OF_KIND, REST, TABLE
+from metadata.domain.sources.formats import FORMATS_OF_KIND, WATERMARK_FORMATS
+from metadata.domain.sources.intake import KEY_LIST_FORMATS
 from metadata.domain.sources.reading_options import OPTIONS
 from metadata.forms.base import DescribedApart
 from metadata.forms.options import FORMATS_OF_FIELD, changed_arguments, option_fields, option_help, option_text
@@ -40,21 +41,35 @@ class NewSourceForm(DescribedApart, SourceFields, MetadataForm):
     elsewhere = {"location": "name", "format": "name", "options": "name"}
 
 
+_WITH_WATERMARK = {FORMATS_OF_FIELD: " ".join(WATERMARK_FORMATS)}
+
+
 class IntakeFields(forms.Form):
     """Fields of the rows that a load reads."""
 
     watermark = TagsField(
         required=False,
-        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}"}),
+        widget=forms.TextInput(attrs=MONO | _WITH_WATERMARK),
         help_text="Columns whose values grow with each change of a row, like changed_at, separated by commas. A load "
         "then reads the rows from the last mark on. Empty reads all rows.",
     )
     look_back = forms.CharField(
         max_length=40,
         required=False,
-        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: f"{TABLE} {REST}"}),
+        widget=forms.TextInput(attrs=MONO | _WITH_WATERMARK),
         help_text="How far before the mark a load reads again: a number, or a time like 2 days or 3 hours.",
     )
+    key_list = forms.CharField(
+        max_length=1000,
+        required=False,
+        label="Key list",
+        widget=forms.TextInput(attrs=MONO | {FORMATS_OF_FIELD: " ".join(KEY_LIST_FORMATS)}),
+        help_text="Location of the keys of all rows, like customer_keys.csv, for delete detection by key list.",
+    )
+
+
+def _formats_of(field: forms.Field) -> list[str]:
+    return field.widget.attrs[FORMATS_OF_FIELD].split()
 
 
 class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
@@ -64,8 +79,11 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
     """
 
     OPTIONS = tuple(_OPTIONS)
-    INTAKE = ("watermark", "look_back")
-    FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
+    INTAKE = ("watermark", "look_back", "key_list")
+    FACTS = (
+        *("name", "short_name", "location", "format", "historize", "new_columns", "active"),
+        *("description", "owner", "tags"),
+    )
     seen = (*FACTS, *OPTIONS, *INTAKE)
     field_order = (*FACTS, *OPTIONS, *INTAKE, "version")
     elsewhere = {
@@ -88,6 +106,11 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
         label="Keep history",
         help_text="Generates a history table that keeps every version. Needs a business key.",
     )
+    new_columns = forms.ChoiceField(
+        choices=SourceDataset.NewColumns.choices,
+        help_text="Columns that are delivered and not in the contract. Taken ones are added after the load or check "
+        "that reports them; their tables change as by any other edit.",
+    )
     active = forms.BooleanField(
         required=False,
         label="In use",
@@ -100,14 +123,15 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
         self.shown_options = [name for name, option in _OPTIONS.items() if {*option.formats} & {*formats}]
         for name in self.shown_options:
             self.fields[name].help_text = option_help(_OPTIONS[name], formats)
-        self.shown_intake = self.INTAKE if {TABLE, REST} & {*formats} else ()
+        self.shown_intake = tuple(name for name in self.INTAKE if {*_formats_of(self.fields[name])} & {*formats})
         self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
 
     @classmethod
     def values(cls, row: SourceDataset) -> dict[str, Any]:
         facts = {name: getattr(row, name) for name in cls.FACTS}
         options = {name: option_text(row.options.get(name)) for name in cls.OPTIONS}
-        intake = {"watermark": list(row.intake.get("watermark", ())), "look_back": str(row.intake.get("look_back", ""))}
+        intake = {name: str(row.intake.get(name, "")) for name in ("look_back", "key_list")}
+        intake["watermark"] = list(row.intake.get("watermark", ()))
         return facts | options | intake
 
     def changes(self) -> dict[str, Any]:

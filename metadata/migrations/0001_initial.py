@@ -28,6 +28,7 @@ class Migration(migrations.Migration):
                             ("null", "NULL until the parent arrives"),
                             ("ghost", "Ghost row in the parent"),
                             ("refuse", "Refuse the load"),
+                            ("quarantine", "Quarantine the row"),
                         ],
                         default="keep",
                         max_length=10,
@@ -93,6 +94,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("historize", models.BooleanField(default=True)),
+                (
+                    "new_columns",
+                    models.CharField(
+                        choices=[
+                            ("propose", "Propose them"),
+                            ("take", "Take them at once"),
+                            ("ignore", "Ignore them"),
+                        ],
+                        default="propose",
+                        max_length=10,
+                    ),
+                ),
                 ("active", models.BooleanField(default=True)),
             ],
             options={
@@ -439,6 +452,21 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("increment", models.JSONField(blank=True, default=dict)),
+                (
+                    "keep",
+                    models.CharField(
+                        choices=[
+                            ("latest", "Latest delivery"),
+                            ("all", "All deliveries"),
+                            ("by_day", "All deliveries, partitioned by day"),
+                        ],
+                        default="latest",
+                        max_length=10,
+                    ),
+                ),
+                ("keep_days", models.PositiveIntegerField(blank=True, null=True)),
+                ("keep_deliveries", models.PositiveIntegerField(blank=True, null=True)),
+                ("contract", models.BooleanField(default=False)),
                 ("hash_version", models.PositiveSmallIntegerField(default=1, editable=False)),
                 (
                     "generated_from",
@@ -543,6 +571,14 @@ class Migration(migrations.Migration):
                 ),
                 name="source_dataset_format",
                 violation_error_message="There is no such format.",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="sourcedataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("new_columns__in", ("propose", "take", "ignore"))),
+                name="source_dataset_new_columns",
+                violation_error_message="There is no such rule for new columns.",
             ),
         ),
         migrations.AddConstraint(
@@ -781,9 +817,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="reference",
             constraint=models.CheckConstraint(
-                condition=models.Q(("unknown_parent__in", ["keep", "null", "ghost", "refuse"])),
+                condition=models.Q(("unknown_parent__in", ["keep", "null", "ghost", "refuse", "quarantine"])),
                 name="reference_unknown_parent_known",
-                violation_error_message="Rules for unknown parents are keep, null, ghost, refuse.",
+                violation_error_message="Rules for unknown parents are keep, null, ghost, refuse, quarantine.",
             ),
         ),
         migrations.AddConstraint(
@@ -868,5 +904,164 @@ class Migration(migrations.Migration):
                 name="target_dataset_only_tables_have_history",
                 violation_error_message="Only a table that is no history itself can be historized.",
             ),
+        ),
+        migrations.AddConstraint(
+            model_name="targetdataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("keep__in", ["latest", "all", "by_day"])),
+                name="target_dataset_keep_is_known",
+                violation_error_message="Keep is latest, all or by_day.",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="targetdataset",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("keep", "latest"), _negated=True),
+                    models.Q(("keep_days__isnull", True), ("keep_deliveries__isnull", True)),
+                    _connector="OR",
+                ),
+                name="target_dataset_only_deliveries_have_limits",
+                violation_error_message="Only a table that keeps all deliveries limits them.",
+            ),
+        ),
+        migrations.CreateModel(
+            name="QualityCheck",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("key", models.UUIDField(editable=False, unique=True)),
+                ("name", models.CharField(max_length=100)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("not_null", "Not null"),
+                            ("unique", "Unique"),
+                            ("accepted_values", "Accepted values"),
+                            ("range", "Range"),
+                            ("pattern", "Pattern"),
+                            ("length", "Length"),
+                            ("condition", "Condition"),
+                            ("relationship", "Relationship"),
+                            ("freshness", "Freshness"),
+                            ("row_count", "Row count"),
+                            ("row_count_change", "Row count change"),
+                            ("total", "Total"),
+                            ("query", "Query"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("arguments", models.JSONField(blank=True, default=dict)),
+                (
+                    "severity",
+                    models.CharField(
+                        choices=[("warn", "Warn"), ("quarantine", "Quarantine rows"), ("stop", "Stop the load")],
+                        default="warn",
+                        max_length=10,
+                    ),
+                ),
+                ("description", models.TextField(blank=True, default="")),
+                ("active", models.BooleanField(default=True)),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="checks", to="metadata.targetdataset"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["dataset", "name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("dataset"),
+                        django.db.models.functions.text.Lower("name"),
+                        name="quality_check_name_once",
+                        violation_error_message="The dataset has another check of this name (case does not part names).",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "kind__in",
+                                [
+                                    "not_null",
+                                    "unique",
+                                    "accepted_values",
+                                    "range",
+                                    "pattern",
+                                    "length",
+                                    "condition",
+                                    "relationship",
+                                    "freshness",
+                                    "row_count",
+                                    "row_count_change",
+                                    "total",
+                                    "query",
+                                ],
+                            )
+                        ),
+                        name="quality_check_kind_is_known",
+                        violation_error_message="Kinds are not_null, unique, accepted_values, range, pattern, length, condition, relationship, freshness, row_count, row_count_change, total, query.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("severity__in", ["warn", "quarantine", "stop"])),
+                        name="quality_check_severity_is_known",
+                        violation_error_message="Severities are warn, quarantine, stop.",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Exposure",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("key", models.UUIDField(editable=False, unique=True)),
+                ("name", models.CharField(max_length=200)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("dashboard", "Dashboard"),
+                            ("notebook", "Notebook"),
+                            ("file", "File"),
+                            ("application", "Application"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("owner", models.CharField(max_length=200)),
+                ("link", models.CharField(max_length=1000)),
+                ("description", models.TextField(blank=True, default="")),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="exposures",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["dataset", "name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("dataset"),
+                        django.db.models.functions.text.Lower("name"),
+                        name="exposure_name_once",
+                        violation_error_message="The dataset has another exposure of this name (case does not part names).",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("kind__in", ["dashboard", "notebook", "file", "application"])),
+                        name="exposure_kind_is_known",
+                        violation_error_message="Kinds are dashboard, notebook, file, application.",
+                    ),
+                ],
+            },
         ),
     ]

@@ -1,7 +1,9 @@
-"""Tables of metadata: sources, target datasets, lineage and references."""
+"""Tables of metadata: sources, target datasets, lineage, references, quality checks and exposures."""
 
 from metadata.models.base import Described, Retirable
+from metadata.models.exposures import Exposure
 from metadata.models.lineage import ColumnInput, DatasetInput, Reference, ReferencePair
+from metadata.models.quality import QualityCheck
 from metadata.models.source import SourceColumn, SourceDataset, System
 from metadata.models.target import TargetColumn, TargetDataset, TargetSchema
 
@@ -9,6 +11,8 @@ __all__ = [
     "ColumnInput",
     "DatasetInput",
     "Described",
+    "Exposure",
+    "QualityCheck",
     "Reference",
     "ReferencePair",
     "Retirable",

@@ -7,6 +7,7 @@ from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
 from elevata.core.lengths import MAX_SHORT_NAME
+from metadata.domain import contracts
 from metadata.domain.sources import formats
 from metadata.models.base import Classified, Described, TypedColumn, typed_column_constraints
 
@@ -47,7 +48,8 @@ class SourceDataset(Versioned, Described):
     """Table, topic, endpoint or file of a system, as a contract of its deliveries.
 
     ``key`` is the stable key; ``options`` are the format's options (``metadata.domain.sources.reading_options``),
-    ``intake`` selects the rows that a load reads (``metadata.domain.sources.intake``).
+    ``intake`` selects the rows that a load reads (``metadata.domain.sources.intake``). ``new_columns`` is the rule for
+    columns that are delivered but are not in the contract.
     """
 
     LOG_KIND: ClassVar[str] = "source_dataset"
@@ -67,6 +69,11 @@ class SourceDataset(Versioned, Described):
         KAFKA = "kafka", "Kafka topic"
         REST = "rest", "REST endpoint"
 
+    class NewColumns(models.TextChoices):
+        PROPOSE = contracts.PROPOSE, "Propose them"
+        TAKE = contracts.TAKE, "Take them at once"
+        IGNORE = contracts.IGNORE, "Ignore them"
+
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
     key = models.UUIDField(unique=True, editable=False)
     name = models.CharField(max_length=200)
@@ -81,6 +88,7 @@ class SourceDataset(Versioned, Described):
         default=dict, blank=True, help_text="What generated history starts from; empty means full snapshots."
     )
     historize = models.BooleanField(default=True)
+    new_columns = models.CharField(max_length=10, choices=NewColumns, default=NewColumns.PROPOSE)
     active = models.BooleanField(default=True)
 
     class Meta:
@@ -101,6 +109,11 @@ class SourceDataset(Versioned, Described):
                 name="source_dataset_format",
                 condition=models.Q(format__in=formats.NAMES),
                 violation_error_message="There is no such format.",
+            ),
+            models.CheckConstraint(
+                name="source_dataset_new_columns",
+                condition=models.Q(new_columns__in=contracts.NEW_COLUMNS),
+                violation_error_message="There is no such rule for new columns.",
             ),
         ]
 

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
+from metadata.domain import raw_keeping
 from metadata.models.base import (
     Classified,
     Described,
@@ -47,6 +48,8 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
     for descriptions and lineage, but no columns of its own: they are derived from ``history_of``. ``history_policy``
     is read by ``metadata.domain.history_policy``. A dataset with a ``select`` is a model: its columns and inputs follow
     from the SELECT, and ``increment`` selects the rows that a load computes anew (``metadata.domain.models``).
+    ``keep`` and its limits apply to raw tables (``metadata.domain.raw_keeping``). A ``contract`` of the serving layer
+    promises its columns, key and checks to its exposures.
     """
 
     LOG_KIND: ClassVar[str] = "dataset"
@@ -54,6 +57,11 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
     class Materialization(models.TextChoices):
         TABLE = "table", "Table"
         VIEW = "view", "View"
+
+    class Keep(models.TextChoices):
+        LATEST = raw_keeping.LATEST, "Latest delivery"
+        ALL = raw_keeping.ALL, "All deliveries"
+        BY_DAY = raw_keeping.BY_DAY, "All deliveries, partitioned by day"
 
     schema = models.ForeignKey(TargetSchema, on_delete=models.PROTECT, related_name="datasets")
     key = models.UUIDField(unique=True, editable=False)
@@ -68,6 +76,10 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
     filter = models.TextField(blank=True, default="", help_text="A condition on the rows, as SQL.")
     select = models.TextField(blank=True, default="", help_text="The SELECT of a model over other datasets, as SQL.")
     increment = models.JSONField(default=dict, blank=True)
+    keep = models.CharField(max_length=10, choices=Keep, default=Keep.LATEST)
+    keep_days = models.PositiveIntegerField(null=True, blank=True)
+    keep_deliveries = models.PositiveIntegerField(null=True, blank=True)
+    contract = models.BooleanField(default=False)
     hash_version = models.PositiveSmallIntegerField(default=1, editable=False)
     generated_from = models.ForeignKey(
         "metadata.SourceDataset", on_delete=models.SET_NULL, null=True, blank=True, related_name="generated"
@@ -94,10 +106,25 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
                 condition=models.Q(historize=False) | models.Q(materialization="table", history_of__isnull=True),
                 violation_error_message="Only a table that is no history itself can be historized.",
             ),
+            models.CheckConstraint(
+                name="target_dataset_keep_is_known",
+                condition=models.Q(keep__in=list(raw_keeping.MODES)),
+                violation_error_message="Keep is latest, all or by_day.",
+            ),
+            models.CheckConstraint(
+                name="target_dataset_only_deliveries_have_limits",
+                condition=~models.Q(keep=raw_keeping.LATEST)
+                | models.Q(keep_days__isnull=True, keep_deliveries__isnull=True),
+                violation_error_message="Only a table that keeps all deliveries limits them.",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.schema.name}.{self.name}"
+
+    @property
+    def keeping(self) -> raw_keeping.Keeping:
+        return raw_keeping.Keeping(self.keep, self.keep_days, self.keep_deliveries)
 
 
 class TargetColumn(Versioned, Described, Classified, TypedColumn, Retirable):

@@ -43,10 +43,17 @@ def shown_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
         ShownColumn(run_id, "string", "load run"),
         ShownColumn(loaded_at, "timestamp", "load time"),
     )
-    if dataset.materialization == TargetDataset.Materialization.VIEW:
+    is_plain_model = bool(dataset.select) and not dataset.historize
+    if is_plain_model or dataset.materialization == TargetDataset.Materialization.VIEW:
         return described_columns(dataset)
     if dataset.schema.layer == TargetSchema.Layer.RAW:
-        return (*described_columns(dataset), *load_columns)
+        source_file, source_row = naming.PROVENANCE_COLUMNS
+        provenance = (
+            ShownColumn(source_file, "string", "source file"),
+            ShownColumn(source_row, "bigint", "source row"),
+            ShownColumn(naming.LOAD_DAY, "date", "load day"),
+        )
+        return (*described_columns(dataset), *load_columns, *provenance)
     return (
         ShownColumn(naming.entity_key_name(dataset.name), "string", "entity key"),
         *described_columns(dataset),
@@ -129,16 +136,22 @@ def _has(names: Iterable[str], wanted: str) -> bool:
 
 
 ROLES = TargetColumn.Role
+# Cells of a model's column that follow from the SELECT.
+DERIVED = ("type", "nullable", "expression")
 
 
 @dataclass(frozen=True)
 class GridCell:
-    """Content of a cell. After a refusal ``typed`` is the refused text, and ``problem`` the reason."""
+    """Content of a cell; that of a ``readonly`` one follows from a SELECT.
+
+    After a refusal ``typed`` is the refused text, and ``problem`` the reason.
+    """
 
     cell: Cell
     text: str
     typed: str = ""
     problem: str = ""
+    readonly: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +192,13 @@ def grid_row(column: TargetColumn, typed: Mapping[str, str] | None = None, probl
 def cells_of(column: TargetColumn, typed: Mapping[str, str] | None = None, problem: str = "") -> tuple[GridCell, ...]:
     values, typed = values_of(column), typed or {}
     return tuple(
-        GridCell(cell, cell_text(cell.name, values), typed.get(cell.name, ""), problem if cell.name in typed else "")
+        GridCell(
+            cell,
+            cell_text(cell.name, values),
+            typed.get(cell.name, ""),
+            problem if cell.name in typed else "",
+            readonly=bool(column.dataset.select) and cell.name in DERIVED,
+        )
         for cell in CELLS
     )
 

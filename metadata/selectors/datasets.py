@@ -7,17 +7,26 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Model, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models import Count, Exists, Model, OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from metadata.domain import naming
+from metadata.domain import naming, raw_keeping
 from metadata.domain.history_columns import layout_of, time_type, version_columns
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+from metadata.domain.state import (
+    CheckState,
+    ColumnState,
+    ContractState,
+    DatasetState,
+    ExposureState,
+    ReferenceState,
+)
 from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    Exposure,
+    QualityCheck,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -120,6 +129,10 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     selected = TargetDataset.objects.all() if datasets is None else datasets
     rows = selected.filter(history_of__isnull=True).order_by()
     pks = rows.values("pk")
+    exposed = Exists(Exposure.objects.filter(dataset=OuterRef("pk")))
+    values = list(rows.values(*_UNCHANGED, *_CONVERTED, exposed=exposed))
+    checks = _contract_checks([row["pk"] for row in values if row["contract"]])
+    exposures = _exposure_states([row["pk"] for row in values if row["exposed"]])
     columns, inputs, refers = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
     states = (
         DatasetState(
@@ -132,10 +145,13 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             history_key=str(row["history__key"]) if row["history__key"] else None,
             filter=row["filter"] or None,
             select=row["select"] or None,
+            load_policy=raw_keeping.policy_of(row["keep"]),
             inputs=tuple(inputs[row["pk"]]),
             references=tuple(refers[row["pk"]]),
+            contract=ContractState(tuple(checks[row["pk"]])) if row["contract"] else None,
+            exposures=tuple(exposures[row["pk"]]),
         )
-        for row in rows.values(*_UNCHANGED, *_CONVERTED)
+        for row in values
     )
     return tuple(sorted(_add_inputs_by_name(states), key=lambda state: state.qualified_name))
 
@@ -178,7 +194,8 @@ def dataset_state(dataset: TargetDataset) -> DatasetState:
 
 # Fields that a state contains unchanged, and those that it contains in another form.
 _UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version", "increment")
-_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select")
+_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select", "keep")
+_CONVERTED += ("contract",)
 _COLUMN = ("name", "nullable", "role", "active")
 _TYPE = ("data_type", "length", "precision", "scale")
 _ORDER = ("ordinal", "id")
@@ -227,6 +244,25 @@ def _keys_by_owner(rows: Iterable[tuple[int, UUID]]) -> dict[int, list[str]]:
     for owner, key in rows:
         keys[owner].append(str(key))
     return keys
+
+
+def _contract_checks(datasets: Collection[int]) -> dict[int, list[CheckState]]:
+    """Return the active checks of contracts, with normal arguments, by the dataset's pk."""
+    checks: dict[int, list[CheckState]] = defaultdict(list)
+    rows = QualityCheck.objects.filter(dataset__in=datasets, active=True).order_by("key") if datasets else ()
+    for row in rows:
+        check = CheckState(str(row.key), row.name, row.kind, row.severity, row.rule.arguments)
+        checks[row.dataset_id].append(check)
+    return checks
+
+
+def _exposure_states(datasets: Collection[int]) -> dict[int, list[ExposureState]]:
+    """Return the exposures of these datasets, by the dataset's pk."""
+    exposures: dict[int, list[ExposureState]] = defaultdict(list)
+    rows = Exposure.objects.filter(dataset__in=datasets).order_by("name") if datasets else ()
+    for row in rows:
+        exposures[row.dataset_id].append(ExposureState(row.name, row.kind, row.owner, row.link))
+    return exposures
 
 
 def _reference_states(datasets: QuerySet) -> dict[int, list[ReferenceState]]:

@@ -4,7 +4,6 @@ These are queries for a user's decision; the services check again on save.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
@@ -13,27 +12,12 @@ from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import check_expression, rename_in_expression
 from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset, TargetColumn, TargetDataset
+from metadata.selectors import model_dependents
 from metadata.selectors.datasets import LineageNode, lineage
 from metadata.selectors.datasets import downstream as everything_after
+from metadata.selectors.model_dependents import BREAKS, FOLLOWS, REFUSES, STAYS, Dependent
 from metadata.services.checks import column_names_of, refuse_if_policy_names
-
-# Effects on a dependent: it is changed, too; it stays unchanged; it loses its input; it prevents the action.
-FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
-
-
-@dataclass(frozen=True)
-class Dependent:
-    """Dependent object: ``what`` of ``dataset``, and the effect on it in words.
-
-    ``before`` and ``after`` are a name or text that is rewritten; ``after`` is empty if the new name is not known.
-    """
-
-    effect: str
-    dataset: TargetDataset
-    what: str
-    says: str
-    before: str = ""
-    after: str = ""
+from metadata.services.quality import checks_naming
 
 
 def downstream(dataset: TargetDataset) -> list[LineageNode]:
@@ -48,7 +32,12 @@ def downstream(dataset: TargetDataset) -> list[LineageNode]:
 
 def of_column_rename(column: TargetColumn, name: str = "") -> list[Dependent]:
     """Return the dependents of a column that a new name affects."""
-    return [*_own_policy(column, name), *_readers_renamed(column, name), *_pairs(column, STAYS)]
+    return [
+        *_own_policy(column, name),
+        *_readers_renamed(column, name),
+        *model_dependents.of_column_rename(column, name),
+        *_pairs(column, STAYS),
+    ]
 
 
 def _own_policy(column: TargetColumn, name: str) -> Iterator[Dependent]:
@@ -91,7 +80,7 @@ def _rewritten(reader: TargetDataset, what: str, text: str, old: str, new: str) 
 
 def of_dataset_rename(dataset: TargetDataset, name: str = "") -> list[Dependent]:
     """Return the dependents of a dataset that a new name affects."""
-    return list(_dataset_renamed(dataset, name))
+    return [*_dataset_renamed(dataset, name), *model_dependents.of_dataset_rename(dataset, name)]
 
 
 def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
@@ -117,7 +106,14 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
 
 def of_column_retirement(column: TargetColumn) -> list[Dependent]:
     """Return the dependents of a column that its retirement affects."""
-    return [*_pairs(column, REFUSES), *_policy_refuses(column), *_readers_left(column)]
+    models = model_dependents.of_column_retirement(column)
+    checks = _checks_refuse(column)
+    return [*_pairs(column, REFUSES), *_policy_refuses(column), *checks, *models, *_readers_left(column)]
+
+
+def _checks_refuse(column: TargetColumn) -> Iterator[Dependent]:
+    for check in checks_naming(column):
+        yield Dependent(REFUSES, check.dataset, f"check {check.name}", "names it", check.summary)
 
 
 def _policy_refuses(column: TargetColumn) -> Iterator[Dependent]:
@@ -148,7 +144,7 @@ def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
 
 def of_dataset_retirement(dataset: TargetDataset) -> list[Dependent]:
     """Return the dependents of a dataset that its retirement affects."""
-    return list(_dataset_retired(dataset))
+    return [*_dataset_retired(dataset), *model_dependents.of_dataset_retirement(dataset)]
 
 
 def _dataset_retired(dataset: TargetDataset) -> Iterator[Dependent]:
@@ -277,8 +273,12 @@ def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
 
 
 def _feeds(dataset: TargetDataset) -> QuerySet[DatasetInput]:
-    """Return the inputs of other datasets that read this one, with their columns."""
-    return dataset.feeds.select_related("dataset__schema").prefetch_related("dataset__columns__inputs")
+    """Return the inputs of other datasets that read this one, with their columns; without models."""
+    return (
+        dataset.feeds.filter(dataset__select="")
+        .select_related("dataset__schema")
+        .prefetch_related("dataset__columns__inputs")
+    )
 
 
 def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterable[Dependent]:

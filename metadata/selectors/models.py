@@ -10,7 +10,7 @@ from metadata.domain.history_columns import VALID_FROM, VALID_TO, time_type
 from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models import ModelProblem, ReadColumn, reads_of, versions_of
 from metadata.domain.models.statement import parse_model
-from metadata.models import Reference, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import DatasetInput, Reference, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.datasets import ShownColumn, described_columns, history_columns
 
 _KEYS = ("entity key", "history key", "row hash", "load run", "load time", "start of the version", "partition")
@@ -61,22 +61,31 @@ def relations(datasets: Mapping[str, Readable]) -> dict[str, tuple[ReadColumn, .
 def readable_now(datasets: Iterable[TargetDataset]) -> list[Readable]:
     """Return datasets and their histories as they are stored now."""
     pks = [dataset.pk for dataset in datasets]
-    rows = _with_columns(TargetDataset.objects.filter(Q(pk__in=pks) | Q(history_of__in=pks)))
+    rows = _with_columns(TargetDataset.objects.filter(Q(id__among=pks) | Q(history_of__id__among=pks)))
     return list(map(readable, rows))
 
 
-def all_readable() -> list[Readable]:
-    """Return every dataset that a model may read, by name."""
-    rows = _with_columns(TargetDataset.objects.filter(active=True).exclude(schema__layer=TargetSchema.Layer.RAW))
-    return sorted(map(readable, rows), key=lambda each: each.name)
+def readable_called(name: str) -> Readable | None:
+    """Return the dataset of a qualified name, ignoring case; None if models cannot read one of this name."""
+    row = next(iter(_named([name.lower()])), None) if "." in name else None
+    return readable(row) if row is not None and not _refused(row, name) else None
+
+
+def readable_names() -> list[str]:
+    """Return the qualified names of all datasets that models may read."""
+    rows = TargetDataset.objects.filter(active=True).exclude(schema__layer=TargetSchema.Layer.RAW)
+    return [
+        f"{schema}.{name}"
+        for schema, name in rows.order_by("schema__ordinal", "schema__name", "name").values_list("schema__name", "name")
+    ]
 
 
 def models_reading(datasets: Iterable[TargetDataset]) -> QuerySet[TargetDataset]:
     """Return the active models that read one of these datasets, or the history of one."""
     pks = [dataset.pk for dataset in datasets]
-    reads = Q(inputs__upstream__in=pks) | Q(inputs__upstream__history_of__in=pks)
-    rows = TargetDataset.objects.filter(reads, active=True).exclude(select="")
-    return rows.select_related("schema").distinct().order_by("schema__name", "name")
+    reads = DatasetInput.objects.filter(Q(upstream__id__among=pks) | Q(upstream__history_of__id__among=pks)).order_by()
+    rows = TargetDataset.objects.filter(pk__in=reads.values("dataset"), active=True).exclude(select="")
+    return rows.select_related("schema").order_by("schema__name", "name")
 
 
 def readable(dataset: TargetDataset) -> Readable:

@@ -11,10 +11,9 @@ from django.db.models import Q
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.models.increment import Increment
+from metadata.domain.history_policy import CDC, NONE, HistoryPolicy
 from metadata.domain.sources.clusters import check_topic, parse_cluster
-from metadata.domain.sources.formats import FORMATS_OF_KIND
+from metadata.domain.sources.formats import FORMATS_OF_KIND, OP, SEQUENCE, reads_changes
 from metadata.domain.sources.intake import INPUTS, Intake
 from metadata.domain.sources.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.sources.option_kinds import names_of
@@ -33,6 +32,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
+from metadata.services.model_checks import check_increment, check_model
 from metadata.services.row_changes import check_word_list
 
 MAX_DATASET_SHORT_NAME = 90
@@ -81,7 +81,7 @@ def check_source_dataset(row: SourceDataset) -> None:
     if row.format == SourceDataset.Format.TABLE and row.system.location:
         with_place(row, lambda: check_queries(row.system.location, row.options))
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
-    with_place(row, lambda: Intake.from_dict(row.intake).check_reader(HistoryPolicy.from_dict(row.history_policy)))
+    with_place(row, lambda: _check_intake(row))
     check_word_list(row.tags, "tags", where)
     _check_other_source(row)
     check_fields(row, where)
@@ -93,6 +93,18 @@ def _check_format(row: SourceDataset, kind: str) -> None:
     if row.format not in known:
         message = f"{row.format!r} is no format of a system of kind {kind}; possible are {', '.join(known)}"
         raise MetadataError("bad_format", message, "format", str(row))
+
+
+def _check_intake(row: SourceDataset) -> None:
+    intake, policy = Intake.from_dict(row.intake), HistoryPolicy.from_dict(row.history_policy)
+    intake.check_reader(policy)
+    intake.check_detection(policy, row.format)
+    check = _DATASET_LOCATIONS.get(row.system.kind)
+    if intake.key_list and check is not None:
+        try:
+            check(intake.key_list)
+        except MetadataError as problem:
+            raise MetadataError(problem.code, problem.message, "intake.key_list") from None
 
 
 def _check_other_source(row: SourceDataset) -> None:
@@ -139,6 +151,9 @@ def check_source_policy(dataset: SourceDataset) -> None:
         message = "ranks several sources, so it belongs to the policy of the dataset that unites them"
         raise MetadataError("bad_history_policy", message, "history_policy.rank", str(dataset))
     _check_deduplication(dataset, policy)
+    if reads_changes(dataset.format, dataset.options) and policy.input != CDC:
+        message = f"needs history input {CDC}, with op {OP} and time {SEQUENCE}"
+        raise MetadataError("bad_option", message, "options.changes", str(dataset))
     if not dataset.history_policy:
         return
     with_place(dataset, lambda: policy.check_historize(dataset.historize))
@@ -212,34 +227,25 @@ def check_target_dataset(row: TargetDataset) -> None:
         message = f"layer {row.schema.layer} keeps no history; rawcore and models do"
         raise MetadataError("invalid", message, "historize", where)
     if row.select or row.increment:
-        _check_model(row)
+        check_model(row)
     if row.schema.layer == layers.RAW and row.materialization != "table":
         raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
+    with_place(row, lambda: row.keeping.check(row.schema.layer))
     if row.filter:
         with_place(row, lambda: check_expression(row.filter, field="filter"))
+    if row.contract:
+        _check_contract(row)
     check_word_list(row.tags, "tags", where)
     check_word_list(row.former_names, "former_names", where)
     check_fields(row, where)
 
 
-def _check_model(row: TargetDataset) -> None:
-    """Check the fields of a model without its columns."""
-    where, layers = str(row), TargetSchema.Layer
-    if not row.select:
-        raise MetadataError("invalid", "only a model has an increment: a dataset with a SELECT", "increment", where)
-    if row.schema.layer not in (layers.BIZCORE, layers.SERVING):
-        message = f"layer {row.schema.layer} has no models; bizcore and serving have"
-        raise MetadataError("invalid", message, "select", where)
-    if row.filter:
-        raise MetadataError("invalid", "a model has no filter: write WHERE in its SELECT", "filter", where)
-    is_table = row.materialization == TargetDataset.Materialization.TABLE
-    with_place(row, lambda: Increment.from_dict(row.increment))
-    if row.increment and not is_table:
-        raise MetadataError("invalid", "a view has no increment: it computes all rows", "increment", where)
-    if row.increment and row.historize:
-        message = "a model with a history compares all rows; it has no increment"
-        raise MetadataError("invalid", message, "increment", where)
+def _check_contract(row: TargetDataset) -> None:
+    if row.history_of_id is not None or row.schema.layer != TargetSchema.Layer.SERVING:
+        raise MetadataError("invalid", "only a dataset of the serving layer is a contract", "contract", str(row))
+    if not row.owner.strip():
+        raise MetadataError("invalid", "a contract needs an owner", "owner", str(row))
 
 
 def _check_key_place(row: SourceColumn | TargetColumn) -> None:
@@ -276,31 +282,6 @@ def check_dataset_columns(dataset: TargetDataset) -> None:
         check_increment(dataset)
     else:
         check_logic(dataset)
-
-
-def check_increment(dataset: TargetDataset) -> None:
-    """Refuse an increment that does not match the columns and inputs of a model."""
-    if not dataset.increment:
-        return
-    active = [column for column in dataset.columns.all() if column.active]
-    key = tuple(column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY)
-    reads = {
-        str(item.upstream): {column.name: column.type for column in _described(item.upstream) if column.active}
-        for item in dataset.inputs.select_related("upstream__schema", "upstream__history_of")
-        if item.upstream is not None
-    }
-    increment = Increment.from_dict(dataset.increment)
-    with_place(dataset, lambda: increment.check_against({c.name: c.type for c in active}, key, reads))
-
-
-def _described(dataset: TargetDataset) -> list[TargetColumn]:
-    return list((dataset.history_of or dataset).columns.all())
-
-
-def refuse_derived(dataset: TargetDataset, field: str) -> None:
-    """Refuse a change by hand of what follows from the SELECT of a model."""
-    if dataset.select:
-        raise MetadataError("invalid", "follows from the SELECT of the model; change that", field, str(dataset))
 
 
 def check_history(dataset: TargetDataset) -> None:
@@ -351,8 +332,12 @@ def _source_names(dataset: TargetDataset) -> set[str]:
 
 
 def _check_intakes(dataset: TargetDataset, policy: HistoryPolicy) -> None:
-    """Refuse a policy that closes absent keys for a reader of sources of which a load reads changed rows only."""
-    if policy.input in INPUTS and policy.absent_keys == "nothing":
+    """Refuse a policy that closes absent keys for a reader of sources of which a load reads changed rows only.
+
+    Refuse delete detection that the one source of the dataset does not permit.
+    """
+    detects = policy.delete_detection != NONE
+    if policy.input in INPUTS and policy.absent_keys == "nothing" and not detects:
         return
     if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
         return
@@ -361,13 +346,30 @@ def _check_intakes(dataset: TargetDataset, policy: HistoryPolicy) -> None:
         feeds__dataset__feeds__dataset__schema__layer=TargetSchema.Layer.STAGE,
     )
     read = by_stage | Q(feeds__dataset__feeds__dataset=dataset)
-    source = SourceDataset.objects.filter(read, intake__has_key="watermark").select_related("system").first()
+    sources = SourceDataset.objects.filter(read).select_related("system").distinct()
+    if detects:
+        _check_detection(dataset, policy, list(sources))
+    source = sources.filter(intake__has_key="watermark").first()
     if source is not None:
         try:
             Intake.from_dict(source.intake).check_reader(policy)
         except MetadataError as problem:
             message = f"{source} has a watermark, which {problem.message}"
             raise MetadataError(problem.code, message, "history_policy.input", str(dataset)) from None
+
+
+def _check_detection(dataset: TargetDataset, policy: HistoryPolicy, sources: list[SourceDataset]) -> None:
+    """Refuse delete detection for several sources, or for one that does not show its deletes."""
+    field = "history_policy.delete_detection"
+    if len(sources) > 1:
+        message = f"needs one source; {', '.join(sorted(map(str, sources)))} have keys of their own"
+        raise MetadataError("bad_history_policy", message, field, str(dataset))
+    for source in sources:
+        try:
+            Intake.from_dict(source.intake).check_detection(policy, source.format)
+        except MetadataError as problem:
+            message = f"does not fit {source}: its {problem.field} {problem.message}"
+            raise MetadataError("bad_history_policy", message, field, str(dataset)) from None
 
 
 def check_logic(dataset: TargetDataset) -> None:

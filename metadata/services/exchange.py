@@ -14,9 +14,11 @@ from elevata.audit.services.change_log import constraints_left_to_database, snap
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Node, Record
 from metadata.domain import exchange as fields
-from metadata.domain.exchange import FORMAT, read_file
+from metadata.domain.exchange import FORMAT, has_model_tests, read_file
 from metadata.models import (
     ColumnInput,
+    Exposure,
+    QualityCheck,
     Reference,
     SourceColumn,
     SourceDataset,
@@ -26,8 +28,10 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.selectors import datasets
+from metadata.services.exposures import EXPOSURE_FIELDS
 from metadata.services.import_rows import Report
 from metadata.services.metadata_import import Importer
+from metadata.services.targets import KEEPING
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
 
 # Target datasets with everything that an export contains, in few queries.
@@ -42,6 +46,8 @@ def described_targets() -> QuerySet[TargetDataset]:
             Prefetch("columns", TargetColumn.objects.order_by("ordinal", "id")),
             Prefetch("inputs", datasets.datasets_read()),
             Prefetch("references", datasets.references()),
+            "checks",
+            "exposures",
         )
     )
 
@@ -165,7 +171,8 @@ def _read(path: Path) -> Iterable[Node]:
     found = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not found:
         raise MetadataError("missing", "holds no YAML files (*.yaml, *.yml)", place=str(path))
-    return [read_yaml(file, str(file)) for file in found]
+    nodes = [read_yaml(file, str(file)) for file in found]
+    return [node for node in nodes if not has_model_tests(node)]
 
 
 def _is_ours(path: Path) -> bool:
@@ -209,7 +216,7 @@ def _system(row: System) -> dict[str, Any]:
 
 
 def _source_dataset(row: SourceDataset) -> dict[str, Any]:
-    same = ("name", "short_name", "location", "format", "historize", "active")
+    same = ("name", "short_name", "location", "format", "historize", "new_columns", "active")
     values = {name: getattr(row, name) for name in same} | _described(row)
     values |= {
         "key": str(row.key),
@@ -236,7 +243,8 @@ def _schema(row: TargetSchema) -> dict[str, Any]:
 
 
 def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, Any]:
-    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "select", "sensitivity")
+    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "select")
+    same += (*KEEPING, "sensitivity", "contract")
     # Inputs and expressions of a model follow from its SELECT.
     inputs = [] if row.select else list(row.inputs.all())
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
@@ -258,6 +266,8 @@ def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, 
             _reference(reference)
             for reference in sorted(row.references.all(), key=lambda item: (str(item.parent), item.role_name))
         ],
+        "checks": [_check(check) for check in sorted(row.checks.all(), key=lambda item: item.name)],
+        "exposures": [_exposure(item) for item in sorted(row.exposures.all(), key=lambda item: item.name)],
     }
     return fields.without_defaults(values, fields.TARGET)
 
@@ -308,6 +318,17 @@ def _reference(row: Reference) -> dict[str, Any]:
         "active": row.active,
     }
     return fields.without_defaults(values, fields.OWN_REFERENCE)
+
+
+def _check(row: QualityCheck) -> dict[str, Any]:
+    same = ("name", "kind", "severity", "description", "active")
+    values = {name: getattr(row, name) for name in same} | {"key": str(row.key), "arguments": _sorted(row.arguments)}
+    return fields.without_defaults(values, fields.CHECK)
+
+
+def _exposure(row: Exposure) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in EXPOSURE_FIELDS} | {"key": str(row.key)}
+    return fields.without_defaults(values, fields.EXPOSURE)
 
 
 def _sorted(value: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Generation itself never changes existing objects. A user may accept the source's
 columns, dataset by dataset.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,9 @@ from django.db import transaction
 from elevata.audit.services.change_log import writing
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
-from metadata.domain.generation import GeneratedColumn, GeneratedDataset, generate
+from metadata.domain import naming
+from metadata.domain.generation import RAW, GeneratedColumn, GeneratedDataset, generate, raw_type
+from metadata.domain.types import DataType
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import check_dataset_columns
 from metadata.services.generation import Summary, describe, generate_targets
@@ -22,6 +24,8 @@ from metadata.services.row_changes import put_aside
 from metadata.services.sources import import_source_dataset
 from metadata.services.targets import change_column, check_keys
 
+# Label of the field of a difference in types.
+TYPE = "type"
 NEW, CHANGES, SAME, RETIRES, RETURNS = "new", "changes", "same", "retires", "returns"
 
 
@@ -105,6 +109,39 @@ def generate_accepted(
         return preview
 
 
+def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, DataType]) -> GenerationPreview:
+    """Generate, and let targets follow source columns to new types; return what was changed.
+
+    ``retyped`` has the former types of source columns by stable key. A target column that had another type than its
+    source keeps it.
+    """
+    with writing():
+        source = SourceDataset.objects.select_for_update(of=("self",)).get(pk=source_dataset.pk)
+        preview = _generated(source)[1]
+        followed: dict[UUID, set[str]] = {}
+        for dataset, pairs in _pairs(source):
+            layer = dataset.schema.layer
+            former = {naming.generated_column_key(layer, key): type_ for key, type_ in retyped.items()}
+            following = [
+                (column, spec)
+                for column, spec in pairs
+                if spec.key in former and column.type == _former_type(layer, source.format, former[spec.key])
+            ]
+            for column, spec in following:
+                change_column(column, {"type": spec.type})
+            if following:
+                check_dataset_columns(TargetDataset.objects.get(pk=dataset.pk))
+            followed[dataset.key] = {column.name for column, _ in following}
+        for told in preview.datasets:
+            names = followed.get(told.key, set())
+            told.differences = [one for one in told.differences if one.field == TYPE and one.column in names]
+        return preview
+
+
+def _former_type(layer: str, source_format: str, declared: DataType) -> DataType:
+    return raw_type(source_format, declared) if layer == RAW else declared
+
+
 def import_and_generate(**described: Any) -> tuple[SourceDataset, GenerationPreview]:
     """Create a source dataset with its columns and its targets, all or nothing; see ``import_source_dataset``."""
     with writing():
@@ -185,7 +222,7 @@ def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Diff
 def _fields(column: TargetColumn, spec: GeneratedColumn) -> dict[str, tuple[str, str]]:
     """Return the current and proposed text of each field; fields the source leaves empty are not compared."""
     fields = {
-        "type": (str(column.type), str(spec.type)),
+        TYPE: (str(column.type), str(spec.type)),
         "may be empty": (_yes(column.nullable), _yes(spec.nullable)),
         "business key": (str(column.key_ordinal or "no"), str(spec.key_ordinal or "no")),
     }

@@ -1,15 +1,27 @@
-"""Import of rows, lineage and references."""
+"""Import of rows, lineage, references, quality checks and exposures."""
 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+from uuid import UUID
 
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
 from metadata.domain import naming
-from metadata.models import ColumnInput, Reference, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    Exposure,
+    QualityCheck,
+    Reference,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
+from metadata.services.exposures import EXPOSURE_FIELDS, check_exposure
 from metadata.services.inputs import column_inputs, link_dataset
+from metadata.services.quality import check_quality_check
 from metadata.services.references import check_reference, set_pairs
 from metadata.services.row_changes import (
     are_constraints_left_to_database,
@@ -18,6 +30,8 @@ from metadata.services.row_changes import (
     store,
     store_all,
 )
+
+Part = TypeVar("Part", QualityCheck, Exposure)
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 
@@ -215,6 +229,35 @@ class LineageImporter:
         if name not in columns:
             raise MetadataError("dangling_reference", f"{dataset} has no column {name!r}", field)
         return columns[name]
+
+
+def import_check(report: Report, record: Record, dataset: TargetDataset) -> None:
+    """Create or update a quality check of a dataset, matched by its key, else by its name."""
+    row = _part_of(QualityCheck, dataset, record, naming.quality_check_key)
+    values = record.picked("name", "kind", "arguments", "severity", "description", "active")
+    report.note(upsert(row, values, check_quality_check), "check", str(row))
+
+
+def import_exposure(report: Report, record: Record, dataset: TargetDataset) -> None:
+    """Create or update an exposure of a dataset, matched by its key, else by its name."""
+    row = _part_of(Exposure, dataset, record, naming.exposure_key)
+    report.note(upsert(row, record.picked(*EXPOSURE_FIELDS), check_exposure), "exposure", str(row))
+
+
+def _part_of(
+    model: type[Part], dataset: TargetDataset, record: Record, derive: Callable[[UUID, str, int], UUID]
+) -> Part:
+    """Return the dataset's row that a record describes, or a new one. Raise MetadataError if the keys differ."""
+    name, key = record["name"], record["key"]
+    row = model.objects.filter(key=key).first() if key else None
+    if row is not None and row.dataset_id != dataset.pk:
+        raise MetadataError("key_taken", f"this key is {row}'s", "key")
+    row = row or model.objects.filter(dataset=dataset, name__iexact=name).first()
+    if row is None:
+        return model(dataset=dataset, key=key or free_key(model, lambda attempt: derive(dataset.key, name, attempt)))
+    if key is not None and row.key != key:
+        raise MetadataError("key_differs", f"{row} exists with another key, {row.key}", "key")
+    return row
 
 
 def _inputs_by_column(dataset: TargetDataset) -> dict[int, list[ColumnInput]]:

@@ -15,12 +15,13 @@ from metadata.services.checks import (
     check_history,
     check_target_column,
     check_target_dataset,
-    refuse_derived,
     refuse_if_paired,
     refuse_if_policy_names,
     with_place,
 )
+from metadata.services.model_checks import refuse_derived
 from metadata.services.models import derive, following
+from metadata.services.quality import follow_column, follow_dataset, refuse_if_checks_name
 from metadata.services.references import check_references
 from metadata.services.retirement import BY_GENERATION, BY_PERSON, set_in_use, set_retired
 from metadata.services.row_changes import former_names, remove, store
@@ -33,9 +34,11 @@ def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, 
         if row.history_of_id is not None:
             raise MetadataError("invalid", "a history dataset is named after its base; rename that", "name", str(row))
         if row.name != name:
+            old = str(row)
             children = TargetDataset.objects.filter(references__parent=row, references__role_name="")
             with following([row, *children]):
                 _rename(row, name)
+                follow_dataset(row, old)
                 _check_technical_names(row)
                 if hasattr(row, "history"):
                     _rename(row.history, naming.history_name(name))
@@ -55,6 +58,7 @@ def rename_column(*, column: TargetColumn, name: str, expected_version: int, rea
             store(row)
             follow_policy(row.dataset, old, name)
             _follow_logic(row, old)
+            follow_column(row, old)
             _check_readers(row.dataset)
         return row
 
@@ -94,6 +98,7 @@ def retire_column(*, column: TargetColumn, expected_version: int, reason: str = 
         if row.active:
             refuse_if_paired(row)
             refuse_if_policy_names(row)
+            refuse_if_checks_name(row)
         set_retired(row, by=BY_PERSON)
         check_dataset_columns(row.dataset)
         _check_readers(row.dataset)

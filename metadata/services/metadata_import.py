@@ -2,7 +2,7 @@
 
 Objects are matched by their key, or by name if a file has no key. Objects that a file does not mention are
 not changed; a field that it omits gets its default. Order: sources, schemas, generated objects, target
-datasets, their columns, lineage, references, and then the checks that need all objects.
+datasets, their columns, lineage, references, quality checks, exposures, and then the checks that need all objects.
 """
 
 from collections.abc import Iterator
@@ -25,13 +25,24 @@ from metadata.services.checks import (
     check_target_dataset,
 )
 from metadata.services.generation import ensure_history, generate_targets
-from metadata.services.import_rows import CREATED, UPDATED, LineageImporter, Report, arrange, upsert
+from metadata.services.import_rows import (
+    CREATED,
+    UPDATED,
+    LineageImporter,
+    Report,
+    arrange,
+    import_check,
+    import_exposure,
+    upsert,
+)
 from metadata.services.inputs import datasets_read, refuse_cycle
 from metadata.services.models import derive, following, in_order
+from metadata.services.quality import check_dataset_checks
 from metadata.services.references import check_references
 from metadata.services.retirement import set_retired
 from metadata.services.row_changes import clear_the_way, former_names, free_key, store_all
 from metadata.services.sources import DESCRIBED, plain_fields
+from metadata.services.targets import KEEPING
 
 
 @contextmanager
@@ -79,6 +90,13 @@ class Importer:
         for child, record in self.references:
             with located(record):
                 lineage.reference(record, child)
+        for record, dataset in targets:
+            for item in record["checks"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    import_check(self.report, item, dataset)
+            for item in record["exposures"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    import_exposure(self.report, item, dataset)
         edges = datasets_read()
         for record, dataset in targets:
             with located(record, str(dataset)):
@@ -86,6 +104,7 @@ class Importer:
                 stored = TargetDataset.objects.get(pk=dataset.pk)
                 check_dataset_columns(stored)
                 check_references(stored, "references", with_rules=True)
+                check_dataset_checks(stored, "checks")
         return self.report
 
     def targets_named(self) -> set[str]:
@@ -138,7 +157,7 @@ class Importer:
                     SourceDataset, lambda attempt: naming.source_dataset_key(system.short_name, name, attempt)
                 )
             _refuse_other_key(row, record)
-            same = ("location", "format", "options", "intake", "history_policy", "historize", "active")
+            same = ("location", "format", "options", "intake", "history_policy", "historize", "new_columns", "active")
             values = record.picked("name", *same, *DESCRIBED)
             values["short_name"] = record["short_name"] or row.short_name or naming.safe_table_part(name)
             did = upsert(row, plain_fields(row, values), check_source_dataset)
@@ -251,6 +270,7 @@ class Importer:
 
     def _target(self, record: Record, row: TargetDataset) -> None:
         same = ("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version")
+        same += (*KEEPING, "contract")
         if record["select"] and record["inputs"]:
             raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)

@@ -309,10 +309,23 @@ def _rename(model: TargetDataset, before: Mapping[int, Readable], after: Mapping
         now = after.get(pk)
         if now is not None and now.name.lower() in map(str.lower, reads_of(text)):
             text = _rename_columns(text, was, now)
-    if text != model.select:
-        model.select = text
+    increment = _followed_increment(model, before, after)
+    if (text, increment) != (model.select, model.increment):
+        model.select, model.increment = text, increment
         check_target_dataset(model)
         store(model)
+
+
+def _followed_increment(model: TargetDataset, before: Mapping[int, Readable], after: Mapping[int, Readable]) -> dict:
+    """Return the increment of a model with the new names of its input and of the input's columns."""
+    increment = Increment.from_dict(model.increment)
+    for pk, was in before.items():
+        now = after.get(pk)
+        if now is not None and increment.input.lower() == was.name.lower():
+            names = dict(_renames(was, now))
+            columns = {names.get(name, name): own for name, own in increment.columns.items()}
+            return replace(increment, input=now.name, columns=columns).to_dict()
+    return model.increment
 
 
 def _rename_columns(text: str, was: Readable, now: Readable) -> str:
@@ -345,16 +358,18 @@ def in_order(models: Sequence[TargetDataset], *, by_text: bool = False) -> list[
             names: list[str] = []
             with_place(model, lambda model=model, names=names: names.extend(reads_of(model.select)))
             edges[model.pk] = [pks[name.lower()] for name in names if name.lower() in pks]
-    ordered: dict[int, TargetDataset] = {}
+    ordered: list[TargetDataset] = []
+    visited: set[int] = set()
 
-    def visit(pk: int, path: frozenset[int]) -> None:
-        if pk in path:
+    def visit(pk: int) -> None:
+        if pk in visited:
             return
+        visited.add(pk)
         for read in edges.get(pk, ()):
-            visit(read, path | {pk})
+            visit(read)
         if pk in by_pk:
-            ordered.setdefault(pk, by_pk[pk])
+            ordered.append(by_pk[pk])
 
     for pk in by_pk:
-        visit(pk, frozenset())
-    return list(ordered.values())
+        visit(pk)
+    return ordered

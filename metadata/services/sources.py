@@ -36,6 +36,7 @@ SOURCE_DATASET_FIELDS = (
     "intake",
     "history_policy",
     "historize",
+    "new_columns",
     "active",
     *DESCRIBED,
 )
@@ -239,11 +240,11 @@ def change_contract(*, source_dataset: SourceDataset, changes: ContractChanges) 
         dataset = locked.get(pk=source_dataset.pk)
         rows = {row.name: row for row in dataset.columns.select_related("dataset__system")}
         for name, given in changes.change.items():
-            _update(rows, name, changes, **given)
+            _update(rows, name, changes, given)
         for name in changes.bring_back:
-            _update(rows, name, changes, active=True)
+            _update(rows, name, changes, {"active": True})
         for name in changes.retire:
-            _update(rows, name, changes, active=False)
+            _update(rows, name, changes, {"active": False})
         ordinal = next_ordinal(dataset)
         for place, column in enumerate(changes.add):
             create_source_column(
@@ -261,7 +262,7 @@ def check_key_places(columns: Iterable[ImportedColumn]) -> None:
             raise MetadataError("bad_key", f"place {column.key_ordinal} {message}", "key_ordinal", column.name)
 
 
-def _update(rows: Mapping[str, SourceColumn], name: str, changes: ContractChanges, **given: Any) -> None:
+def _update(rows: Mapping[str, SourceColumn], name: str, changes: ContractChanges, given: Mapping[str, Any]) -> None:
     row = rows.get(name)
     if row is None:
         raise MetadataError("gone", "is not in the contract any more", where=name)

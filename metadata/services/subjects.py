@@ -20,6 +20,8 @@ from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    Exposure,
+    QualityCheck,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -37,7 +39,17 @@ Model = type[models.Model]
 # Names of the models' rows in the log, in the order of entries within one change.
 KINDS: dict[Model, str] = {
     model: model.LOG_KIND or model._meta.model_name
-    for model in (System, SourceDataset, SourceColumn, TargetSchema, TargetDataset, TargetColumn, Reference)
+    for model in (
+        System,
+        SourceDataset,
+        SourceColumn,
+        TargetSchema,
+        TargetDataset,
+        TargetColumn,
+        Reference,
+        QualityCheck,
+        Exposure,
+    )
 }
 
 
@@ -171,7 +183,7 @@ class Names:
             return row["key"]
         if model is Reference:
             return self.dataset_key(TargetDataset, self.row(TargetDataset, row["child_id"]))
-        if model in (TargetColumn, SourceColumn):
+        if model in (TargetColumn, SourceColumn, QualityCheck, Exposure):
             upstream = _upstream(model)[0][1]
             return self.dataset_key(upstream, self.row(upstream, row["dataset_id"]))
         return None

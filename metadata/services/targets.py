@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from elevata.accounts.services.users import rename_schema
+from elevata.accounts.services.users import move_schema_grants
 from elevata.audit.services.change_log import assign, claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
@@ -27,11 +27,12 @@ from metadata.services.checks import (
     check_schema,
     check_target_column,
     check_target_dataset,
-    refuse_derived,
 )
 from metadata.services.generation import ensure_history
 from metadata.services.inputs import columns_named_in, link_column, link_dataset
+from metadata.services.model_checks import refuse_derived
 from metadata.services.models import derive, following
+from metadata.services.quality import check_dataset_checks, follow_schema
 from metadata.services.references import check_references
 from metadata.services.retirement import set_retired
 from metadata.services.row_changes import free_key, store
@@ -39,7 +40,8 @@ from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
 MODEL_FIELDS = ("select", "increment", "materialization", "historize")
-DATASET_FIELDS = (*MODEL_FIELDS, "history_policy", "filter", "sensitivity", *DESCRIBED)
+KEEPING = ("keep", "keep_days", "keep_deliveries")
+DATASET_FIELDS = (*MODEL_FIELDS, "history_policy", "filter", *KEEPING, "contract", "sensitivity", *DESCRIBED)
 # Fields that references depend on, and the fields that users set them by.
 _KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type", "nullable": "nullable"}
 # Fields of a dataset on which the rules for unknown parents depend.
@@ -76,7 +78,9 @@ def update_schema(*, schema: TargetSchema, expected_version: int, **changes: Any
         if assign(row, changes, SCHEMA_FIELDS):
             check_schema(row)
             store(row)
-            rename_schema(old=name, new=row.name)
+            move_schema_grants(old=name, new=row.name)
+            if row.name != name:
+                follow_schema(row, name)
         return row
 
 
@@ -220,6 +224,8 @@ def check_keys(dataset: TargetDataset, changed: Iterable[str]) -> None:
     names = set(changed)
     for field in dict.fromkeys(field for name, field in _KEY_FIELDS.items() if name in names):
         check_references(dataset, field)
+    if "type" in names:
+        check_dataset_checks(dataset, "type")
 
 
 def change_column(

@@ -18,6 +18,7 @@ from metadata.forms.datasets import (
     NewDatasetForm,
     NewSchemaForm,
     NoHistoryDatasetForm,
+    RawDatasetForm,
     SchemaForm,
 )
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
@@ -99,7 +100,8 @@ class DatasetEdit(Editing, DatasetPage, EditPage):
     def form_class(self) -> type[EditForm]:
         if self.row.history_of_id:
             return HistoryForm
-        return DatasetForm if self.row.schema.layer == TargetSchema.Layer.RAWCORE else NoHistoryDatasetForm
+        forms = {TargetSchema.Layer.RAWCORE: DatasetForm, TargetSchema.Layer.RAW: RawDatasetForm}
+        return forms.get(self.row.schema.layer, NoHistoryDatasetForm)
 
 
 class DatasetCreate(Editing, CreatePage):

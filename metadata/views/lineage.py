@@ -87,7 +87,7 @@ class ReferenceCreate(Editing, BaseDatasetPage, CreatePage):
 class ReferenceEdit(Editing, ReferencePage, EditPage):
     """Edit the rule for unknown parents of a reference."""
 
-    form_class, template_name = ReferenceEditForm, "metadata/reference_edit.html"
+    form_class, template_name = ReferenceEditForm, "metadata/dataset_part_form.html"
     message = "The reference is saved."
 
     def save(self, form: ReferenceEditForm) -> Reference:
@@ -96,7 +96,9 @@ class ReferenceEdit(Editing, ReferencePage, EditPage):
         )
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"dataset": self.row.child}
+        rule = f"A load applies the rule to keys in this dataset's rows that {self.row.parent} does not have."
+        title = f"Reference {self.row}"
+        return super().context() | {"dataset": self.row.child, "title": title, "lead": rule, "button": "Save"}
 
 
 class ReferencePairs(Editing, DatasetPage, DetailPage):

@@ -41,12 +41,13 @@ class Verb:
 
 
 _RENAME = (RENAME, "Rename", "Rename", "tag", "is a former name now; search still finds it")
-_RETIRE = (RETIRE, "Retire", "Retire", "ban", "is out of use")
-_RESTORE = (RESTORE, "Bring back", "Bring back", "rotate", "is in use again")
+RETIRE_WORDS = (RETIRE, "Retire", "Retire", "ban", "is out of use")
+RESTORE_WORDS = (RESTORE, "Bring back", "Bring back", "rotate", "is in use again")
 _DELETE = (DELETE, "Delete", "Delete the description", "trash", "is deleted; its table is as it was")
 
 
-def _nothing(row: Row) -> list[Dependent]:
+def no_dependents(row: Row) -> list[Dependent]:
+    """Return no dependents, for actions that need none."""
     return []
 
 
@@ -54,8 +55,8 @@ DATASET_VERBS = {
     verb.name: verb
     for verb in (
         Verb(*_RENAME, dependents.of_dataset_rename, lifecycle.rename_dataset, RenameForm),
-        Verb(*_RETIRE, dependents.of_dataset_retirement, lifecycle.retire_dataset, takes_away=True),
-        Verb(*_RESTORE, _nothing, lifecycle.unretire_dataset),
+        Verb(*RETIRE_WORDS, dependents.of_dataset_retirement, lifecycle.retire_dataset, takes_away=True),
+        Verb(*RESTORE_WORDS, no_dependents, lifecycle.unretire_dataset),
         Verb(*_DELETE, dependents.of_dataset_deletion, lifecycle.delete_dataset, takes_away=True),
     )
 }
@@ -63,8 +64,8 @@ COLUMN_VERBS = {
     verb.name: verb
     for verb in (
         Verb(*_RENAME, dependents.of_column_rename, lifecycle.rename_column, RenameForm),
-        Verb(*_RETIRE, dependents.of_column_retirement, lifecycle.retire_column, takes_away=True),
-        Verb(*_RESTORE, _nothing, lifecycle.unretire_column),
+        Verb(*RETIRE_WORDS, dependents.of_column_retirement, lifecycle.retire_column, takes_away=True),
+        Verb(*RESTORE_WORDS, no_dependents, lifecycle.unretire_column),
         Verb(*_DELETE, dependents.of_column_deletion, lifecycle.delete_column, takes_away=True),
     )
 }
@@ -72,8 +73,8 @@ COLUMN_VERBS = {
 REFERENCE_VERBS = {
     verb.name: verb
     for verb in (
-        Verb(*_RETIRE, dependents.of_reference_retirement, references.retire_reference, takes_away=True),
-        Verb(*_RESTORE, _nothing, references.unretire_reference),
+        Verb(*RETIRE_WORDS, dependents.of_reference_retirement, references.retire_reference, takes_away=True),
+        Verb(*RESTORE_WORDS, no_dependents, references.unretire_reference),
     )
 }
 
@@ -109,8 +110,8 @@ class RowAction(Editing, EditPage):
 
     def context(self) -> dict[str, Any]:
         affected = self.action.depends(self.row)
-        # No column reads a reference, so nothing downstream changes with it.
-        flows = self.verb in (RENAME, RETIRE) and not isinstance(self.row, Reference)
+        # No column reads a reference or a check, so nothing downstream changes with it.
+        flows = self.verb in (RENAME, RETIRE) and isinstance(self.row, TargetDataset | TargetColumn)
         return super().context() | {
             "verb": self.action,
             "kind": self.name,
@@ -130,7 +131,7 @@ class RowAction(Editing, EditPage):
 
     def done(self, form: EditForm, label: str) -> HttpResponse:
         messages.success(self.request, f"{label} {self.action.done}.")
-        return redirect(page_of(self.row) if self.verb != DELETE else self.parent_address())
+        return redirect(self.address(self.row) if self.verb != DELETE else self.parent_address())
 
     def parent_address(self) -> str:
         """Return the page to show after the row was deleted."""

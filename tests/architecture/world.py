@@ -30,6 +30,7 @@ from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.datasets import dataset_states
 from metadata.services.targets import create_schema, create_target_column, create_target_dataset
 from tests.database.row_cache import remembered
+from tests.metadata.contracts import sales_mart
 
 
 class Killed(BaseException):
@@ -192,6 +193,19 @@ def customers_built(world: World) -> World:
 def make_built_world() -> World:
     """A world of its own, with customers described and built."""
     return remembered("customers built", lambda: customers_built(make_world()))
+
+
+def contract_built(world: World) -> World:
+    """The same world with the contract ``mart.sales`` in force, which a dashboard reads."""
+    with acting_as(world.author):
+        sales_mart()
+    world.executed()
+    return world
+
+
+def make_contract_world() -> World:
+    """A world of its own, with a contract in force."""
+    return remembered("contract built", lambda: contract_built(make_world()))
 
 
 def agree_on_policy(environment: Environment, policies: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from bench.cases import plain_entries
 from bench.full import Record, time_ratio
 from bench.measures import DEEP, MEASURES, held
 from bench.problem import BenchProblem
-from bench.report import case_report, measure_table, ratios, table
+from bench.report import case_report, measure_table, ratios, table, write_result
 
 LOADS = [{"seconds": s, "cpu_seconds": 2 * s, "bytes_read": 100} for s in (3.0, 1.0, 2.0, 5.0, 4.0)]
 END = {"versions": 12, "open": 10, "checksum": "7"}
@@ -133,3 +133,9 @@ def test_a_measure_of_a_case_without_engines_has_its_ratio():
         measure for measure in held({"many": {"results": [], "ratios": {"time_per_table": 1.1}}}) if measure["met"]
     )
     assert (many["value"], many["wanted"]) == (1.1, "<= 1.2")
+
+
+def test_a_written_result_names_the_machine_and_the_time(tmp_path):
+    write_result(tmp_path / "r.json", {"rows": 3})
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert list(written) == ["machine", "measured_at", "rows"]

@@ -13,6 +13,8 @@ The script is a JSON file named by the argument, read anew for every request:
     dry run      the answer of every dry run
     fail_steps     table names whose steps fail
     fail           dataset names that fail, with the refusal
+    schemas        schemas of deliveries, by the name of the raw dataset
+    checked        results of quality checks by dataset name
     held           number of the newest run in an accepted table
     seen           the newest number that the table of a maintenance run has seen
     unreadable     stable keys of tables with a damaged log
@@ -41,7 +43,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from architecture.domain.steps.step import becomes
-from loader.domain.manifest import ExecuteManifest, from_json
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.executions import ExecuteManifest
 from loader.domain.protocol import MarkedLines
 
 SCRIPT = Path(sys.argv[1])
@@ -169,10 +172,14 @@ def load(request_id, body, told, stop) -> dict:
         emit("dataset_started", id=request_id, dataset=key)
         emit("dataset_phase", id=request_id, dataset=key, phase="working")
         stop.wait(told.get("pause", 0))
+        if name in told.get("checked", {}):
+            emit("dataset_checked", id=request_id, dataset=key, results=told["checked"][name])
         if name in told.get("fail", {}):
             done[key] = "failed"
             refusal = told["fail"][name]
-            emit("dataset_finished", id=request_id, dataset=key, status="failed", error=refusal, seconds=0.1)
+            schema = told.get("schemas", {}).get(name)
+            failed = {"status": "failed", "error": refusal, "schema": schema}
+            emit("dataset_finished", id=request_id, dataset=key, seconds=0.1, **failed)
             continue
         if stop.is_set():
             done[key] = "canceled"
@@ -190,6 +197,7 @@ def load(request_id, body, told, stop) -> dict:
             version_after=1,
             seconds=0.1,
             crowded=[name] if name in told.get("crowded", ()) else None,
+            schema=told.get("schemas", {}).get(name),
         )
     if stop.is_set():
         return {"status": "canceled"}
@@ -197,7 +205,7 @@ def load(request_id, body, told, stop) -> dict:
     return {"status": "succeeded" if ok else "failed"}
 
 
-def govern(request_id, body, told, stop) -> dict:
+def perform_run(request_id, body, told, stop) -> dict:
     """Answer a revert, prune, compaction or acceptance, which fails if its dataset is listed in ``fail``."""
     about = body.get("load", body)
     key = about["dataset"]
@@ -246,7 +254,7 @@ ANSWERS = {
     "check": check,
     "ping": ping,
 }
-ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum"), govern)
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine"), perform_run)
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from loader.domain.historization.references import foreign_keys
-from loader.domain.manifest import LoadManifest, RawcoreLoad, ReferringRows
+from loader.domain.historization.references import foreign_keys, parent_checks
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, ReferringRows
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.unknown_parents import GHOST
 from tests.loader.harness import Dataset, stable
@@ -68,7 +68,8 @@ class Family:
         (key,) = foreign_keys(orders, {plants.key: plants})
         if load.dataset == orders.key:
             waits = tuple({*load.depends_on, plants.key} & loaded)
-            return replace(load, foreign_keys=(key,), depends_on=waits)
+            checks = parent_checks(orders, {plants.key: plants})
+            return replace(load, foreign_keys=(key,), quality=checks, depends_on=waits)
         if self.rule != GHOST:
             return load
         child = self.orders.manifest(self.folder / "none", at="", run_id="").rawcore[0]

@@ -26,16 +26,8 @@ from architecture.domain.tables import (
 )
 from loader.arrow.parquet_files import arrow_type
 from loader.domain.historization.layers import row_hash_components
-from loader.domain.manifest import (
-    DeliveredColumn,
-    HashComponent,
-    LoadManifest,
-    RawcoreLoad,
-    RawLoad,
-    SourceSpec,
-    StageColumn,
-    StageInput,
-)
+from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable

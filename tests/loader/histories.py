@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.tables import rawcore_table
-from loader.domain.manifest import CompactManifest, HistoryFiles, PruneManifest, RawcoreLoad, RevertManifest
-from loader.spark.maintenance_runs import govern
+from loader.domain.manifest.loads import HistoryFiles, RawcoreLoad
+from loader.domain.manifest.maintenance import CompactManifest, PruneManifest, RevertManifest
+from loader.spark.maintenance_runs import perform_run
 from metadata.domain.state import ColumnState
 from tests.loader.harness import Dataset, finished
 
@@ -41,10 +42,10 @@ class Kept(Dataset):
         status, events = self.attempt(self.made)
         return status, finished(events, self.state.key)
 
-    def govern(self, kind: str, manifest: Any) -> tuple[str, dict]:
+    def perform_run(self, kind: str, manifest: Any) -> tuple[str, dict]:
         """Perform a maintenance run; return its status and the dataset's finishing event."""
         self.events = []
-        said = govern(self.spark, self.warehouse, kind, manifest, self._record, threading.Event(), kind)
+        said = perform_run(self.spark, self.warehouse, kind, manifest, self._record, threading.Event(), kind)
         self.answer = said["answer"]
         return said["status"], finished(self.events, self.state.key)
 

@@ -20,10 +20,12 @@ import yaml
 from django.conf import settings
 
 from loader.management.children import worker_command
-from tests.loader.processes import CommandServer, environment, make_folder
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.loader.processes import CommandServer, environment, make_folder, wait_until
 
 ITEM = "rawcore.rc_shop_item"
+PASSWORD_FILE = "password"
+# A runner of a test makes few loads: compiling them well takes longer than running them.
+QUICK_START = {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 PEOPLE = {"edda": ("editor", "approver"), "aron": ("approver", "operator")}
 
 SHOP = """
@@ -110,6 +112,14 @@ class Installation:
         assert "Traceback" not in done.stderr
         return json.loads(done.stdout)
 
+    def load(self, run_id: str, *options: str, status: str = "succeeded") -> dict[str, Any]:
+        """Load with the token of an operator; return the run's document, which must end in ``status``, if given."""
+        done = self.run("load", "--run-id", run_id, *options, "--json", by="aron")
+        assert done.stdout, done.stderr
+        run = json.loads(done.stdout)
+        assert not status or run["status"] == status, done.stdout
+        return run
+
     def shell(self, code: str) -> str:
         """Run code in the installation's shell and return its output, for actions without a command."""
         done = self.run("shell", "--verbosity", "0", "--command", code)
@@ -189,6 +199,25 @@ def make_installation(folder: Path, described: str = SHOP, servers: dict[str, st
     return made
 
 
+def make_logged_installation(folder: Path, described: str, *, secret: str, password: str, hosts: str) -> Installation:
+    """Create an installation below ``folder`` with an event log of Spark and the password of its source in a file.
+
+    Afterwards ``files_with`` tells where the password is.
+    """
+    (folder / "events").mkdir()
+    conf, file = folder / "spark.conf", folder / PASSWORD_FILE
+    conf.write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file://{folder}/events\n")
+    file.write_text(password)
+    servers = {"ELEVATA_SOURCE_HOSTS": hosts, f"{secret}_FILE": str(file), "ELEVATA_SPARK_CONF": str(conf)}
+    return make_installation(folder / "data", described, servers)
+
+
+def files_with(folder: Path, secret: str) -> list[str]:
+    """Return the files below a folder that contain a secret."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(folder)) for path in files if secret.encode() in path.read_bytes())
+
+
 @contextmanager
 def working(installation: Installation) -> Iterator[subprocess.Popen]:
     """Run a real worker in its own process group."""
@@ -197,7 +226,7 @@ def working(installation: Installation) -> Iterator[subprocess.Popen]:
         process = subprocess.Popen(
             worker_command(),
             cwd=settings.BASE_DIR,
-            env=installation.environment | {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
+            env=installation.environment | QUICK_START,
             stdout=output,
             stderr=output,
             start_new_session=True,

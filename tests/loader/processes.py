@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -92,6 +94,26 @@ class CommandServer:
         self._process.stdin.close()
         self._process.wait(60)
         self._process.stdout.close()
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Return as soon as the condition holds; fail after so many seconds."""
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        pause.wait(0.02)
+    raise AssertionError(f"the condition did not hold within {seconds:g} s")
+
+
+def lives(pid: int) -> bool:
+    """Return True if the process runs and is no zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def below(pid: int) -> set[int]:

@@ -1,4 +1,4 @@
-"""Tests of the documentation's links: each names an existing file, and a heading in it."""
+"""Tests of the documentation's links and paths: each names an existing file, and a link a heading in it."""
 
 import re
 import subprocess
@@ -29,3 +29,9 @@ def test_every_link_leads_to_a_file_and_a_heading(name: str):
         if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
             broken.append(link)
     assert broken == []
+
+
+def test_every_module_of_the_layout_exists():
+    page = (ROOT / "docs" / "understand" / "layout.md").read_text()
+    missing = [path for path in re.findall(r"`(\w+/[\w/]+\.py)`", page) if not (ROOT / path).is_file()]
+    assert missing == []

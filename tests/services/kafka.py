@@ -103,6 +103,7 @@ class Broker:
         producer.commit_transaction(_SECONDS) if commit else producer.abort_transaction(_SECONDS)
 
     def stop(self) -> None:
+        del self._admin, self._producer  # they would try to connect, and say so, until the process ends
         self._server.stop()
 
     def _close_topics(self) -> None:

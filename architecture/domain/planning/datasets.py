@@ -85,8 +85,16 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
     columns = _columns(before, after, BASE, before.base, after.base, set_, renames)
     plan.add(columns, BASE, before.state.key)
     plan.drafts += _logic(before, after, columns, renames)
+    if after.state.layer == "raw" and before.base.partition_by != after.base.partition_by:
+        plan.drafts.append(_repartition(before, after.base))
     _plan_history(plan, before, after, set_, renames)
     return plan
+
+
+def _repartition(before: Placed, wanted: Table) -> Draft:
+    by = ", ".join(wanted.partition_by)
+    message = f"its rows are partitioned by {by}" if by else "its rows are no longer partitioned"
+    return Draft(_on_table(before, BASE, ops.REBUILD_TABLE, before.base, message=message))
 
 
 def plan_set_aside(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:

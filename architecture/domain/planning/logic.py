@@ -13,6 +13,7 @@ from functools import cached_property
 from architecture.domain.planning.matching import Matching, Pair, match
 from architecture.domain.state_files import FOREIGN_KEY, column_pairs
 from elevata.core.errors import MetadataError
+from metadata.domain import raw_keeping
 from metadata.domain.history_columns import form_differences, form_of
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression
@@ -21,6 +22,11 @@ from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetS
 _WORD = re.compile(r"`([^`]+)`|(\w+)")
 # Fields of a history policy that do not affect comparisons: published views, retention of event logs.
 _NOT_COMPARED = ("views", "late_horizon")
+_KEPT = {
+    raw_keeping.LATEST: "the latest delivery alone from the next load on, which removes the others",
+    raw_keeping.ALL: "all deliveries from the next load on",
+    raw_keeping.BY_DAY: "all deliveries from the next load on, in a partition for each day",
+}
 
 
 @dataclass(frozen=True)
@@ -260,8 +266,10 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
         moved = moved.and_("the inputs moved", compares=True)
     if before.increment != after.increment:
         moved = moved.and_("loads compute other rows anew", compares=False)
-    if (before.load_policy or None) != (after.load_policy or None):
+    if _without_keeping(before.load_policy) != _without_keeping(after.load_policy):
         moved = moved.and_("the load policy moved", compares=True)
+    elif (mode := raw_keeping.mode_of(after.load_policy)) != raw_keeping.mode_of(before.load_policy):
+        moved = moved.and_(f"raw keeps {_KEPT.get(mode, mode)}", compares=False)
     was, is_ = _policy(before.history_policy, names), _policy(after.history_policy, {})
     if _choices(was) != _choices(is_):
         moved = moved.and_(
@@ -272,6 +280,13 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
     if before.hash_version != after.hash_version:
         moved = moved.and_("rows are hashed in another way", compares=True)
     return moved
+
+
+def _without_keeping(policy: dict | str | None) -> dict | str | None:
+    """Return a load policy without the deliveries that raw keeps, of which readers take one in any case."""
+    if isinstance(policy, dict):
+        policy = {name: value for name, value in policy.items() if name != raw_keeping.MODE}
+    return policy or None
 
 
 def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | dict | str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet, decide
 from architecture.domain.current_state import CurrentState, Placed
+from architecture.domain.data_contracts import contract_operation
 from architecture.domain.operations import BASE, BLOCKED, Operation, Warning
 from architecture.domain.planning.columns import Draft, block_taken_names
 from architecture.domain.planning.datasets import (
@@ -51,6 +52,7 @@ _TURNS = {
             ops.ADD_COLUMN,
             ops.CHANGE_LOGIC,
             ops.DROP_COLUMN,
+            ops.CHANGE_CONTRACT,
         )
     )
 }
@@ -338,11 +340,21 @@ def _decide(draft: Draft, policy: PolicySet, only: Collection[str] | None) -> Dr
 
 def _plans(matching: Matching[_Entry], policy: PolicySet, renames: Renames) -> list[DatasetPlan]:
     plans = [plan_pair(pair.before.placed, pair.after.placed, policy, renames) for pair in matching.pairs]
+    plans.append(_contract_plan(matching))
     plans += [plan_set_aside(pair.before.placed, pair.after.placed, policy, renames) for pair, _ in matching.duplicate]
     inputs = {key for pair in matching.known for key in pair.before.placed.state.inputs}
     plans += [plan_new(entry.placed, is_read=entry.key in inputs) for entry in matching.new]
     plans += [plan_gone(entry.placed) for entry in matching.gone]
     return [*plans, DatasetPlan(warnings=list(_warnings(matching)))]
+
+
+def _contract_plan(matching: Matching[_Entry]) -> DatasetPlan:
+    """Return the changes of contracts of all datasets, except of those that are set aside."""
+    sides = [(pair.before.placed.state, pair.after.placed.state) for pair in matching.pairs]
+    sides += [(None, entry.placed.state) for entry in matching.new]
+    sides += [(entry.placed.state, None) for entry in matching.gone]
+    operations = (contract_operation(before, after) for before, after in sides)
+    return DatasetPlan([Draft(operation) for operation in operations if operation is not None])
 
 
 def _carry_downstream(plans: list[DatasetPlan], matching: Matching[_Entry]) -> None:

@@ -53,7 +53,7 @@ Owned = Sequence[tuple[int, Operation]]
 
 _PHYSICAL = (logical.ALLOWED, logical.NEEDS_APPROVAL)
 # Operations that change neither a table's name nor its columns or data.
-_LOGICAL_ONLY = (logical.RETIRE_TABLE, logical.UNRETIRE_TABLE)
+_LOGICAL_ONLY = (logical.RETIRE_TABLE, logical.UNRETIRE_TABLE, logical.CHANGE_CONTRACT)
 
 
 def plan_steps(

@@ -56,6 +56,8 @@ class TableShape:
         """
         if other is None or (self.qualified_name, self.dropped) != (other.qualified_name, other.dropped):
             return False
+        if self.partition_by != other.partition_by:
+            return False
         mine, others = ({c.name: c for c in shape.columns} for shape in (self, other))
         return mine.keys() == others.keys() and all(
             column.type == others[name].type
@@ -108,6 +110,7 @@ class Step:
         replaces: create the table in place of a dropped one.
         features: features of a new table, independent of its columns.
         rewrites: rewrite the table, so that it needs no further feature.
+        repartitions: a rebuild that gives the table the partition columns of ``table``.
         assumes: shape of the table before the step; None if there is no table.
         operation: ordinal of the report's operation; None for a load's own steps.
     """
@@ -128,6 +131,7 @@ class Step:
     replaces: bool = False
     features: tuple[str, ...] = ()
     rewrites: bool = False
+    repartitions: bool = False
     assumes: TableShape | None = None
     operation: int | None = None
 
@@ -176,6 +180,8 @@ class Step:
         subject = f"{self.op} {self.dataset}"
         if self.from_name:
             return f"{subject}: {self.from_name} → {self.to_name}"
+        if self.repartitions:
+            return f"{subject}: partitioned by {', '.join(self.table.partition_by) or 'nothing'}"
         if self.retyped:
             return f"{subject}: " + ", ".join(f"{c.name} {c.from_type} → {c.to_type}" for c in self.retyped)
         return f"{subject}.{self.column.name} {self.column.type}" if self.column else subject
@@ -233,6 +239,7 @@ def _with_columns(step: Step, shape: TableShape) -> TableShape:
         columns = (*columns, ObservedColumn(step.column.name, stored(step.column.type), key=step.column.key))
     elif step.op in (WIDEN_COLUMN, REBUILD_TABLE, RETYPE_COLUMN):
         columns = _change_columns(columns, {c.name: {"type": stored(c.to_type)} for c in step.retyped})
+        shape = replace(shape, partition_by=step.table.partition_by) if step.repartitions else shape
     elif step.op == DROP_COLUMN and step.column is not None:
         columns = tuple(column for column in columns if column.name != step.column.name)
     elif step.op == STAMP_KEYS:
@@ -299,7 +306,9 @@ def moved(step: Step, observed: ObservedTable | None) -> StepProblem:
         actual, desired = ({f"{c.name} {c.type}" for c in s.columns} for s in (shape, assumed))
         more, less = sorted(actual - desired), sorted(desired - actual)
         parts = (f"has {', '.join(more[:5])}" if more else "", f"lacks {', '.join(less[:5])}" if less else "")
-        differs = "it " + " and ".join(filter(None, parts)) if any(parts) else "its columns have other keys"
+        same_partitions = shape.partition_by == assumed.partition_by
+        otherwise = "its columns have other keys" if same_partitions else "it is partitioned by other columns"
+        differs = "it " + " and ".join(filter(None, parts)) if any(parts) else otherwise
     return StepProblem(
         "TABLE_MOVED",
         f"the table is not as it was when the steps were planned ({differs}); make a new report",

@@ -88,6 +88,7 @@ def retired_name(name: str, key: str, taken: Iterable[str]) -> str:
 
 
 NEVER_NARROWER = ("history", "event_log")
+RAW = "raw"
 NOT_NULL = "NOT_NULL"
 _DATA_PURPOSES = ("business_key", "attribute", "foreign_key")
 # Operations to which changes of technical columns may belong, by priority.
@@ -120,6 +121,8 @@ class Changes:
     dropped: list[tuple[ObservedColumn, int | None]] = field(default_factory=list)
     renames: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     added: list[tuple[ColumnSpec, int | None]] = field(default_factory=list)
+    repartitioned: bool = False
+    repartitioned_by: int | None = None
 
     def steps(self, shape: TableShape | None) -> Iterator[Step]:
         """Yield the steps for the columns of a table with this shape, in order."""
@@ -136,6 +139,8 @@ class Changes:
         yield from self._names(table, shape)
         for column, ordinal in self.added:
             yield Step(ADD_COLUMN, table, column, operation=ordinal)
+        if self.repartitioned:
+            yield Step(REBUILD_TABLE, table, repartitions=True, operation=self.repartitioned_by)
 
     def _identity(self, table: TableSpec) -> Iterator[Step]:
         stamps = list(dict.fromkeys(self.stamps))
@@ -225,6 +230,7 @@ def differences(table: TableSpec, shape: TableShape | None) -> Changes:
         changes.created = True
         return changes
     changes.renamed = shape.qualified_name != table.qualified_name
+    changes.repartitioned = table.kind == RAW and shape.partition_by != table.partition_by
     by_key, by_name = _columns_by_key_and_name(shape)
     wanted = {column.key for column in table.columns}
     for column in table.columns:
@@ -309,6 +315,9 @@ class _TableOperations:
             self._column(ordinal, operation)
         if self.table.kind in NEVER_NARROWER:
             self._follow_retyped()
+        if self.table.kind == RAW and self.shape.partition_by != self.table.partition_by:
+            self.result.repartitioned_by = self._ordinal_of(logical.REBUILD_TABLE)
+            self.result.repartitioned = self.result.repartitioned_by is not None
         for column in self.table.columns:
             if column.purpose not in _DATA_PURPOSES:
                 self._technical(column)

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 
+from architecture.domain.workflow import ACCEPTABLE
 from architecture.management.report_commands import DecidingCommand
 from architecture.models import Approval
 from architecture.services.executions import approve
@@ -13,6 +14,8 @@ class Command(DecidingCommand):
         "changes. Ends with 0, or 2 if it is refused (with the reason's code)."
     )
 
+    acceptable = ACCEPTABLE
+
     def arguments(self, parser: ArgumentParser) -> None:
         super().arguments(parser)
         parser.add_argument(
@@ -20,6 +23,13 @@ class Command(DecidingCommand):
             dest="readers_lost",
             action="store_true",
             help="let tables lose the readers that the report names, instead of writing them anew",
+        )
+
+        parser.add_argument(
+            "--accept-broken-contracts",
+            dest="contracts_broken",
+            action="store_true",
+            help="accept that consumers lose what the contracts that the report names promise",
         )
 
     def decide(self, **asked: object) -> Approval:

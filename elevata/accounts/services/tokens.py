@@ -67,7 +67,7 @@ def revoke_token(*, token: PersonalToken) -> None:
             _revoke(row)
 
 
-def token_in_use(text: str) -> PersonalToken:
+def authenticate_token(text: str) -> PersonalToken:
     """Return the valid token of this text. Raise MetadataError ``token_invalid`` or ``token_expired``."""
     token = None
     # No token contains other characters, and PostgreSQL refuses some of them.

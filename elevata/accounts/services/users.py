@@ -34,7 +34,7 @@ def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str]
         if not owner.is_active:
             raise MetadataError("invalid", "is inactive", "owner", str(owner))
         role_set = frozenset(map(_role, roles))
-        _refuse_roles_for_users(name, role_set)
+        _refuse_user_only_roles(name, role_set)
         user = ensure_user(name=name, roles=role_set, announced=False)
         ServiceAccount.objects.create(user=user, owner=owner)
         _record(user, {}, {"owner": owner.get_username()})
@@ -49,7 +49,7 @@ def ensure_user(
     temporary: bool = True,
     announced: bool = True,
 ) -> Any:
-    """Return the user with exactly these roles; create the user if needed, and set a given password.
+    """Return the user with exactly these roles and a given password; create or reactivate the user if needed.
 
     A password for another user is ``temporary``: that user must replace it at the next sign-in. Only the demo, which
     prints its passwords, passes False. ``announced`` is False for changes by single sign-on instead of a user.
@@ -136,7 +136,7 @@ def grant_role(*, user: Any, role: Role | str, environment: str = "", layer: str
         raise MetadataError("unknown_schema", "there is no schema of this name", "schema", schema)
     _must_manage()
     if is_service_account(user):
-        _refuse_roles_for_users(user.get_username(), {granted_role})
+        _refuse_user_only_roles(user.get_username(), {granted_role})
     with writing():
         lock_user(user)
         grant, created = RoleGrant.objects.get_or_create(
@@ -147,7 +147,7 @@ def grant_role(*, user: Any, role: Role | str, environment: str = "", layer: str
         return grant
 
 
-def rename_schema(*, old: str, new: str) -> None:
+def move_schema_grants(*, old: str, new: str) -> None:
     """Move the grants for a schema to its new name."""
     RoleGrant.objects.filter(schema=old).update(schema=new)
 
@@ -293,7 +293,7 @@ def _change(field: str, before: Any, after: Any, action: str) -> str:
     return f"{field} {after}" if after is not None else f"no longer {field} {before}"
 
 
-def _refuse_roles_for_users(name: str, roles: Collection[Role]) -> None:
+def _refuse_user_only_roles(name: str, roles: Collection[Role]) -> None:
     """Raise MetadataError ``service_account`` for roles with a permission that service accounts cannot have."""
     refused = sorted(role.value for role in roles if is_for_users(role))
     if refused:
@@ -303,7 +303,7 @@ def _refuse_roles_for_users(name: str, roles: Collection[Role]) -> None:
 
 def _set_groups(user: Any, roles: frozenset[Role]) -> None:
     if is_service_account(user):
-        _refuse_roles_for_users(user.get_username(), roles)
+        _refuse_user_only_roles(user.get_username(), roles)
     others = user.groups.exclude(name__in=[role.value for role in ROLES])
     user.groups.set([*others, *_groups(roles)])
 

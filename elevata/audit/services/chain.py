@@ -344,7 +344,7 @@ def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: b
     count as verified. With ``recorded``, the chain is compared with the heads recorded outside the database.
     """
     segments = Segments()
-    problem = _artifact_problem(since) or segments.out_of_line()
+    problem = _artifact_problem(since) or segments.gap_problem()
     end = since
     if problem is None:
         for end, problem in _verify_links(since, segments):  # noqa: B007
@@ -353,7 +353,7 @@ def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: b
     records = recorded_heads.read()
     if problem is None:
         problem = (
-            segments.beyond(end.sequence)
+            segments.end_problem(end.sequence)
             or _head_problem(end)
             or _artifact_problem(against)
             or (_recorded_head_problem(records, end) if recorded else None)
@@ -387,7 +387,7 @@ def _verify_links(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem
                 check_link(end, link)
                 or _link_signature_problem(row)
                 or _check_row(link, rows, segments)
-                or segments.wrong_at(link)
+                or segments.hash_problem(link)
             )
             if problem is not None:
                 yield end, problem

@@ -126,8 +126,9 @@ def _remove_entries(exported: Exported) -> int:
     total = 0
     for kind in chain.removable_kinds():
         removed = remove_linked(connection, chain.model_of(kind), kind=kind, first=exported.first, last=exported.last)
-        if removed != exported.rows.get(kind, 0):
-            message = f"{exported.rows.get(kind, 0) - removed} rows of kind {kind} are gone: run verify_audit"
+        listed = exported.rows.get(kind, 0)
+        if removed != listed:
+            message = f"the file lists {listed} rows of kind {kind}, but the database has {removed}: run verify_audit"
             raise MetadataError("row_missing", message)
         total += removed
     return total

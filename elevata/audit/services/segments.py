@@ -29,7 +29,7 @@ class Segments:
         place = bisect_right(self._firsts, link.sequence) - 1
         return place >= 0 and link.sequence <= self._all[place].last
 
-    def out_of_line(self) -> Problem | None:
+    def gap_problem(self) -> Problem | None:
         """Return the problem of the first segment that does not begin at the end of the previous one."""
         expected = 1
         for segment in self._all:
@@ -39,7 +39,7 @@ class Segments:
             expected = segment.last + 1
         return None
 
-    def beyond(self, sequence: int) -> Problem | None:
+    def end_problem(self, sequence: int) -> Problem | None:
         """Return the problem of a segment that ends after the chain's end."""
         if not self._all or self._all[-1].last <= sequence:
             return None
@@ -47,7 +47,7 @@ class Segments:
         message = f"{segment} are a segment, but the chain ends at link {sequence}"
         return Problem("segment_changed", message, kind="segment", subject=segment.pk)
 
-    def wrong_at(self, link: Link) -> Problem | None:
+    def hash_problem(self, link: Link) -> Problem | None:
         """Return the problem of the segment that ends with this link, if it has another hash for it."""
         segment = self._ends.get(link.sequence)
         if segment is None or segment.head == link.hash:

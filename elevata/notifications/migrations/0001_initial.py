@@ -31,7 +31,10 @@ class Migration(migrations.Migration):
                             ("execution.failed", "execution.failed"),
                             ("drift.found", "drift.found"),
                             ("load.failed", "load.failed"),
+                            ("load.ended", "load.ended"),
                             ("schedule.late", "schedule.late"),
+                            ("source.changed", "source.changed"),
+                            ("quality.failed", "quality.failed"),
                             ("account.changed", "account.changed"),
                             ("policy.proposed", "policy.proposed"),
                             ("policy.decided", "policy.decided"),
@@ -63,6 +66,14 @@ class Migration(migrations.Migration):
                 ("key", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
                 ("name", models.CharField(max_length=100, unique=True)),
                 ("url", models.CharField(max_length=1000)),
+                (
+                    "format",
+                    models.CharField(
+                        choices=[("signed", "Signed JSON"), ("openlineage", "OpenLineage")],
+                        default="signed",
+                        max_length=20,
+                    ),
+                ),
                 ("events", models.JSONField(default=list)),
                 ("secret", models.CharField(max_length=110)),
                 ("former_secret", models.CharField(blank=True, default="", max_length=110)),
@@ -70,6 +81,11 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["name"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("format__in", ["signed", "openlineage"])), name="webhook_format_is_known"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
@@ -87,6 +103,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("tries", models.PositiveIntegerField()),
+                ("sent", models.PositiveIntegerField(default=0)),
                 (
                     "user",
                     models.ForeignKey(

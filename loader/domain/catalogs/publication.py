@@ -14,7 +14,7 @@ from architecture.domain.views import with_inputs
 from elevata.core.canonical_json import sha256_hex
 from loader.domain.catalogs.catalog import TABLE, VIEW, Entry
 from loader.domain.historization.stage import renamed_schemas, with_other_names
-from loader.domain.manifest import PublishedName as Name
+from loader.domain.manifest.publication import PublishedName as Name
 from metadata.domain.history_policy import AS_OF, HistoryPolicy
 from metadata.domain.naming import view_name
 from metadata.domain.sql import quote_identifier, quote_text

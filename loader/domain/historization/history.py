@@ -178,6 +178,7 @@ _FIELD_NAMES = {
     "op": "the operation's column",
     "delete_flag": "the delete flag",
     "absent_keys": "absent keys",
+    "delete_detection": "delete detection",
     "late": "late rows",
     "late_horizon": "how long late rows are remembered",
     "deletes": "deletes",

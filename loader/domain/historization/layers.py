@@ -11,14 +11,26 @@ from architecture.domain.views import lines, qualified, query_of_model, select, 
 from loader.domain.dependencies import is_plain_model, referring
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
-from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
+from loader.domain.manifest.loads import HashComponent, StageColumn
+from loader.domain.manifest.sources import SourceSpec
 from metadata.domain.history_columns import open_end
-from metadata.domain.history_policy import APPEND, BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
+from metadata.domain.history_policy import (
+    APPEND,
+    BATCH_FILES,
+    IGNORE,
+    KEY_LIST,
+    LOAD_TIME,
+    NONE,
+    TOMBSTONE,
+    WINDOW,
+    HistoryPolicy,
+)
 from metadata.domain.models.increment import KINDS, Increment
+from metadata.domain.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
-from metadata.domain.unknown_parents import NULL, REFUSE
+from metadata.domain.unknown_parents import NULL, QUARANTINE, REFUSE
 
 LIVE = "live"
 _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
@@ -70,13 +82,26 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
     selected += [
         f"{_RUN} AS {quoted(table.column('run_id').name)}",
         f"current_timestamp() AS {quoted(table.column('loaded_at').name)}",
+        f"_metadata.file_path AS {quoted(table.column('source_file').name)}",
+        f"1 + monotonically_increasing_id() AS {quoted(table.column('source_row').name)}",
+        f"to_date({_AT}) AS {quoted(table.column('load_day').name)}",
     ]
     return (
         "-- the whole delivery is checked against the source's contract before anything is written;\n"
-        "-- of a feed each file is read once, and its rows are added to those of the runs before\n"
-        f"INSERT OVERWRITE {_name(table)}\nSELECT\n  {lines(selected)}\n"
+        "-- of a feed each file is read once, and its rows are added to those of the runs before;\n"
+        "-- the path of a file is the one below the source's location, and rows are counted in each file\n"
+        f"INSERT {'OVERWRITE' if mode_of(dataset.load_policy) == LATEST else 'INTO'} {_name(table)}\n"
+        f"SELECT\n  {lines(selected)}\n"
         f"FROM {source.format}.{quoted(source.location)}"
     )
+
+
+# What loads do about deleted keys besides the statements, by the policy's delete detection.
+_DETECTION = {
+    NONE: "",
+    KEY_LIST: "-- open keys that the source's key list lacks are closed in the same commit\n",
+    WINDOW: "-- open keys in the read window that are absent are closed in the same commit\n",
+}
 
 
 def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
@@ -116,7 +141,8 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
     differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked_columns(dataset, policy)]
     changed = " OR ".join([f"r.{row_hash} <> s.{row_hash}", *differ])
     return (
-        f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indent(stage)}\n) AS s\n"
+        f"{_DETECTION[policy.delete_detection]}MERGE INTO {_name(table)} AS r\n"
+        f"USING (\n{_indent(stage)}\n) AS s\n"
         f"ON r.{key} = s.{key}\n{flagged}WHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {lines(updates)}\n"
         f"WHEN NOT MATCHED{unless} THEN {insert}{absent}"
     )
@@ -252,13 +278,13 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
         f"LEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
         f"WHERE h.{key} IS NULL OR h.{row_hash} <> s.{row_hash}",
     ]
-    if tombstones and (policy.closes_absent or policy.delete_flag):
+    if tombstones and (policy.closes_absent or policy.delete_flag or policy.delete_detection != NONE):
         tombstone = lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
         sentences.append(
             f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {tombstone}\nFROM {_name(table)} AS h\n"
             f"LEFT ANTI JOIN (\n{_indent(live)}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
         )
-    message = "-- one atomic commit; of the history only open versions are read\n"
+    message = "-- one atomic commit; of the history only open versions are read\n" + _DETECTION[policy.delete_detection]
     return message + ";\n\n".join(sentences)
 
 
@@ -346,9 +372,11 @@ def _known_keys(reference: ReferenceState, by_key: Mapping[str, DatasetState]) -
 
 def _rule_comments(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
     """Return a comment line for each rule about keys that is no part of the query."""
-    refusing = (item for item in dataset.references if item.unknown_parent == REFUSE and item.parent in by_key)
+    outcomes = {REFUSE: "refused", QUARANTINE: "a row is quarantined"}
     comments = [
-        f"-- refused if {by_key[item.parent].qualified_name} does not have a {item.column_name}" for item in refusing
+        f"-- {outcomes[item.unknown_parent]} if {by_key[item.parent].qualified_name} does not have a {item.column_name}"
+        for item in dataset.references
+        if item.unknown_parent in outcomes and item.parent in by_key
     ]
     comments += [
         f"-- with a ghost row for each {reference.column_name} of {child.qualified_name} that has no row"

@@ -9,6 +9,8 @@ from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sources.intake import check_takes_changes
 
+# Names of what shows the deleted keys of a delta.
+KEY_LIST, READ_WINDOW = "key list", "read window"
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 
 
@@ -67,7 +69,7 @@ def check_holds_applied(*, name: str, applied: int | None, held: int | None, run
 
 @dataclass(frozen=True)
 class DeleteGuard:
-    """Limits on the keys that a full snapshot may close by their absence without a user's decision.
+    """Limits on the keys that a snapshot, key list or read window may close by their absence without a decision.
 
     A truncated delivery cannot be distinguished from a source that deleted rows. Up to ``keys`` keys, or up to
     ``share`` of the open ones, are closed without a decision. ``allow_empty`` and ``allow_deletes`` are the run's
@@ -79,8 +81,11 @@ class DeleteGuard:
     share: float = 0.2
     keys: int = 1000
 
-    def check(self, *, name: str, rows: int, would_close: int, open_keys: int) -> None:
-        """Raise Refusal EMPTY_SNAPSHOT or TOO_MANY_DELETES for a snapshot that needs a decision."""
+    def check(self, *, name: str, rows: int, would_close: int, open_keys: int, what: str = "snapshot") -> None:
+        """Raise Refusal EMPTY_SNAPSHOT or TOO_MANY_DELETES for a snapshot that needs a decision.
+
+        ``what`` is complete and has ``rows`` rows: the snapshot, or what takes its place with delete detection.
+        """
         if not would_close:
             return
         if rows == 0:
@@ -88,7 +93,9 @@ class DeleteGuard:
                 return
             raise Refusal(
                 EMPTY_SNAPSHOT,
-                f"{name}: the snapshot is empty and would close all {would_close} open versions",
+                f"{name}: the {what} is empty and would close all {would_close} open versions"
+                if would_close == open_keys
+                else f"{name}: the {what} is empty and would close {would_close} of the {open_keys} open versions",
                 count=would_close,
                 hint="If the source really is empty, run again with --allow-empty.",
             )
@@ -96,7 +103,7 @@ class DeleteGuard:
             return
         raise Refusal(
             TOO_MANY_DELETES,
-            f"{name}: the snapshot has {rows} rows and lacks {would_close} of the {open_keys} open keys "
+            f"{name}: the {what} has {rows} rows and lacks {would_close} of the {open_keys} open keys "
             f"({would_close / open_keys:.0%}): closing more than {self.share:.0%} needs a decision",
             count=would_close,
             hint="Check that the delivery is whole. If these rows really went, run again with --allow-deletes.",

@@ -26,7 +26,7 @@ from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END
 from loader.domain.reference.values import as_json, typed
 from loader.domain.refusals import Refusal
 from metadata.domain.history_columns import layout_of, open_end, time_type
-from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
+from metadata.domain.history_policy import BATCH_FILES, NONE, TOMBSTONE, HistoryPolicy
 from metadata.domain.types import DataType, parse
 
 NULL = "NULL"
@@ -172,6 +172,8 @@ class _Application:
 
     def _apply(self, batch: SampleBatch) -> list[_StoredVersion]:
         rows_by_file = batch.as_batch()
+        if self.sample.policy.delete_detection != NONE:
+            rows_by_file["keys"] = [{name: row.values[name] for name in self.sample.keys} for row in batch.rows]
         for name, rows in rows_by_file.items():
             if isinstance(rows, list):
                 rows_by_file[name] = [{self._alias(column): value for column, value in row.items()} for row in rows]

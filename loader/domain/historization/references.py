@@ -7,12 +7,16 @@ from architecture.domain.tables import rawcore_table
 from loader.domain.dependencies import is_loaded, referring, tables_read
 from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
-from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows, SourceSpec, StageInput
+from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows, StageInput
+from loader.domain.manifest.sources import SourceSpec
+from loader.domain.quality.checks import CheckSpec
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
-from metadata.domain.sources.formats import READ_ONCE
+from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, KEY_LIST, HistoryPolicy
+from metadata.domain.quality import QUARANTINE as SEVERITY_QUARANTINE
+from metadata.domain.quality import RELATIONSHIP
+from metadata.domain.sources.formats import READ_ONCE, reads_changes
 from metadata.domain.state import DatasetState
-from metadata.domain.unknown_parents import KEEP
+from metadata.domain.unknown_parents import KEEP, QUARANTINE
 
 # Inputs whose deliveries add to those before.
 _FED = (EFFECTIVE, CDC, APPEND)
@@ -33,9 +37,38 @@ def foreign_keys(dataset: DatasetState, states: Mapping[str, DatasetState]) -> t
         components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs)
         parent = states.get(reference.parent)
         rule = reference.unknown_parent if parent is not None and is_loaded(parent) else KEEP
+        rule = KEEP if rule == QUARANTINE else rule  # a check of the rows of stage (``parent_checks``)
         table = rawcore_table(parent) if parent is not None and rule != KEEP else None
         keys.append(ForeignKey(reference.column_name, components, rule, table))
     return tuple(keys)
+
+
+def parent_checks(dataset: DatasetState, states: Mapping[str, DatasetState]) -> tuple[CheckSpec, ...]:
+    """Return a check of kind relationship for each reference whose rows with unknown parents are quarantined.
+
+    Their rows have no active column missing, which ``foreign_keys`` refuses.
+    """
+    names, checks = {column.key: column.name for column in dataset.active_columns}, []
+    for reference in dataset.references:
+        parent = states.get(reference.parent)
+        if reference.unknown_parent != QUARANTINE or parent is None or not is_loaded(parent):
+            continue
+        parent_names = {column.key: column.name for column in parent.business_key}
+        arguments = {
+            "columns": [names[child] for child, _ in reference.pairs],
+            "dataset": parent.qualified_name,
+            "other_columns": [parent_names[key] for _, key in reference.pairs],
+        }
+        name = f"{reference.column_name} is known"
+        other = rawcore_table(parent)
+        checks.append(CheckSpec(reference.key, name, RELATIONSHIP, SEVERITY_QUARANTINE, arguments, other))
+    return tuple(checks)
+
+
+def _is_read_once(source: SourceSpec) -> bool:
+    """Return True unless each run asks for the rows again: all of them, or those from a watermark on."""
+    read_once = source.format in READ_ONCE or reads_changes(source.format, source.options)
+    return read_once and not source.intake.get("watermark")
 
 
 @dataclass(frozen=True)
@@ -43,12 +76,14 @@ class Feeds:
     """Stable keys of the raw tables that are read in another way than as the latest delivery with one row per key.
 
     Of those ``read_once`` each file is read once and every run's rows stay; of those ``many_per_key`` a delivery has
-    several rows of one key, which differ by their time. ``shared_appends`` are the names of the readers, by raw table,
-    if a feed has several and one of them appends its rows.
+    several rows of one key, which differ by their time; of those ``with_key_list`` the keys of all rows are read, too.
+    ``shared_appends`` are the names of the readers, by raw table, if a feed has several and one of them appends its
+    rows.
     """
 
     read_once: frozenset[str] = frozenset()
     many_per_key: frozenset[str] = frozenset()
+    with_key_list: frozenset[str] = frozenset()
     shared_appends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -57,14 +92,16 @@ class Feeds:
 
         They are read once unless another reader, or one that closes absent keys, needs a complete delivery: the whole
         location is read then, and raw has the latest delivery. So it is for tables, which have neither files nor
-        offsets, and for an endpoint, which is asked anew by each run.
+        offsets, for an endpoint, which is asked anew by each run, and for files with a watermark. A model is no such
+        reader: it reads the rows that the table has.
         """
         dated: set[str] = set()
         whole: set[str] = set()
         appended: set[str] = set()
+        listed: set[str] = set()
         readers: dict[str, list[str]] = {}
         for state in states.values():
-            if not is_loaded(state):
+            if not is_loaded(state) or state.select:
                 continue
             policy = HistoryPolicy.from_dict(state.history_policy)
             is_dated = policy.keeps_events(historize=state.historize)
@@ -77,11 +114,13 @@ class Feeds:
                     dated.add(table.key)
                 if policy.input == APPEND:
                     appended.add(table.key)
-                is_read_once = all(specs[key].format in READ_ONCE for key in table.inputs if key in specs)
+                if policy.delete_detection == KEY_LIST:
+                    listed.add(table.key)
+                is_read_once = all(_is_read_once(specs[key]) for key in table.inputs if key in specs)
                 if not (is_fed and is_read_once):
                     whole.add(table.key)
         shared = {key: tuple(sorted(readers[key])) for key in appended - whole if len(readers[key]) > 1}
-        return cls(frozenset(readers.keys() - whole), frozenset(dated), shared)
+        return cls(frozenset(readers.keys() - whole), frozenset(dated), frozenset(listed), shared)
 
     def refuse_shared_append(self, raw: DatasetState) -> None:
         """Raise Refusal SHARED_APPEND for a feed with an append among several readers.

@@ -1,7 +1,7 @@
 """Stage as SQL: inputs for the runner, unnecessary checks, rewriting of table names for dry runs."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import sqlglot
@@ -10,7 +10,8 @@ from sqlglot.tokens import Token, TokenType
 from architecture.domain.tables import TableSpec, raw_table, rawcore_table
 from architecture.domain.views import Branch, view_branches
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import SourceSpec, StageColumn, StageInput
+from loader.domain.manifest.loads import StageColumn, StageInput
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sql import quote_identifier
@@ -33,6 +34,17 @@ def stage_inputs(
             hint="give it an input in the metadata, or retire it",
         )
     return inputs
+
+
+def raw_names(raw: DatasetState, columns: Sequence[DeliveredColumn]) -> dict[str, DeliveredColumn]:
+    """Return the delivered columns by the names that they have in the raw table, in its order."""
+    by_key = {column.key: column for column in columns}
+    by_name = {column.name.lower(): column for column in columns}
+    delivered = {
+        column.name: next((by_key[key] for key in column.inputs if key in by_key), by_name.get(column.name.lower()))
+        for column in raw.active_columns
+    }
+    return {name: column for name, column in delivered.items() if column is not None}
 
 
 def ranked_inputs(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.tables import ColumnSpec, TableSpec
-from loader.domain.manifest import Masking
+from loader.domain.manifest.reads import Masking
 from loader.domain.refusals import SAID, Refusal
 from metadata.domain.history_policy import HistoryPolicy
 
@@ -116,6 +116,8 @@ def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, mas
     used = [name for name in _KEY_ARGUMENTS if arguments.get(name)]
     if keys and used:
         raise _refused(f"{', '.join(keys)} is masked for you, so rows cannot be found by it")
+    if kind == "origin" and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
+        raise _refused("the key of the row is hashed for you, so its delivered rows cannot be found")
     if kind in _VERSION_READS and masked_names(table.of_purpose("started_at"), masking):
         raise _refused("versions are dated by a column that is masked for you")
 

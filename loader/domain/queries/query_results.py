@@ -16,11 +16,15 @@ from metadata.domain.sensitivity import is_mask
 
 # Longer values are truncated in tables; a key press shows the whole value.
 SHOWN = 80
+# Most characters of a value in a table of text.
+SHOWN_IN_TEXT = 60
 
 # Prefixes by which spreadsheets recognise formulas, full-width forms included.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
+# Kind of the read of a row's origin.
+ORIGIN = "origin"
 NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
@@ -32,6 +36,9 @@ _WORDS = {
     "row_hash": "row hash",
     "run_id": "load run",
     "loaded_at": "load time",
+    "source_file": "source file",
+    "source_row": "source row",
+    "load_day": "load day",
 }
 
 
@@ -80,6 +87,15 @@ def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -
     headings = tuple(heading(names[place], table, personal, masked) for place in places)
     rows = tuple(tuple(cell(row[place]) for place in places) for row in answer["rows"])
     return Grid(headings, rows)
+
+
+def entity_keys(answer: Mapping, table: TableSpec) -> list[str]:
+    """Return the entity key of each row of an answer, empty where the reader does not see it; [] without such a key."""
+    name = next((column.name for column in table.of_purpose("entity_key")), None)
+    if name not in answer["columns"]:
+        return []
+    place = answer["columns"].index(name)
+    return [row[place] if re.fullmatch(r"[0-9a-f]{64}", row[place] or "") else "" for row in answer["rows"]]
 
 
 def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked: Collection[str] = ()) -> Heading:
@@ -136,6 +152,23 @@ def csv_line(values: Iterable[str | None]) -> str:
 
 def _quote(value: str | None) -> str:
     return "" if value is None else '"' + value.replace('"', '""') + '"'
+
+
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
+    """Return rows as a table of text for a terminal; long values are cut, line ends become blanks."""
+    lines = [[_on_one_line(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *lines, strict=True)]
+    ruler = ["-" * width if name else "" for name, width in zip(columns, widths, strict=True)]
+    table = [list(columns), ruler, *lines]
+    return "".join(
+        "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip() + "\n"
+        for line in table
+    )
+
+
+def _on_one_line(value: str | None) -> str:
+    plain = "NULL" if value is None else " ".join(value.split("\n"))
+    return plain if len(plain) <= SHOWN_IN_TEXT else f"{plain[: SHOWN_IN_TEXT - 1]}…"
 
 
 def header_of(names: Iterable[str]) -> str:

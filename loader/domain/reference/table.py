@@ -24,6 +24,7 @@ from loader.domain.historization.history import (
 from loader.domain.historization.load_guards import DeleteGuard, check_later
 from loader.domain.reference.batch import Columns, KeyText, Read, Row, key_text, read_rows, run_time, shown_key
 from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey, FilesBatch, read_files
+from loader.domain.reference.detection import detected_keys
 from loader.domain.reference.timeline import DELETE, RETURN, VALUE, Event, Fold, KeyLog, Time
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import (
@@ -31,6 +32,7 @@ from metadata.domain.history_policy import (
     EFFECTIVE,
     IGNORE,
     LOAD_TIME,
+    NONE,
     SNAPSHOT,
     HistoryPolicy,
 )
@@ -426,6 +428,11 @@ def _apply_rows(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[str
         guard = DeleteGuard(bool(batch.get("allow_empty")), bool(batch.get("allow_deletes")))
         guard.check(name=table.header.id, rows=len(batch["rows"]), would_close=absent, open_keys=open_keys)  # rule 4
         logs = close_absent(logs, delivered, fold, run)
+    if table.policy.delete_detection != NONE:
+        live = {key: fold.versions(log)[-1].values for key, log in logs.items() if fold.is_live(log)}
+        delivered = {row.key_text for row in read.rows}
+        detected = detected_keys(batch, table.header.id, table.header.keys, table.columns, live, delivered)
+        logs = close_absent(logs, logs.keys() - detected, fold, run)
     logs, late = arrive(logs, read.rows, fold, run, table.forgotten)
     counts = _counts(batch, read, late) | count_logs(table.logs, logs, fold, {row.key_text for row in read.rows})
     return _without_old_events(replace(table, logs=logs), batch["at"]), counts

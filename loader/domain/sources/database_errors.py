@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from loader.domain.engines import engine_of
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.databases import CONNECT_SECONDS
 from metadata.domain.sources.locations import DatabasePlace

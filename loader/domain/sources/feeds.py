@@ -1,11 +1,12 @@
-"""Files and messages of a feed: those in its raw table, and those that a run must read. Each is loaded once.
+"""Files, messages and table versions of a feed: those in its raw table, and those that a run must read, each once.
 
 The Delta log of the raw table records them as transaction identifiers: one for each file (path, size, time, content
-tag), one for each range of offsets in a partition of a topic, and one for each run, with the number of the run in this
-table. They are committed with the rows, and checkpoints retain them when the log is cleaned, so they do not depend on
-the control database. The commit metadata of each reader's leading table (its history, or rawcore without one) record
-the newest number that it has (``NOTE``). Files and ranges with later numbers were read by runs that failed before they
-wrote that table: they are read again, and the same commit removes their old rows from raw.
+tag), one for each range of offsets in a partition of a topic, or of versions of a Delta table, and one for each run,
+with the number of the run in this table. They are committed with the rows, and checkpoints retain them when the log is
+cleaned, so they do not depend on the control database. The commit metadata of each reader's leading table (its history,
+or rawcore without one) record the newest number that it has (``NOTE``). Files and ranges with later numbers were read
+by runs that failed before they wrote that table: they are read again, and the same commit removes their old rows from
+raw.
 """
 
 import json
@@ -16,7 +17,7 @@ from loader.domain.refusals import Refusal
 from metadata.domain.sources.option_kinds import KEEP_LOADED, REFUSE_CHANGED
 
 NOTE = "feeds"
-_FILE, _RANGE, _RUN = "elevata.file ", "elevata.offsets ", "elevata.run "
+_FILE, _RANGE, _RUN = PREFIXES = "elevata.file ", "elevata.offsets ", "elevata.run "
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,10 @@ class Topic:
 
 @dataclass(frozen=True)
 class FeedRange:
-    """Messages of a partition from offset ``start`` to before ``end``; ``number`` is that of their run."""
+    """Messages of a partition from offset ``start`` to before ``end``; ``number`` is that of their run.
+
+    Of a Delta table, versions: ``base`` is added to them for the order of the events.
+    """
 
     topic: str
     topic_id: str
@@ -58,6 +62,7 @@ class FeedRange:
     start: int
     end: int
     number: int = 0
+    base: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,6 +199,58 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
             ranges.append(FeedRange(topic.name, topic.id, partition, start, end))
     replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
     return FeedChoice(replaced=replaced, ranges=tuple(ranges), skipped=skipped, restarted=restarted)
+
+
+# Ranges of a Delta table's versions, in place of a topic's partitions: changes, or all rows at the last one.
+CHANGES, WHOLE = 0, 1
+
+
+VERSIONS_LOST = (
+    "Load with --full to read the whole table, and its changes from then on. Keys that were deleted since the last "
+    "load stay open then."
+)
+
+
+def choose_versions(
+    name: str, log: FeedLog, table: str, table_id: str, newest: int, *, held: int, full: bool = False
+) -> FeedChoice:
+    """Return the versions to read from a Delta table, if all histories of the feed have the numbers up to ``held``.
+
+    Without loaded versions, or with ``full``, it is all rows at the newest version. Raise Refusal TABLE_REPLACED if the
+    loaded versions are those of an earlier table, or of a newer state of its folder.
+    """
+    loaded = [read for read in log.ranges if read.topic == table and read.number <= held]
+    replaced = tuple(run for run, number in log.runs.items() if number > held)
+    known_id, base, end = _loaded_versions(loaded)
+    is_other = bool(loaded) and (known_id != table_id or newest + 1 < end)
+    if full or not loaded:
+        whole = FeedRange(table, table_id, WHOLE, 0, newest + 1, base=base + end if is_other else base)
+        return FeedChoice(ranges=(whole,), replaced=replaced)
+    if is_other:
+        shown = f"ends at version {newest}, and version {end - 1} was loaded"
+        reason = "was created again" if known_id != table_id else shown
+        raise Refusal(
+            "TABLE_REPLACED",
+            f"{name}: the table {table} {reason}, so its versions do not continue those that were loaded",
+            file=table,
+            hint=VERSIONS_LOST,
+        )
+    changes = FeedRange(table, table_id, CHANGES, end, newest + 1, base=base)
+    return FeedChoice(ranges=(changes,) if end <= newest else (), replaced=replaced)
+
+
+def _loaded_versions(loaded: Iterable[FeedRange]) -> tuple[str, int, int]:
+    """Return the id of the loaded table, the number that its versions begin with, and the version after the last one.
+
+    After a table was replaced and read whole, its versions count on from those of the table before, so that the events
+    of both have one order.
+    """
+    table_id, base, end = "", 0, 0
+    for read in sorted(loaded, key=lambda read: read.number):
+        if read.partition == WHOLE and table_id and (read.topic_id != table_id or read.end < end):
+            base, end = base + end, 0
+        table_id, end = read.topic_id, max(end, read.end)
+    return table_id, base, end
 
 
 def _next_offset(ranges: Iterable[FeedRange], held: int, earliest: int) -> int:

@@ -15,9 +15,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.intake import Intake
+from metadata.domain.types import DATE, TIMESTAMP, parse
 
 NOTE = "marks"
 MAX_SINCE = 100
@@ -51,6 +52,11 @@ def value_of(text: str, kind: str, zone: str = "UTC") -> Value:
     return moment.date() if kind == DAY else moment
 
 
+def kind_of(type_text: str) -> str:
+    """Return the kind of a watermark column of this type whose values are read in the contract's types."""
+    return {DATE: DAY, TIMESTAMP: INSTANT}.get(parse(type_text).name, NUMBER)
+
+
 def _zone(name: str) -> Any:
     return datetime.strptime(name, "%z").tzinfo if name[0] in "+-" else ZoneInfo(name)
 
@@ -82,12 +88,16 @@ class Window:
     """Part of a source that a run read: from ``start`` (None: everything) up to its highest values ``end``.
 
     ``by_hand``: a user gave the start, so the marks of the run's readers become ``end`` even if they were higher.
+    ``bounds`` are the values from which rows were read, which a look-back puts before the start. ``is_open``: rows that
+    have the value of a bound may be missing, because an endpoint decides if its parameter includes them.
     """
 
     source: str
     start: Values | None
     end: Values
     by_hand: bool = False
+    bounds: Values | None = None
+    is_open: bool = False
 
     def as_note(self) -> dict[str, str]:
         return {NOTE: json.dumps(asdict(self), sort_keys=True)}
@@ -117,9 +127,10 @@ def digest_of(source: SourceSpec, kinds: Mapping[str, str]) -> str:
     if source.database is not None:
         place = source.database.place
         where = [place.kind, place.host, place.port, place.name, source.location]
-    else:
-        assert source.api is not None, f"{source.name} has no marks"
+    elif source.api is not None:
         where = [str(source.api.place), *(source.undated or (source.location, source.options.get("parameters", "")))]
+    else:
+        where = [source.format, source.location]
     described = json.dumps([where, options, columns, sorted(kinds.items())], sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()
 

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 
 from loader.management.run_command import MaintenanceCommand
-from loader.services.maintenance_runs import request_accept
+from loader.services.maintenance.acceptances import request_accept
 
 
 class Command(MaintenanceCommand):

@@ -13,7 +13,7 @@ from loader.services.load_runs import request_load_run
 class Command(RunningCommand):
     """Command to load and historize the datasets of a scope, by default all."""
 
-    help = "One load run: raw, rawcore and history of everything, of a schema or of a dataset."
+    help = "One load run: raw, rawcore and history of everything, of a schema, of a dataset or of a selection by words."
 
     def arguments(self, parser: ArgumentParser) -> None:
         scope = parser.add_mutually_exclusive_group()
@@ -21,7 +21,9 @@ class Command(RunningCommand):
         scope.add_argument("--schema", metavar="S", help="the datasets of a schema, and what they depend on")
         scope.add_argument("--dataset", metavar="S.D", help="a dataset, and what it depends on")
         scope.add_argument(
-            "--select", metavar="WORDS", help="datasets by name, serving.*, tag:T or layer:L; +W and W+ add the graph"
+            "--select",
+            metavar="WORDS",
+            help="datasets: S.D, S.*, tag:T or layer:L; +W adds what W reads, W+ its readers",
         )
         parser.add_argument("--exclude", metavar="WORDS", default="", help="datasets to leave out, as --select takes")
         parser.add_argument("--target-only", action="store_true", help="leave out what the dataset depends on")
@@ -59,7 +61,7 @@ class Command(RunningCommand):
 def _scope(options: dict[str, Any]) -> Scope | None:
     """Return the requested scope; None if none was given, so that a repeated run keeps its scope."""
     if options["select"] or options["exclude"]:
-        return Scope(SELECTION, options["select"] or "", exclude=options["exclude"])
+        return Scope(SELECTION, options["select"] or "*", exclude=options["exclude"])
     if options["schema"]:
         return Scope(SCHEMA, options["schema"])
     if options["dataset"]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from loader.domain.reference.batch_files import FILES
 from loader.management.run_command import MaintenanceCommand, timestamp
-from loader.services.maintenance_runs import COMPRESSIONS, FORMATS, request_history_batch
+from loader.services.maintenance.history_batches import COMPRESSIONS, FORMATS, request_history_batch
 
 
 class Command(MaintenanceCommand):

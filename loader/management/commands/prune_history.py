@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 
 from loader.management.run_command import MaintenanceCommand
-from loader.services.maintenance_runs import request_prune
+from loader.services.maintenance.prunes import request_prune
 
 
 class Command(MaintenanceCommand):

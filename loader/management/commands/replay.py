@@ -1,22 +1,15 @@
 """Command that runs history cases on the Spark engine, in a temporary folder."""
 
-import shutil
-import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
-from elevata.core.processes import process_name
-from loader.domain.manifest import ReplayManifest
+from loader.domain.manifest.history_checks import ReplayManifest
 from loader.domain.reference.cases import Case, CaseProblem, parse_cases, select
-from loader.domain.refusals import Refusal
-from loader.services.runner.supervisor import Runner, runner_config
+from loader.management.temporary_runner import run_cases, temporary_runner
 
 DIFFERENT_EXIT = 1
-_POLL_SECONDS = 1.0
 
 
 class Command(ProductCommand):
@@ -48,28 +41,13 @@ class Command(ProductCommand):
             raise CommandExit(INVALID, f"{path}: {reason}", "unreadable") from None
 
     def _replay(self, text: str, cases: list[Case]) -> dict[str, dict]:
-        """Return the runner's outcomes by case id. The temporary folder is visible to a cluster's workers, too."""
-        Path(settings.DATA_DIR).mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="replay-", dir=settings.DATA_DIR))
-        config = runner_config() | {"warehouse": str(folder / "warehouse")}
-        runner = Runner(holder=f"manage.py replay, {process_name()}", config=config, folder=folder)
-        try:
-            runner.start()
-            return self._collect_outcomes(runner, ReplayManifest(text, tuple(case.id for case in cases)))
-        finally:
-            runner.close()
-            shutil.rmtree(folder, ignore_errors=True)
+        """Return the runner's outcomes by case id."""
+        outcomes: dict[str, dict] = {}
 
-    def _collect_outcomes(self, runner: Runner, manifest: ReplayManifest) -> dict[str, dict]:
-        exchange, outcomes = runner.request("replay", manifest), {}
-        while True:
-            event = exchange.next(timeout=_POLL_SECONDS)
-            if event is None:
-                continue
-            if event["event"] == "finished":
-                if event["status"] != "succeeded":
-                    raise Refusal.from_json(event["error"])
-                return outcomes
-            outcome = event["outcome"]
+        def tell(outcome: dict) -> None:
             outcomes[outcome["id"]] = outcome
             self.say(f"{'ok     ' if outcome['passed'] else 'differs'} {outcome['id']} {outcome['message']}".rstrip())
+
+        with temporary_runner("replay") as runner:
+            run_cases(runner, "replay", ReplayManifest(text, tuple(case.id for case in cases)), tell)
+        return outcomes

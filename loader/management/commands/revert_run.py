@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 
 from loader.management.run_command import MaintenanceCommand
-from loader.services.maintenance_runs import request_revert
+from loader.services.maintenance.reverts import request_revert
 
 
 class Command(MaintenanceCommand):

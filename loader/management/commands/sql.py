@@ -9,7 +9,7 @@ from elevata.accounts.cli import FAILED, INVALID, CommandExit, printable
 from elevata.accounts.permissions import current_actor
 from elevata.jobs import states
 from elevata.jobs.waiting import NoWorker
-from loader.domain.queries.query_results import csv_line, value_text
+from loader.domain.queries.query_results import csv_line, text_table, value_text
 from loader.domain.queries.select_statements import INVALID as INVALID_QUERY
 from loader.domain.queries.select_statements import MOST_ROWS, REFUSED, UNKNOWN
 from loader.domain.refusals import Refusal
@@ -19,7 +19,6 @@ from loader.services.reads.read_requests import request_query
 
 TABLE, CSV, JSON = "table", "csv", "json"
 _NEVER_RUN = (REFUSED, INVALID_QUERY, UNKNOWN, "NOT_PERMITTED", "NO_TABLE")
-_WIDEST = 60
 
 
 def _limit(text: str) -> int:
@@ -85,15 +84,4 @@ def _csv(answer: dict[str, Any]) -> str:
 
 
 def _table(answer: dict[str, Any]) -> str:
-    rows = [[_short(value_text(value)) for value in row] for row in answer["rows"]]
-    widths = [max(map(len, column)) for column in zip(answer["columns"], *rows, strict=True)]
-    lines = [answer["columns"], ["-" * width for width in widths], *rows]
-    return "".join(
-        "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip() + "\n"
-        for line in lines
-    )
-
-
-def _short(value: str | None) -> str:
-    plain = "NULL" if value is None else " ".join(value.split("\n"))
-    return plain if len(plain) <= _WIDEST else f"{plain[: _WIDEST - 1]}…"
+    return text_table(answer["columns"], [list(map(value_text, row)) for row in answer["rows"]])

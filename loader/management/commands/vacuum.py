@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 from loader.domain.vacuum import SAFE_HOURS
 from loader.management.run_command import MaintenanceCommand
-from loader.services.maintenance_runs import request_vacuum
+from loader.services.maintenance.vacuums import request_vacuum
 
 
 class Command(MaintenanceCommand):

@@ -13,7 +13,7 @@ from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import MetadataError
 from loader.domain.catalogs.catalog import TABLE, Entry
 from loader.domain.historization.stage import with_other_names
-from loader.domain.manifest import Masking, QuerySource, ReadManifest
+from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.select_statements import MOST_ROWS, CheckedQuery, check_query, masked_results
 from loader.domain.refusals import Refusal

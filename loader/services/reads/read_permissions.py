@@ -16,7 +16,7 @@ from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import Masking
+from loader.domain.manifest.reads import Masking
 from loader.domain.queries.masking import Sensitive, masking_of, may_hold_values, without_examples, without_values
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest

@@ -39,21 +39,29 @@ from elevata.jobs.services import Attempt, Fenced, Submitted, claim, withdraw
 from loader.domain.dependencies import named_dataset
 from loader.domain.historization.history import DELETED
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.manifest import (
-    CheckManifest,
-    ObserveManifest,
-    PublishManifest,
-    ReadManifest,
-    SizesManifest,
-    SourceSpec,
-)
+from loader.domain.manifest.executions import ObserveManifest, SizesManifest
+from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.manifest.publication import PublishManifest
+from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.queries.masking import must_not_tell
+from loader.domain.queries.query_results import ORIGIN
 from loader.domain.refusals import Refusal, worker_accident
 from loader.models import ReadRequest
 from loader.services.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec
 from loader.services.publication import PUBLISH, publish_manifest
+from loader.services.quality import quality_arguments, store_profile, store_read_results, stored_profile
+from loader.services.reads.origins import origin_manifest
 from loader.services.reads.queries import SQL, query_answer, query_arguments, query_manifest, record_query
 from loader.services.reads.read_permissions import masking_for, must_read, record_read
+from loader.services.reads.trials import (
+    TRY_MODEL,
+    must_be_tried,
+    record_trial,
+    trial_answer,
+    trial_arguments,
+    trial_manifest,
+)
 from loader.services.runner.worker import SupportsRequests
 from metadata.domain.history_columns import ends_inclusive
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
@@ -108,12 +116,18 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
 
 log = logging.getLogger(__name__)
 
-CHECK = "check"
-KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHECK, SQL, PUBLISH)
+CHECK, SOURCE_CHECK = "check", "source_check"
+PROFILE, QUALITY, QUARANTINED = "profile", "quality", "quarantine"
+# Kinds that read a whole table.
+LONG = (CHECK, PROFILE, QUALITY)
+KINDS = (
+    *("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "discover"),
+    *(*LONG, QUARANTINED, SQL, TRY_MODEL, PUBLISH),
+)
 # Kinds of reads without a dataset.
-_WITHOUT_DATASET = (SQL, PUBLISH)
+_WITHOUT_DATASET = (SQL, TRY_MODEL, PUBLISH)
 # Kinds that read the history if there is one, because they need versions.
-_OF_HISTORY = ("key_search", "versions", "as_of", "changes")
+_OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN)
 TIMEOUT_SECONDS = 60.0
 SQL_TIMEOUT_SECONDS = 180.0
 # Tables are observed one after another, and there may be thousands.
@@ -181,6 +195,32 @@ def request_query(text: str, limit: int, *, user: Any, wake_worker: bool = True,
     return request_read(kind=SQL, arguments=arguments, user=user, wake_worker=wake_worker, reason=reason)
 
 
+def request_trial(
+    text: str,
+    *,
+    dataset: TargetDataset | None = None,
+    limit: int = 50,
+    sample: Mapping[str, Any] | None = None,
+    compare: bool = False,
+    user: Any,
+    wake_worker: bool = True,
+) -> RequestedRead:
+    """Request a trial of a SELECT, for a model (``dataset``) or for one that is not saved yet.
+
+    ``sample`` is a part of each table (``share`` or ``rows``); ``compare`` asks for the difference to the model's
+    table. Raise Refusal, with line and column for an error of the SELECT.
+    """
+    arguments = trial_arguments(text, limit=limit, sample=sample or {}, compare=compare)
+    must_be_tried(text, dataset=dataset, user=user, compare=compare, sample=arguments["sample"])
+    return request_read(kind=TRY_MODEL, dataset=dataset, arguments=arguments, user=user, wake_worker=wake_worker)
+
+
+# Kinds whose manifests, answers and entries in the change log follow from a text with permissions of its own.
+_ANSWERS = {SQL: query_answer, TRY_MODEL: trial_answer}
+_MANIFESTS = {SQL: query_manifest, TRY_MODEL: trial_manifest}
+_RECORDS = {SQL: record_query, TRY_MODEL: record_trial}
+
+
 @dataclass(frozen=True)
 class ReadAttempt(Attempt):
     """Attempt of a read or refresh."""
@@ -193,8 +233,12 @@ class ReadAttempt(Attempt):
     def _finish(self, read: ReadRequest, answer: dict) -> None:
         if self.end(wanted=states.SUCCEEDED) == states.SUCCEEDED:
             ReadRequest.objects.filter(pk=read.pk).update(answer=answer)
+            if read.kind == PROFILE:
+                store_profile(read, answer)
+            if read.kind == QUALITY:
+                store_read_results(read, answer)
             if answer:
-                (record_query if read.kind == SQL else record_read)(read, answer)
+                _RECORDS.get(read.kind, record_read)(read, answer)
 
     @transaction.atomic
     def end_with(self, error: dict) -> None:
@@ -222,8 +266,8 @@ def perform_read(
     def answer() -> None:
         manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
         answer = _answer(_ask(attempt, runner, manifest, stopping or threading.Event()))
-        if read.kind == SQL:
-            answer = retried(partial(query_answer, read, answer))
+        if read.kind in _ANSWERS:
+            answer = retried(partial(_ANSWERS[read.kind], read, answer))
         attempt.finish(read, answer=answer)
 
     try:
@@ -365,9 +409,9 @@ def read_manifest(
         )
     if read.kind == PUBLISH:
         return publish_manifest(environment=read.environment, check=read.arguments["check"])
-    if read.kind == SQL:
-        return query_manifest(read, timeout_seconds=timeout_seconds or SQL_TIMEOUT_SECONDS)
-    timeout_seconds = timeout_seconds or TIMEOUT_SECONDS
+    if read.kind in _MANIFESTS:
+        return _MANIFESTS[read.kind](read, timeout_seconds=timeout_seconds or SQL_TIMEOUT_SECONDS)
+    timeout_seconds = timeout_seconds or (CHECK_TIMEOUT_SECONDS if read.kind in LONG else TIMEOUT_SECONDS)
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
@@ -376,8 +420,16 @@ def read_manifest(
     if read.kind in ("as_of", "changes"):
         arguments |= _interval_arguments(read.dataset)
     masking = masking_for(read.requested_by, read.dataset, table)
+    if read.kind == QUALITY:
+        arguments = quality_arguments(state, environment=read.environment)
+        arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
+    if read.kind == PROFILE:
+        known = stored_profile(read.dataset, read.environment, masked=masking is not None)
+        arguments = {"known_version": known.table_version} if known is not None else {}
     if masking is not None:
         must_not_tell(read.kind, arguments, table, masking)
+    if read.kind == ORIGIN:
+        return origin_manifest(read, state, table, timeout_seconds=timeout_seconds)
     return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
 
 
@@ -405,6 +457,8 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
     state = known or dataset_state(dataset)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
+    if kind == ORIGIN and not state.business_key:
+        raise Refusal("NO_KEY", f"{state.qualified_name} has no business key by which delivered rows could be found")
     if state.layer == "raw":
         return raw_table(state)
     if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
@@ -444,10 +498,10 @@ def end_old_reads() -> None:
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
-    short = ~Q(kind__in=(CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    short = ~Q(kind__in=(*LONG, SOURCE_CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
     too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | short
     error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()
-    withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, Refresh.KIND)), error=error)
+    withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, SOURCE_CHECK, Refresh.KIND)), error=error)
 
 
 def withdraw_read(*, read: ReadRequest) -> None:

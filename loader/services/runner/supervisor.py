@@ -21,7 +21,8 @@ from django.conf import settings
 from elevata.core.processes import what_about
 from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.catalogs.catalog_setting import metastore_addresses
-from loader.domain.manifest import LoadManifest, to_json
+from loader.domain.manifest.codec import to_json
+from loader.domain.manifest.loads import LoadManifest
 from loader.domain.protocol import Said
 from loader.domain.refusals import Refusal, cause_of_death
 from loader.services.manifests import source_roots

@@ -18,8 +18,8 @@ from loader.domain.catalogs.publication import (
     Held,
     compare,
 )
-from loader.domain.manifest import PublishedName as Name
-from loader.domain.manifest import PublishManifest
+from loader.domain.manifest.publication import PublishedName as Name
+from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
 from loader.spark.session import first_line, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS

@@ -13,8 +13,8 @@ from architecture.domain.steps.report_steps import named
 from architecture.domain.steps.statements import catalog_name, location_of
 from loader.domain.catalogs.catalog import TABLE, VIEW
 from loader.domain.catalogs.publication import DIGEST, FUNCTION, MARK, Held
-from loader.domain.manifest import PublishedName as Name
-from loader.domain.manifest import PublishManifest
+from loader.domain.manifest.publication import PublishedName as Name
+from loader.domain.manifest.publication import PublishManifest
 from loader.spark.catalogs.catalog import Catalog, marked
 from loader.spark.session import METASTORE
 from loader.spark.tables.steps import make_room

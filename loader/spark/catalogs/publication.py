@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from loader.domain.catalogs.catalog_setting import EMBEDDED, spark_catalog
 from loader.domain.catalogs.publication import as_answer
-from loader.domain.manifest import PublishManifest
+from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
 from loader.spark.catalogs.catalog import Catalog, innermost
 from loader.spark.catalogs.external import EmbeddedCatalog, Metastore, disconnect

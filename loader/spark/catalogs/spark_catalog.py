@@ -10,8 +10,8 @@ from architecture.domain.steps.statements import catalog_name
 from loader.domain.catalogs.catalog import TABLE, VIEW
 from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.domain.catalogs.publication import DIGEST, FUNCTION, MARK, Held
-from loader.domain.manifest import PublishedName as Name
-from loader.domain.manifest import PublishManifest
+from loader.domain.manifest.publication import PublishedName as Name
+from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
 from loader.spark.catalogs.catalog import Catalog, innermost, is_unsupported, marked
 from loader.spark.sources.files import JAVA_ERRORS

@@ -21,9 +21,10 @@ from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import HASHED
 from loader.domain.historization.history import eras_note, form_note
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest import RawcoreLoad
+from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.expressions import any_of
 from loader.spark.historization import history
+from loader.spark.historization.detection import Detection
 from loader.spark.historization.difference import (
     IS_TOMBSTONE,
     KNOWN_HASH,
@@ -47,6 +48,7 @@ from loader.spark.historization.history import (
 )
 from loader.spark.historization.parents import NULLED, UnknownParents
 from loader.spark.historization.stage import IS_DELETE, one_row_per_key, with_hashes
+from loader.spark.session import forget
 from metadata.domain.history_policy import APPEND, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
@@ -73,17 +75,24 @@ class Batch(Protocol):
     def release(self) -> None: ...
 
 
-def find_batch(session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int) -> Batch:
+def find_batch(
+    session: SparkSession,
+    load: RawcoreLoad,
+    target: Target,
+    stamp: Stamp,
+    committed: int,
+    detection: Detection | None = None,
+) -> Batch:
     """Return the batch object for the dataset's history policy.
 
-    ``committed`` is the sequence of the newest run in the history.
+    ``committed`` is the sequence of the newest run in the history, ``detection`` the evidence of deleted keys.
     """
     refuse_policy_changed(load, target.signed)
     if load.event_log is not None:
         return DatedBatch(session, load, target, stamp, committed)
     if HistoryPolicy.from_dict(load.policy).input == APPEND:
         return AppendBatch(load, target, stamp)
-    return SnapshotBatch(session, load, target, stamp)
+    return SnapshotBatch(session, load, target, stamp, detection)
 
 
 def dated_by_run(policy: HistoryPolicy) -> bool:
@@ -94,8 +103,17 @@ def dated_by_run(policy: HistoryPolicy) -> bool:
 class SnapshotBatch:
     """Snapshot or delta whose rows are dated by the load."""
 
-    def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp):
-        self.session, self.load, self.target, self.stamp = session, load, target, stamp
+    def __init__(
+        self,
+        session: SparkSession,
+        load: RawcoreLoad,
+        target: Target,
+        stamp: Stamp,
+        detection: Detection | None = None,
+    ):
+        self.session, self.load, self.target, self.stamp, self.detection = session, load, target, stamp, detection
+        self._detected: DataFrame | None = None
+        self._detected_count = 0
         self.parents = UnknownParents(target, stamp)
         self.policy = HistoryPolicy.from_dict(load.policy)
         self._skipped_deletes = 0
@@ -117,7 +135,12 @@ class SnapshotBatch:
         return self.parents.warnings
 
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
-        stage = self.parents.resolved(with_hashes(self.parents.with_ghosts(stage), self.load))
+        stage = with_hashes(self.parents.with_ghosts(stage), self.load)
+        if self.detection is not None:
+            self._detected = self.detection.keys(self.target, stage, self.parents)
+            self._detected = self._detected.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
+            self._detected_count = self._detected.count()
+        stage = self.parents.resolved(stage, self._detected)
         self.take(stage, guard=guard, expected=None if expected is None else expected + self.parents.added)
 
     def take(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
@@ -131,7 +154,11 @@ class SnapshotBatch:
         if self._absent_is_deleted:
             would_close = difference[rules.DELETED] + self.parents.emptied(difference)
             guard.check(name=self.load.name, rows=delivered, would_close=would_close, open_keys=stored)
-        flagged = difference[rules.DELETED] if self.policy.delete_flag is not None else 0
+        if self.detection is not None:
+            size = delivered if self.detection.rows is None else self.detection.rows
+            closing = {"rows": size, "would_close": self._detected_count, "open_keys": stored}
+            guard.check(name=self.load.name, what=self.detection.what, **closing)
+        flagged = difference[rules.DELETED] - self._detected_count if self.policy.delete_flag is not None else 0
         reappeared = difference[rules.REAPPEARED]
         if self.target.history:
             reappeared += history.reappeared(difference, self.target.versions)
@@ -148,7 +175,9 @@ class SnapshotBatch:
             self.counts["skipped_deletes"] = self._skipped_deletes
         if not self._absent_is_deleted:
             known = difference[rules.UNCHANGED] + self.counts["changed"] + flagged
-            self.counts["missing"] = stored - known + self.parents.stale
+            self.counts["missing"] = stored - known - self._detected_count + self.parents.stale
+        if self.detection is not None:
+            self.counts["absent"] = self._detected_count
         self.counts |= self.parents.counts
         if self.target.history:
             tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0
@@ -189,14 +218,14 @@ class SnapshotBatch:
     def _compared(
         self, stage: DataFrame, known: DataFrame | None, comparison: Comparison, duplicates: int
     ) -> tuple[Difference, int, int]:
-        deleted, flagged = None, 0
+        deleted, flagged = self._detected, 0
         if self.policy.delete_flag is not None:
             flags = stage.where(IS_DELETE).select(quote_identifier(self.load.leading.column("entity_key").name))
             stage, flagged = stage.where(f"NOT {IS_DELETE}").drop(IS_DELETE), flags.count()
             if self.policy.deletes == IGNORE:
                 self._skipped_deletes = flagged
             else:
-                deleted = flags
+                deleted = flags if deleted is None else flags.unionByName(deleted)
         difference = compare(stage, known, self.load.leading, comparison, deleted)
         rows = difference[rules.UNCHANGED] + difference.opens + difference[UPDATED] + flagged
         return difference, rows, duplicates
@@ -262,6 +291,8 @@ class SnapshotBatch:
 
     def release(self) -> None:
         self.parents.release()
+        if self._detected is not None:
+            forget(self._detected)
         if hasattr(self, "_difference"):
             self._difference.release()
 

@@ -1,10 +1,10 @@
-"""History batches that are computed from the open versions of a history (``loader.domain.manifest.CurrentRows``)."""
+"""History batches that are computed from open versions (``loader.domain.manifest.loads.CurrentRows``)."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import OPEN
-from loader.domain.manifest import CurrentRows
+from loader.domain.manifest.loads import CurrentRows
 from loader.domain.reference.batch_files import DELETE, END, FILES, UPSERT
 from loader.spark.expressions import all_of
 from loader.spark.historization.file_batches import as_rows

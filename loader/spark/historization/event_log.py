@@ -10,7 +10,7 @@ from pyspark.sql.window import Window
 from architecture.domain.tables import TableSpec
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import ABSENT, EventFold, struct
-from loader.domain.manifest import RawcoreLoad
+from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, PRUNE
 from loader.spark.expressions import any_of, digest

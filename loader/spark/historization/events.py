@@ -23,7 +23,7 @@ from loader.domain.historization.fold import ABSENT, EventFold, struct
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.history import Choices, eras_with
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest import RawcoreLoad
+from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.historization.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns

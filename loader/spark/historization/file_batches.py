@@ -18,7 +18,7 @@ from architecture.domain.tables import CLOSED, OPEN
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.fold import FilesFold, last, struct
 from loader.domain.historization.history import form_note
-from loader.domain.manifest import HistoryFiles, RawcoreLoad
+from loader.domain.manifest.loads import HistoryFiles, RawcoreLoad
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import (

@@ -21,7 +21,7 @@ from architecture.domain.tables import CLOSED, DELETED, OPEN, TableSpec
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import hashed_notes, hashed_set
 from loader.domain.historization.history import Choices, eras_note, eras_with, form_note, refuse_other_form
-from loader.domain.manifest import RawcoreLoad
+from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.historization.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference
 from loader.spark.historization.versions import LIVE, HistoryTable
 from loader.spark.tables.commits import commit, open_files
@@ -253,6 +253,12 @@ class Target:
             return {"versions": 0, "open": 0}
         counted = segment_counts(self.history, self.load.history)
         return {"versions": sum(counted.values()), "open": counted.get(OPEN, 0)}
+
+    def open_rows(self) -> DataFrame:
+        """Return the open live versions, or the rows of rawcore without a history, as of the start of the load."""
+        if self.history is None:
+            return self.rawcore_files.frame(self.rawcore_files.all)
+        return self.versions.frame(OPEN)
 
     def current(self) -> DataFrame:
         """Return the rows that rawcore must have: the open live versions, with rawcore's columns."""

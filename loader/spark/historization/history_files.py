@@ -23,7 +23,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain.manifest import HistoryFiles, RawcoreLoad, SourceSpec
+from loader.domain.manifest.loads import HistoryFiles, RawcoreLoad
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.reference.batch_files import DELETE, END, FILES
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import united

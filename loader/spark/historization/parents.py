@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import ColumnSpec
 from elevata.core.words import counted
 from loader.domain.historization.history import CHANGED
-from loader.domain.manifest import ForeignKey, HashComponent, ReferringRows
+from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest, sample_rows, typed
 from loader.spark.historization.difference import Difference
@@ -48,6 +48,7 @@ class UnknownParents:
         self.warnings: list[str] = []
         self.added = self.stale = 0
         self._ghosts: DataFrame | None = None
+        self._referred_keys: DataFrame | None = None
         self._checkpoints: list[DataFrame] = []
 
     @property
@@ -77,6 +78,7 @@ class UnknownParents:
         if not self.load.children:
             return stage
         referred = reduce(DataFrame.unionByName, [self._referred(rows) for rows in self.load.children])
+        self._referred_keys = referred.select(F.col(_GHOST).alias(_KNOWN))
         own = stage.select(_hash(stage, self.load.entity_key).alias(_KNOWN))
         missing = _without(referred.dropDuplicates([_GHOST]), own)
         if not self.closes_absent:
@@ -116,6 +118,10 @@ class UnknownParents:
         kept = stored.join(delivered, F.col(entity_key) == F.col(_KNOWN), "left_anti")
         return keys.unionByName(_referred_keys(kept, rows, types))
 
+    def without_referred(self, keys: DataFrame, key: str) -> DataFrame:
+        """Return the keys to which no child refers that has ghost rows for unknown parents."""
+        return keys if self._referred_keys is None else _without(keys, self._referred_keys, key)
+
     def emptied(self, difference: Difference) -> int:
         """Return the number of stored rows that become ghost rows: their delivery lacks them."""
         if self._ghosts is None:
@@ -127,12 +133,15 @@ class UnknownParents:
 
     # --- foreign keys of a child ------------------------------------------------------------------
 
-    def resolved(self, rows: DataFrame) -> DataFrame:
-        """Return the hashed rows with the rules applied to their foreign keys. Raise Refusal UNKNOWN_PARENT."""
+    def resolved(self, rows: DataFrame, deleted: DataFrame | None = None) -> DataFrame:
+        """Return the hashed rows with the rules applied to their foreign keys. Raise Refusal UNKNOWN_PARENT.
+
+        ``deleted`` has the entity keys of stored rows that the run closes, so they are not brought up to date.
+        """
         for key in self.load.foreign_keys:
             if key.rule != KEEP:
                 rows = self._resolved(rows, key)
-        return self._with_stale_rows(rows) if self.in_place and not self.closes_absent else rows
+        return self._with_stale_rows(rows, deleted) if self.in_place and not self.closes_absent else rows
 
     def _resolved(self, rows: DataFrame, key: ForeignKey) -> DataFrame:
         assert key.parent is not None
@@ -170,7 +179,7 @@ class UnknownParents:
             *(quote_identifier(name) for name in names)
         )
 
-    def _with_stale_rows(self, rows: DataFrame) -> DataFrame:
+    def _with_stale_rows(self, rows: DataFrame, deleted: DataFrame | None) -> DataFrame:
         """Return the rows of a batch that keeps absent keys, with the stored rows whose foreign keys are outdated."""
         entity_key = quote_identifier(self.load.leading.column("entity_key").name)
         stored = self._open_rows()
@@ -192,6 +201,8 @@ class UnknownParents:
         own = quote_identifier(self.load.table.column("entity_key").name)
         stale = now.join(before, (F.col(own) == F.col(_KNOWN)) & differs, "left_semi")
         stale = _without(stale, rows.select(F.col(own).alias(_KNOWN)), self.load.table.column("entity_key").name)
+        if deleted is not None:
+            stale = _without(stale, deleted.toDF(_KNOWN), self.load.table.column("entity_key").name)
         stale = self._checkpoint(stale)
         self.stale = stale.count()
         self.added += self.stale

@@ -11,15 +11,19 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import ColumnSpec
-from loader.domain.manifest import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
+from loader.domain.manifest.loads import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
 from loader.spark.model_queries import read_model
+from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import COLUMN, HistoryPolicy
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
+
+# Time for placeholders in the expression of a key that no run computes.
+_NO_TIME = "1970-01-01T00:00:00+00:00"
 
 
 def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
@@ -62,26 +66,60 @@ def _input_frame(
     session: SparkSession, warehouse: str, load: RawcoreLoad | ReferringRows, stage_input: StageInput, fill: dict
 ) -> DataFrame:
     table = DeltaTable(session, warehouse, stage_input.table.key)
-    if stage_input.feed:
-        run_id = quote_identifier(stage_input.table.column("run_id").name)
-        frame = table.frame().where(F.col(run_id) == fill["run_id"])
+    delivery = fill["run_id"] if stage_input.feed else newest_delivery(table, stage_input.table)
+    if delivery is not None:
+        frame = of_delivery(table.frame(), stage_input.table, delivery)
     else:
         frame = open_files(session, table).frame()
     if stage_input.filter:
         frame = frame.where(bound(stage_input.filter, **fill))
+    return _stage_columns(frame, load, stage_input, stage_input.columns, fill)
+
+
+def typed_keys(frame: DataFrame, load: RawcoreLoad, stage_input: StageInput, fill: dict) -> DataFrame:
+    """Return the business keys of rows of raw that have only what these need. Raise Refusal VALUE_DOES_NOT_FIT."""
+    keys = {column.name for column in load.table.of_purpose("business_key")}
+    columns = [column for column in stage_input.columns if column.name in keys]
+    return _stage_columns(frame, load, stage_input, columns, fill)
+
+
+def _stage_columns(
+    frame: DataFrame,
+    load: RawcoreLoad | ReferringRows,
+    stage_input: StageInput,
+    columns: Sequence[StageColumn],
+    fill: dict,
+) -> DataFrame:
     delivered = {column.name: column for column in stage_input.table.columns}
-    untyped = [c.name for c in stage_input.columns if _needs_typing(c.expression, c.type, delivered)]
-    expressions = {column.name: bound(column.expression, **fill) for column in stage_input.columns}
+    untyped = [c.name for c in columns if _needs_typing(c.expression, c.type, delivered)]
+    expressions = {column.name: bound(column.expression, **fill) for column in columns}
     if not load.delivery_checked:
-        suspects = [column for column in stage_input.columns if column.name in untyped]
+        suspects = [column for column in columns if column.name in untyped]
         _refuse_misfits(frame, load.name, suspects, expressions, stage_input.options)
     return frame.select(
         *(
             (typed(expressions[c.name], c.type, stage_input.options) if c.name in untyped else expressions[c.name])
             .alias(c.name)
-            for c in stage_input.columns
+            for c in columns
         )
     )  # fmt: skip
+
+
+def rows_of_key(frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], key: str) -> DataFrame:
+    """Return the rows of a raw table whose entity key, as stage computes it, is ``key``."""
+    delivered = {column.name: column for column in stage_input.table.columns}
+    columns = {column.name: column for column in stage_input.columns}
+    values = {}
+    for place, part in enumerate(components):
+        column = columns[part.column]
+        value = bound(column.expression, run_id="", load_timestamp=_NO_TIME)
+        if _needs_typing(column.expression, column.type, delivered):
+            value = typed(value, column.type, stage_input.options)
+        values[f"__part{place}"] = value
+    keyed = frame.withColumns(values)
+    types = {field.name: field.dataType for field in keyed.schema.fields}
+    parts = [(part.key, F.col(name), types[name]) for part, name in zip(components, values, strict=True)]
+    return keyed.where(digest(parts) == key).drop(*values)
 
 
 def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:
@@ -154,6 +192,23 @@ def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
     if policy.delete_flag is not None:
         columns.append(flags_delete(policy).alias(IS_DELETE))
     return frame.select(*columns)
+
+
+def key_hashes(keys: DataFrame, load: RawcoreLoad) -> DataFrame:
+    """Return the distinct entity keys of typed business keys. Raise Refusal NULL_KEY."""
+    types = {field.name: field.dataType for field in keys.schema.fields}
+    components = [(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in load.entity_key]
+    null_key = any_of(column.isNull() for _, column, _ in components)
+    count = keys.where(null_key).count()
+    if count:
+        raise Refusal(
+            "NULL_KEY",
+            f"{load.name}: {count} rows of the key list have no value in their business key",
+            count=count,
+            samples=sample_rows(keys.where(null_key), [part.column for part in load.entity_key]),
+            hint="Every business-key column of the key list needs a value.",
+        )
+    return keys.select(digest(components).alias(load.table.column("entity_key").name)).distinct()
 
 
 def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int, int]:

@@ -13,7 +13,7 @@ from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableS
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.fold import struct, text
-from loader.domain.manifest import HashComponent, RawcoreLoad
+from loader.domain.manifest.loads import HashComponent, RawcoreLoad
 from loader.spark.expressions import any_of, digest
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE, TableFiles

@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError
 from loader.domain.engines import engine_of
-from loader.domain.manifest import DatabaseSpec, SourceSpec
+from loader.domain.manifest.sources import DatabaseSpec, SourceSpec
 from loader.domain.refusals import DEEPEST
 from loader.domain.sources.database_errors import DatabaseError, refusal_of
 from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
@@ -132,8 +132,10 @@ class OpenedTable(Opened):
     # Positions of the columns that may have values Spark cannot represent; column ``x0`` … has their text.
     partial: frozenset[int]
     database: _Reader
+    chosen: tuple[DescribedColumn, ...] = ()
     others: tuple[DescribedColumn, ...] = ()
-    window: Window | None = None
+    # The connection is another opened table's, which ends the snapshot.
+    is_part: bool = False
 
     @property
     def shown(self) -> str:
@@ -155,6 +157,10 @@ class OpenedTable(Opened):
         """Return the rows; those of a table have no order, so they are never numbered."""
         return self.with_key_texts(self.rows)
 
+    def own_provenance(self) -> tuple[Column, Column]:
+        """Return the table, or the query of the source's options, and no number."""
+        return F.lit(self.database.options.query or self.location), F.lit(None).cast("bigint")
+
     def text_of(self, name: str) -> Column:
         place, text = self.names.index(name), self.column(name).cast("string")
         return F.coalesce(F.col(f"x{place}"), text) if place in self.partial else text
@@ -162,6 +168,9 @@ class OpenedTable(Opened):
     def unfit(self, name: str) -> Column:
         place = self.names.index(name)
         return F.col(f"x{place}").isNotNull() if place in self.partial else F.lit(False)
+
+    def declared_type(self, name: str) -> str | None:
+        return self.database.engine.type_of(self.chosen[self.names.index(name)])
 
     def unknown(self) -> list[dict]:
         """Return the columns outside the contract as the database describes them; no rows are read."""
@@ -181,6 +190,8 @@ class OpenedTable(Opened):
 
     def release(self) -> None:
         """End the snapshot."""
+        if self.is_part:
+            return
         _close_quietly(self.database.connection.close)
 
 
@@ -207,6 +218,22 @@ def open_table(spark: SparkSession, source: SourceSpec, reading: Reading | None 
             raise
     except JAVA_ERRORS as failure:
         _raise_refusal(spark, source, failure, timeout=options.timeout, started=False)
+
+
+def open_keys(opened: OpenedTable, source: SourceSpec) -> OpenedTable:
+    """Return the keys of all rows of an opened table, in its snapshot if the database has one.
+
+    ``source`` is that of the key list. Raise Refusal.
+    """
+    reader = opened.database
+    options = _check_queries(TableOptions.of(source.name, source.options), source)
+    try:
+        return replace(_open(replace(reader, source=source, options=options), opened.location, None), is_part=True)
+    except JAVA_ERRORS as failure:
+        _raise_refusal(reader.spark, source, failure, timeout=options.timeout, started=True)
+    finally:
+        if not reader.engine.has_snapshots:  # as after the first description
+            reader.connection.rollback()
 
 
 def _check_queries(options: TableOptions, source: SourceSpec) -> TableOptions:
@@ -288,6 +315,7 @@ def _open(reader: _Reader, location: str, reading: Reading | None) -> OpenedTabl
         has_unique_key=not (read_options.trim_keys or read_options.fold_keys) and _key_is_unique(reader, chosen),
         partial=frozenset(partial),
         database=reader,
+        chosen=tuple(chosen),
         others=tuple(column for column in described if column.name not in wanted),
         window=window,
     )

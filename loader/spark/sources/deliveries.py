@@ -18,7 +18,7 @@ UNFINISHED_FOLDER      its writer is still writing, or died
 UNREADABLE_FILE        the file is broken, not permitted or of another format
 TRUNCATED_FILE         a bzip2 file that ends early
 EMPTY_FILE             a CSV file without even a header
-UNREADABLE_HEADER      a CSV header whose quote is never closed
+UNREADABLE_HEADER      a CSV header whose quote is never closed, or with a NUL byte
 DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
 WRONG_ENCODING         bytes that are invalid in the source's encoding
 BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
@@ -43,108 +43,34 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
-from loader.domain.sources.feeds import NOTE, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
+from loader.domain.sources.feeds import NOTE, PREFIXES, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.sources.marks import Reading, Window
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
-from loader.spark.sources.databases import OpenedTable, open_table
+from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
-from loader.spark.sources.files import (
-    DeliveredFile,
-    is_one_file,
-    list_files,
-)
+from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
+from loader.spark.sources.formats.delta_tables import OpenedChanges, changes_reader, new_versions
 from loader.spark.sources.opened import Opened
+from loader.spark.sources.provenance import with_provenance
+from loader.spark.sources.schemas import delivered_schema, inferred_columns, refused_schema, unknown_columns
 from loader.spark.sources.topics import new_messages, open_topic
+from loader.spark.sources.windows import within_window
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
-from loader.spark.value_formats import standard_text
-from metadata.domain import types as data_types
+from metadata.domain.sources.formats import DELTA, reads_changes
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.option_kinds import REFUSE_CHANGED
-from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.sql import quote_identifier
-
-# Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
-# ``007`` and numbers of twenty digits stay string. JSON itself distinguishes text and numbers.
-
-
-_INTEGER = r"^(0|-?[1-9]\d{0,18})$"
-# Fifteen digits before the point: every such number is exact. An exponent needs a point or a sign.
-_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.\d+([eE][+-]?\d+)?|[eE][+-]\d+)?$"
-_TIME_OF_DAY = r"^.{10}[T ]"
-
-
-def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -> list[dict]:
-    """Return ``{"name", "type", "nullable_seen"}`` for each name, in order, in one pass over ``frame``."""
-    if not names:
-        return []
-    tests = {name: _tests(opened, name) for name in names}
-    aggregates = [F.count(F.lit(1)).alias("rows")]
-    for place, name in enumerate(names):
-        aggregates.append(F.count(opened.column(name)).alias(f"present{place}"))
-        aggregates += [F.count_if(test).alias(f"{kind}{place}") for kind, test in tests[name].items()]
-    counts = frame.agg(*aggregates).first()
-    native = opened.reader.own_types(opened)
-    columns = []
-    for place, name in enumerate(names):
-        present = counts[f"present{place}"]
-        fitting = [kind for kind in tests[name] if present and counts[f"{kind}{place}"] == present]
-        declared = opened.type_of(name) if not opened.is_text else native.get(name)
-        columns.append(
-            {"name": name, "type": _choose_type(fitting, declared), "nullable_seen": present < counts["rows"]}
-        )
-    return columns
-
-
-def _tests(opened: Opened, name: str) -> dict[str, Column]:
-    """Return a condition for each type, from narrow to wide; the first type that all values satisfy is used.
-
-    Empty if the format gives the type.
-    """
-    if not opened.is_text:
-        return {}
-    value, formats = opened.column(name), ValueFormats.of(vars(opened.options))
-    truth, number, date, timestamp = (
-        standard_text(value, kind, formats)
-        for kind in (data_types.BOOLEAN, data_types.FLOAT, data_types.DATE, data_types.TIMESTAMP)
-    )
-    is_date = typed(date, data_types.DATE).isNotNull()
-    return {
-        data_types.BOOLEAN: F.lower(truth).isin("true", "false"),
-        data_types.INTEGER: number.rlike(_INTEGER) & number.try_cast("int").isNotNull(),
-        data_types.BIGINT: number.rlike(_INTEGER) & number.try_cast("bigint").isNotNull(),
-        data_types.FLOAT: number.rlike(_FLOAT),
-        data_types.DATE: is_date,
-        data_types.TIMESTAMP: typed(timestamp, data_types.TIMESTAMP).isNotNull() & timestamp.rlike(_TIME_OF_DAY)
-        | is_date,
-    }
-
-
-def _choose_type(fitting: list[str], declared: T.DataType | None) -> str:
-    if declared is None or isinstance(declared, T.NullType):
-        return fitting[0] if fitting else data_types.STRING
-    match declared:
-        case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
-            return data_types.JSON
-        case T.StringType():
-            return next(
-                (kind for kind in fitting if kind in (data_types.DATE, data_types.TIMESTAMP)), data_types.STRING
-            )
-        case T.LongType() if data_types.INTEGER in fitting:
-            return data_types.INTEGER
-        case T.TimeType():
-            return data_types.TIME
-    return str(data_types.from_spark(declared.simpleString()))
-
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
 
@@ -157,21 +83,28 @@ Part = tuple[DeliveredFile | FeedRange, ...]
 class Delivery:
     """Delivery that fulfils its contract.
 
-    ``frame`` has the contract's columns in its order, with the delivered names: as text from text formats, else
-    in the contract's types. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
+    ``rows_with_provenance`` has the contract's columns in its order, with the delivered names: as text from text
+    formats, else in the contract's types; then the columns of ``loader.domain.sources.provenance``. ``frame`` has the
+    same rows without these. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
     in ``frame``, ``superseded`` those of whose key another row is there. ``unknown`` describes delivered columns
-    outside the contract; they are not in ``frame``. ``window`` is the part of a source with a watermark that was read.
+    outside the contract; they are not in ``frame``. ``schema`` has all delivered columns
+    (``loader.spark.sources.schemas``). ``window`` is the part of a source with a watermark that was read.
     """
 
-    frame: DataFrame
+    rows_with_provenance: DataFrame
     rows: int
     duplicates: int
-    _opened: Opened
+    opened: Opened
     _cached: DataFrame | None
     unknown: list[dict] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
     window: Window | None = None
     superseded: int = 0
+    schema: tuple[dict, ...] = ()
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.rows_with_provenance.drop(SOURCE_FILE, SOURCE_ROW)
 
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
@@ -179,17 +112,17 @@ class Delivery:
         Call it after ``frame`` is written and before the commit. Cached rows cannot differ.
         """
         if self._cached is None:
-            self._opened.check_unchanged()
+            self.opened.check_unchanged()
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which Spark's errors while ``frame`` is read become refusals (``Opened.reading``)."""
-        return self._opened.reading(again=self._cached is None)
+        return self.opened.reading(again=self._cached is None)
 
     def release(self) -> None:
         """Release the cached rows and the source; afterwards ``frame`` reads files again."""
         if self._cached is not None:
             self._cached.unpersist()
-        self._opened.release()
+        self.opened.release()
 
 
 def read_delivery(
@@ -207,32 +140,43 @@ def read_delivery(
     Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
     table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
     """
-    opened = _open(spark, source, part, reading, roots or source_roots(spark))
+    return read_opened(_open(spark, source, part, reading, roots or source_roots(spark)), source)
+
+
+def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
+    """Check an opened delivery, like ``read_delivery``; it is released if it is refused."""
     cached = None
     try:
         _check_file_count(opened)
         wanted = tuple(column.name for column in source.columns)
         missing_columns(opened, wanted)
-        frame = opened.frame()
+        frame = opened.frame(numbered=opened.reader.has_files)
         is_read_again = opened.is_read_again
         cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
             keyed = check_keys(opened, frame, source, result.rows)
-            unknown = _unknown_columns(opened, frame, wanted)
+            unknown = unknown_columns(opened, frame, wanted)
+            placed = with_provenance(opened, frame, keyed.frame)
         opened.check_places()
-    except BaseException:
-        if cached is not None:
-            cached.unpersist()
-        opened.release()
+    except BaseException as error:
+        try:
+            if isinstance(error, Refusal):
+                error.schema = refused_schema(opened, source, error, cached)
+        finally:
+            if cached is not None:
+                cached.unpersist()
+            opened.release()
         raise
     columns = [
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    window = opened.window if isinstance(opened, OpenedTable) else None
-    frame, warnings = keyed.frame.select(*columns), (*opened.warnings, *result.warnings)
-    return Delivery(frame, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded)
+    rows, warnings = placed.select(*columns, SOURCE_FILE, SOURCE_ROW), (*opened.warnings, *result.warnings)
+    schema, window = delivered_schema(opened, source, unknown), opened.window
+    return Delivery(
+        rows, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded, schema
+    )
 
 
 def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None, roots: Roots) -> Opened:
@@ -245,15 +189,12 @@ def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading 
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
     where = {"roots": roots, "files": files}
-    return open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
-
-
-def _unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
-    """Return the delivered columns outside the contract with their types, without those that are to be ignored."""
-    left_out, described = {*wanted, *opened.options.ignored}, opened.unknown()
-    if described is not None:
-        return [column for column in described if column["name"] not in left_out]
-    return inferred_columns(opened, frame, tuple(name for name in opened.names if name not in left_out))
+    if ranges:
+        where["reader"] = changes_reader(source, ranges)
+    opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
+    if ranges:
+        return OpenedChanges(**vars(opened))
+    return opened if reading is None else within_window(opened, source, reading)
 
 
 def _check_file_count(opened: Opened) -> None:
@@ -326,6 +267,9 @@ class Feed:
         if load.source.cluster is not None:
             choice, warnings = new_messages(session, load, log, held)
             return cls(load, run_id, table, log, choice, warnings=warnings)
+        if reads_changes(load.source.format, load.source.options):
+            choice, warnings = new_versions(session, load, log, held, full=manifest.full)
+            return cls(load, run_id, table, log, choice, warnings=warnings)
         location = load.source.location
         listed = {file.path: file for file in list_files(session, location, source_roots(session))}
         choice = choose(
@@ -360,7 +304,8 @@ class Feed:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {} if self.load.source.cluster is not None else {"files": len(self.files)}
+        has_files = self.load.source.cluster is None and self.load.source.format != DELTA
+        return {"files": len(self.files)} if has_files else {}
 
     @property
     def recorded(self) -> dict[str, int]:
@@ -405,14 +350,17 @@ def _common_feed_number(
     return min(numbers)
 
 
+# What Scala prints between a key and a value of a map.
+_ARROW = " -> "
+
+
 def _log_of(table: DeltaTable) -> FeedLog:
     """Return the files and runs in a raw table's log; its checksum file lists only a few transactions."""
     snapshot = table.snapshot()
     if snapshot.version() < 0:
         return FeedLog("")
-    pairs = snapshot.transactions().iterator()
-    transactions = {}
-    while pairs.hasNext():
-        pair = pairs.next()
-        transactions[pair._1()] = pair._2()
+    # One call for all of them: identifiers of feeds are JSON on one line.
+    lines = snapshot.transactions().mkString("\n").split("\n")
+    pairs = (line.rpartition(_ARROW) for line in lines if _ARROW in line)
+    transactions = {name: int(number) for name, _, number in pairs if name.startswith(PREFIXES)}
     return FeedLog.of(snapshot.metadata().id(), transactions)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.spark.expressions import all_of, any_of, comes_twice, fits, total, typed

@@ -11,7 +11,7 @@ from loader.spark.sources.files import (
     unreadable,
 )
 from loader.spark.sources.formats.registry import FORMATS
-from loader.spark.sources.opened import Delivered, Opened
+from loader.spark.sources.opened import Delivered, FileFormat, Opened
 from loader.spark.sources.reading_options import checked_options
 from metadata.domain.sources.locations import Roots
 
@@ -27,17 +27,19 @@ def open_delivery(
     *,
     roots: Roots,
     files: tuple[DeliveredFile, ...] = (),
+    reader: FileFormat | None = None,
 ) -> Opened:
     """List the files and determine their columns.
 
     ``contract`` has the names of the columns that a load wants, ``keys`` those of its business key.
 
-    The files must be below ``roots``; ``files`` selects some of the location's files, by default all.
+    The files must be below ``roots``; ``files`` selects some of the location's files, by default all. ``reader``
+    is that of the format, unless another one is given.
 
     Raise Refusal for errors of the whole delivery: see ``loader.spark.sources.deliveries``.
     """
     checked = checked_options(spark, name, format_name, options)
-    reader = FORMATS[format_name]
+    reader = reader or FORMATS[format_name]
     files = files or reader.files(spark, location, roots)
     for file in files:
         check_ended(spark, file)

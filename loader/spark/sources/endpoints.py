@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import RawLoad, SourceSpec
-from loader.domain.sources.marks import DAY, INSTANT, NUMBER, Reading, finish_window
+from loader.domain.manifest.loads import RawLoad
+from loader.domain.manifest.sources import SourceSpec
+from loader.domain.sources.marks import INSTANT, Reading, finish_window, kind_of
+from loader.domain.sources.provenance import SOURCE_FILE
 from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, read_delivery
@@ -17,7 +19,6 @@ from metadata.domain.sources.formats import JSON
 from metadata.domain.sources.locations import ANYWHERE
 from metadata.domain.sources.reading_options import options_of
 from metadata.domain.sql import quote_identifier
-from metadata.domain.types import DATE, TIMESTAMP, parse
 
 # A cancelled run waits no longer than this for the next try of a request.
 _PAUSE_SECONDS = 1.0
@@ -68,7 +69,7 @@ def read_endpoint(
     spark: SparkSession, load: RawLoad, run_id: str, phase: Callable[[str], None], reading: Reading | None
 ) -> tuple[Delivery, LandedPages]:
     """Land the pages of a run, from the mark on if the source has one, and check them. Raise Refusal."""
-    kinds = {c.name: _kind(c.type) for c in load.source.columns if reading and c.name in reading.intake.watermark}
+    kinds = {c.name: kind_of(c.type) for c in load.source.columns if reading and c.name in reading.intake.watermark}
     zone = load.source.options.get("timezone", "UTC")
     window = reading.begin_window(load.source, kinds, zone) if reading is not None else None
     bounds = reading.bounds(window) if reading is not None and window is not None else None
@@ -76,18 +77,16 @@ def read_endpoint(
     pages = land_pages(spark, load, run_id, phase, since=since)
     phase("reading and checking")
     delivery = read_delivery(spark, pages.source, roots=ANYWHERE)
+    page = F.concat(F.lit(f"{load.source.location}/"), F.col(SOURCE_FILE))
+    delivery.rows_with_provenance = delivery.rows_with_provenance.withColumn(SOURCE_FILE, page)
     if window is not None:
         try:
-            delivery.window = finish_window(window, load.source.name, kinds, _highest(delivery, load, kinds))
+            end = finish_window(window, load.source.name, kinds, _highest(delivery, load, kinds))
+            delivery.window = replace(end, is_open=True)
         except BaseException:
             delivery.release()
             raise
     return delivery, pages
-
-
-def _kind(type_text: str) -> str:
-    name = parse(type_text).name
-    return {DATE: DAY, TIMESTAMP: INSTANT}.get(name, NUMBER)
 
 
 def _parameter(text: str, kind: str) -> str:

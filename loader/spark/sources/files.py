@@ -6,9 +6,9 @@ Supports every file system of Hadoop, and every compression that Spark recognise
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pyspark.core.context import Py4JError  # pyspark's bridge: exceptions that it does not translate
 from pyspark.errors import PySparkException
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.domain.sources.provenance import folder_of, name_below
 from loader.records import content
 from metadata.domain.sources.locations import Location, Roots, parse_location
 
@@ -36,13 +37,14 @@ _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 class DeliveredFile:
     """One file: full path with scheme, stored size in bytes, time of the last write (ms).
 
-    ``etag`` identifies its content, if the store has one.
+    ``etag`` identifies its content, if the store has one. ``name`` is its path below the source's location.
     """
 
     path: str
     size: int
     written: int
     etag: str = ""
+    name: str = field(default="", compare=False)
 
     @property
     def shown(self) -> str:
@@ -64,6 +66,11 @@ def from_uri(uri: str) -> str:
     """Return the path of Spark's ``_metadata.file_path``, spelled as in ``list_files``."""
     path = unquote(uri)
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def as_uri(path: str) -> str:
+    """Return the URI of a listed path, of which ``from_uri`` returns the path."""
+    return quote(path, safe="/:")
 
 
 def list_files(spark: SparkSession, location: str, roots: Roots) -> list[DeliveredFile]:
@@ -108,18 +115,60 @@ def check_places(location: str, roots: Roots, files: tuple[DeliveredFile, ...]) 
 def _list(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
     """Return (name, file) of every file at ``location``, checked against the roots."""
     checked = checked_location(location, roots)
-    files = []
+    folder = checked.removeprefix("file:")
+    is_local = os.path.isabs(folder) and os.path.isdir(folder)
+    below, files = folder_of(checked), []
+    for file in _local_files(folder, location) if is_local else _remote_files(spark, checked, location):
+        name = file.path.rsplit("/", 1)[-1]
+        is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
+        path = _real_path(file.path, location, roots) if is_checked else file.path
+        files.append((name, replace(file, path=path, name=name_below(path, below))))
+    return files
+
+
+def _local_files(folder: str, location: str) -> Iterator[DeliveredFile]:
+    """Yield every file below a local folder, as Hadoop lists them: links are followed, broken ones left out.
+
+    Hadoop's own list takes a dozen calls into the JVM for each file.
+    """
+    waiting, listed = [os.path.normpath(folder)], set()
+    while waiting:
+        current = waiting.pop()
+        real = os.path.realpath(current)
+        if real in listed:
+            continue
+        listed.add(real)
+        try:
+            with os.scandir(current) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        if entry.name == _TEMPORARY:
+                            raise _unfinished_folder(location)
+                        if not entry.name.startswith(_HIDDEN):
+                            waiting.append(entry.path)
+                    elif (status := _status_of(entry)) is not None:
+                        yield DeliveredFile(f"file:{entry.path}", status.st_size, status.st_mtime_ns // 1_000_000)
+        except OSError as error:
+            raise content.unreadable(location, error.strerror or str(error)) from error
+
+
+def _status_of(entry: os.DirEntry) -> os.stat_result | None:
+    """Return the status of a file; None for a broken link, or a file that was removed meanwhile."""
+    try:
+        return entry.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _remote_files(spark: SparkSession, checked: str, location: str) -> Iterator[DeliveredFile]:
+    """Yield the files that Hadoop lists: of an object store, a single file, or the matches of a pattern."""
     try:
         for status in _statuses(spark, checked):
             path = _path_of(status)
-            name = path.rsplit("/", 1)[-1]
-            is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
-            real = _real_path(path, location, roots) if is_checked else path
             etag = "" if path.startswith("file:") else _etag(spark, status)
-            files.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime(), etag)))
+            yield DeliveredFile(path, status.getLen(), status.getModificationTime(), etag)
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
-    return files
 
 
 def checked_location(location: str, roots: Roots) -> str:

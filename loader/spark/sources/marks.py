@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
-from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import Mark, Reading, Window, advance_mark, marks_in, marks_note
+from loader.spark.sources.key_lists import KeyList
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, RunCommit
+from metadata.domain.history_policy import NONE, HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.types import parse
 
@@ -41,23 +43,30 @@ def reading_of(session: SparkSession, warehouse: str, load: RawLoad, manifest: L
 
 @dataclass(frozen=True)
 class DeliveredWindow:
-    """Window of the rows in a raw table, and the version of the table that has them."""
+    """Window and key list of the rows in a raw table, and the version of the table that has them."""
 
     raw: DeltaTable
     version: int
     window: Window | None
     run_id: str
+    key_list: KeyList | None = None
 
     @classmethod
     def of(cls, raw: DeltaTable) -> "DeliveredWindow":
         commit = raw.newest_run_commit()
         version = raw.version()
-        return cls(raw, version, Window.of_note(commit.notes) if commit else None, commit.run_id if commit else "")
+        if commit is None:
+            return cls(raw, version, None, "")
+        return cls(raw, version, Window.of_note(commit.notes), commit.run_id, KeyList.of_note(commit.notes))
 
 
 def delivered_windows(session: SparkSession, warehouse: str, load: RawcoreLoad) -> list[DeliveredWindow]:
-    """Return the windows of the incremental raw tables that a load reads. Call it before their rows are read."""
-    keys = dict.fromkeys(stage_input.table.key for stage_input in load.inputs if stage_input.incremental)
+    """Return the windows of the raw tables that a load reads, if they are incremental or show deletes.
+
+    Call it before their rows are read.
+    """
+    detects = HistoryPolicy.from_dict(load.policy).delete_detection != NONE
+    keys = dict.fromkeys(stage_input.table.key for stage_input in load.inputs if stage_input.incremental or detects)
     return [DeliveredWindow.of(DeltaTable(session, warehouse, key)) for key in keys]
 
 

@@ -11,14 +11,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, UNAVAILABLE, TopicOptions
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import STRICT, is_one_object, object_schema, unique_ignoring_case
 from loader.spark.sources.opened import MALFORMED, Place, nulls_read, only_parents, paths_within
 from metadata.domain import types as data_types
-from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, OP, PARTITION, SEQUENCE, TIMESTAMP
+from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP
+from metadata.domain.sources.formats import OP, SEQUENCE
 from metadata.domain.sources.option_kinds import LSN, TIME
 from metadata.domain.sql import quote_identifier
 

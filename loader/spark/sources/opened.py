@@ -14,10 +14,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from loader.domain.sources.marks import Window
 from loader.spark.expressions import united
 from loader.spark.sources.files import (
     JAVA_ERRORS,
     DeliveredFile,
+    as_uri,
     check_places,
     check_unchanged,
     is_read_failure,
@@ -25,10 +27,11 @@ from loader.spark.sources.files import (
     unreadable,
 )
 from loader.spark.value_formats import BLANKS
+from metadata.domain import types as data_types
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
 
-FILE, ORDER, MALFORMED = "file", "order", "malformed"
+FILE, BLOCK, ORDER, MALFORMED = "file", "block", "order", "malformed"
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,10 @@ class FileFormat:
     is_decoded: ClassVar[bool] = False
     # Unit of the row numbers of a format with its own: ``record``, ``line`` or the spreadsheet's ``row``; else empty.
     numbers: str = ""
+    # The order of a row is its number in its file, from 1; else rows are counted.
+    has_row_numbers: ClassVar[bool] = False
+    # Several tasks may read a file, each a block of it.
+    is_split: ClassVar[bool] = True
     # Rows come from files, which may change meanwhile and give each row a place. Rows of tables are read in one
     # state, and errors name them by their business key.
     has_files: ClassVar[bool] = True
@@ -164,6 +171,10 @@ class FileFormat:
         """Return the rows of the files of one group."""
         raise NotImplementedError
 
+    def table_name(self, opened: "Opened") -> Column:
+        """Return the name of a table in the provenance of each of its rows."""
+        return F.lit(opened.location)
+
     def own_types(self, opened: "Opened") -> dict[str, T.DataType]:
         """Return the types that the notation of a text format implies, by column."""
         return {}
@@ -171,7 +182,10 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class Opened(Delivered):
-    """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key."""
+    """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key.
+
+    ``window`` is the part of a source with a watermark that is read, ``condition`` selects its rows.
+    """
 
     reader: FileFormat
     keys: tuple[str, ...]
@@ -180,6 +194,8 @@ class Opened(Delivered):
     groups: tuple[Group, ...]
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
+    window: Window | None = field(default=None, kw_only=True)
+    condition: Column | None = field(default=None, kw_only=True)
 
     @property
     def is_text(self) -> bool:
@@ -274,6 +290,17 @@ class Opened(Delivered):
         named = [", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)) for row in found]
         return [Place(self.shown, "", None, row["text"], key) for row, key in zip(found, named, strict=True)]
 
+    def declared_type(self, name: str) -> str | None:
+        """Return the type that the delivery declares for a column; None for text, of which only the values tell."""
+        try:
+            return None if self.is_text else type_name(self.type_of(name))
+        except data_types.TypeProblem:
+            return None
+
+    def own_provenance(self) -> tuple[Column, Column]:
+        """Return the table or query of each row, and no number: the rows of a table have no order."""
+        return self.reader.table_name(self), F.lit(None).cast("bigint")
+
     def unknown(self) -> list[dict] | None:
         """Return the columns outside the contract that the source describes; None if only their values tell."""
         return None
@@ -284,10 +311,10 @@ class Opened(Delivered):
         return ()
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
-        """Return the rows; ``numbered`` adds ``file`` and ``order``, which increases along the file.
+        """Return the rows; ``numbered`` adds ``file``, ``block`` and ``order``, which increases along a block.
 
-        A numbered frame serves to locate errors. Persist it before selecting columns, and read it inside
-        ``loader.spark.sources.files.whole_files``.
+        To locate errors, persist a numbered frame before selecting columns, and read it inside
+        ``loader.spark.sources.files.whole_files``, so that each file is one block.
         """
         return united([self._frame(group, numbered) for group in self.groups])
 
@@ -301,10 +328,26 @@ class Opened(Delivered):
         malformed = absent if rows.malformed is None else rows.malformed
         places = []
         if numbered:
-            file = F.col("_metadata.file_path") if rows.file is None else rows.file
+            several = F.col("_metadata.file_path") if rows.file is None else rows.file
+            file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
-            places = [file.alias(FILE), order.alias(ORDER)]
-        return rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+            is_split = self.reader.is_split and not self.reader.has_row_numbers
+            block = F.col("_metadata.file_block_start") if is_split else F.lit(0).cast("bigint")
+            places = [file.alias(FILE), block.alias(BLOCK), order.alias(ORDER)]
+        selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+        return selected if self.condition is None else selected.where(self.condition)
+
+
+def type_name(declared: T.DataType) -> str | None:
+    """Return the data type for a Spark type; None for a column without values."""
+    match declared:
+        case T.NullType():
+            return None
+        case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
+            return data_types.JSON
+        case T.TimeType():
+            return data_types.TIME
+    return str(data_types.from_spark(declared.simpleString()))
 
 
 def attribute(name: str) -> Column:

@@ -30,7 +30,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
-from loader.domain.manifest import ClusterSpec, RawLoad, SourceSpec
+from loader.domain.manifest.loads import RawLoad
+from loader.domain.manifest.sources import ClusterSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import FeedChoice, FeedLog, FeedRange, Topic, choose_messages
 from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_options
@@ -95,6 +96,10 @@ class OpenedTopic(Opened):
     def own_places(self, wrong: Column, text: Column, count: int) -> list[Place]:
         """Return the first ``count`` ``wrong`` rows by partition and offset."""
         return places_of(self.frame().where(wrong), self.location, text, count)
+
+    def own_provenance(self) -> tuple[Column, Column]:
+        """Return the topic and partition of each message, and its offset."""
+        return F.concat(F.lit(f"{self.location}/"), F.col("partition").cast("string")), F.col("offset")
 
     @contextmanager
     def reading(self, *, again: bool) -> Iterator[None]:

@@ -102,10 +102,23 @@ class DirectFiles(TableFiles):
         """Return a digest of the table's files, which a commit without changes of rows leaves as it is."""
         return sha256_hex(sorted(_file_id(file) for file in self.all))[:32]
 
+    def content_of(self, version: int) -> str:
+        return self._at(version).content()
+
+    def _at(self, version: int) -> "DirectFiles":
+        """Return the files of an earlier version."""
+        if version not in self._earlier:
+            self._earlier[version] = DirectFiles(self.session, self.table)
+            self._earlier[version].__dict__["snapshot"] = self.table.snapshot_of(version)
+        return self._earlier[version]
+
+    @cached_property
+    def _earlier(self) -> dict[int, "DirectFiles"]:
+        return {}
+
     def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
         """Return the rows of files that only the present version has, and of those that only the earlier one has."""
-        old = DirectFiles(self.session, self.table)
-        old.__dict__["snapshot"] = self.table.snapshot_of(before)
+        old = self._at(before)
         own, earlier = ({_file_id(file): file for file in files.all} for files in (self, old))
         added = [file for name, file in own.items() if name not in earlier]
         removed = [file for name, file in earlier.items() if name not in own]

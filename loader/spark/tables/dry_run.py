@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from architecture.domain.steps.statements import catalog_name, place_of
 from architecture.domain.steps.step import DROP_VIEWS, PUBLISH_VIEW
 from loader.domain.historization.stage import query_of, renamed_schemas, with_other_names
-from loader.domain.manifest import DownstreamQuery, DryRunManifest
+from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest
 from loader.spark.session import dataset_session
 from loader.spark.tables.steps import execute, make_room
 from loader.spark.tables.tables import DeltaTable

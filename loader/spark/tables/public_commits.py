@@ -92,7 +92,7 @@ class PublicFiles(TableFiles):
             return [Part(rows)] if rows else []
         (column,) = columns
         counted = self._rows.groupBy(quote_identifier(column)).count().collect()
-        return sorted((Part(rows, column, value) for value, rows in counted), key=lambda part: part.value)
+        return sorted((Part(rows, column, str(value)) for value, rows in counted), key=lambda part: part.value)
 
     def where(self, column: str, *values: str) -> list[Part]:
         return [part for part in self.all if part.column == column and part.value in values]

@@ -128,7 +128,7 @@ def asks(step: Step) -> bool:
 
 
 def _casts_values(step: Step) -> bool:
-    return step.op in (REBUILD_TABLE, RETYPE_COLUMN) or (step.rewrites and bool(step.retyped))
+    return bool(step.retyped) and (step.rewrites or step.op in (REBUILD_TABLE, RETYPE_COLUMN))
 
 
 def check(step: Step, table: DeltaTable) -> None:

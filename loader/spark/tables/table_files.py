@@ -14,6 +14,7 @@ from delta.exceptions import base as delta
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.domain.refusals import Refusal
+from loader.spark.session import thrown_by
 from loader.spark.tables.tables import DeltaTable
 
 # Column of a placed frame: the value by which a commit identifies the row.
@@ -30,6 +31,26 @@ CONFLICTS = (
     delta.MetadataChangedException,
     delta.ProtocolChangedException,
 )
+
+# Parts of the messages of Delta and Spark for a version whose log or files are no longer there.
+_MISSING_VERSION_ERRORS = (
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
+    "DELTA_VERSION_NOT_FOUND",
+    "DELTA_FILE_NOT_FOUND",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_NO_RECREATABLE_HISTORY_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
+    "java.io.FileNotFoundException",
+)
+
+
+def misses_version(failure: Exception) -> bool:
+    """Return True if an earlier version of a table cannot be read because its log or files were removed."""
+    text = " ".join(f"{thrown.name} {thrown.message}" for thrown in thrown_by(failure))
+    return any(part in text for part in _MISSING_VERSION_ERRORS)
 
 
 class TableMoved(Refusal):
@@ -86,6 +107,10 @@ class TableFiles(ABC):
     def content(self) -> str:
         """Return a text that identifies the table's rows: equal texts mean equal rows."""
         return f"version {self.version}"
+
+    def content_of(self, version: int) -> str:
+        """Return ``content`` as it was in an earlier version."""
+        return f"version {version}"
 
     def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
         """Return rows with all that were added since an earlier version, and rows with all that were removed."""

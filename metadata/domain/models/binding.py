@@ -6,6 +6,8 @@ differently.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
@@ -19,7 +21,7 @@ from metadata.domain.models.statement import (
     parse_model,
     start_of,
 )
-from metadata.domain.sql import quote_identifier, words
+from metadata.domain.sql import PLACEHOLDERS, quote_identifier, words
 
 # Words that end the condition of a join.
 _AFTER_CONDITION = words(
@@ -77,17 +79,27 @@ def bind_select(text: str, relations: Mapping[str, str], values: Mapping[str, st
     ]
     changes += _column_changes(statement)
     changes += _surrogate_keys(statement)
+    helpers: list[tuple[exp.Table, str]] = []
     for table in statement.tables:
         key = _relation(statement, table)
         if key not in relations:
             raise statement.problem(table, f"{statement.dataset_of(table)} is no described dataset", "unknown_dataset")
         if isinstance(table.this, exp.Anonymous):
-            changes = _with_helper(statement, table, relations[key], changes)
+            helpers.append((table, relations[key]))
         else:
             first, last = table.parts[0].meta["start"], table.this.meta["end"] + 1
             alias = "" if table.alias else f" AS {quote_identifier(table.name)}"
             changes.append(Change(first, last, relations[key] + alias))
+    # A helper contains the changes within its arguments and its condition, all of which are later in the text.
+    for table, relation in reversed(helpers):
+        changes = _with_helper(statement, table, relation, changes)
     return changed(statement.plain, changes).strip().rstrip(";")
+
+
+@lru_cache(maxsize=1024)
+def check_binding(text: str) -> None:
+    """Raise ModelProblem if a helper cannot become SQL where it is."""
+    bind_select(text, dict.fromkeys(relations_of(text), "x"), dict.fromkeys(PLACEHOLDERS, "NULL"))
 
 
 def changed(text: str, changes: Sequence[Change], start: int = 0, end: int | None = None) -> str:
@@ -128,10 +140,11 @@ def _surrogate_keys(statement: Statement) -> Iterator[Change]:
         if call.name.lower() == SURROGATE_KEY:
             start = start_of(call)
             opening, *commas, close = separators(statement.tokens, start)
-            yield Change(start, opening.end + 1, "sha2(to_json(struct(")
+            # sha2 of a text is never NULL, which Spark does not know.
+            yield Change(start, opening.end + 1, "coalesce(sha2(to_json(struct(")
             for number, comma in enumerate(commas, start=1):
                 yield Change(comma.start, comma.end + 1, f" AS v{number},")
-            yield Change(close.start, close.end + 1, f" AS v{len(commas) + 1})), 256)")
+            yield Change(close.start, close.end + 1, f" AS v{len(commas) + 1})), 256), '')")
 
 
 def separators(tokens: Sequence[Token], start: int) -> list[Token]:
@@ -152,7 +165,7 @@ def separators(tokens: Sequence[Token], start: int) -> list[Token]:
 
 
 def _with_helper(statement: Statement, table: exp.Table, relation: str, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes with the one of a helper, which contains those within its arguments.
+    """Return the changes with those of a helper, which contain the ones within its arguments and its condition.
 
     ``as_of`` a column of another table is a condition of the join (a point-in-time join). For all other moments it is a
     subquery.
@@ -194,7 +207,7 @@ def _condition(tokens: Sequence[Token], after: int) -> tuple[int, int] | None:
     """Return the span of the ON condition that follows an offset; None if the join has none."""
     depth, begin = 0, None
     following = [token for token in tokens if token.start >= after]
-    for token, successor in zip(following, [*following[1:], None], strict=True):
+    for token, successor in pairwise([*following, None]):
         if token.token_type == TokenType.L_PAREN:
             depth += 1
         elif token.token_type == TokenType.R_PAREN:

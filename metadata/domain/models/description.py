@@ -6,9 +6,10 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from metadata.domain.models.binding import check_binding, reads_of
 from metadata.domain.models.functions import Value
 from metadata.domain.models.queries import Queries
-from metadata.domain.models.scopes import Item, Reference
+from metadata.domain.models.scopes import Item
 from metadata.domain.models.sql_types import from_metadata, to_metadata
 from metadata.domain.models.statement import ModelSql, Statement, parse_model, with_placeholders
 
@@ -57,18 +58,23 @@ def describe_select(text: str, datasets: Mapping[str, Sequence[ReadColumn]]) -> 
     A history that helpers may read is also there as ``versions(schema.name)``. Raise ModelProblem, whose message begins
     with line and column.
     """
-    statement = parse_model(text)
+    read = {name.lower() for name in reads_of(text)}
+    return _described(text, tuple((name, tuple(datasets[name])) for name in datasets if _owner(name).lower() in read))
+
+
+@lru_cache(maxsize=1024)
+def _described(text: str, read: tuple[tuple[str, tuple[ReadColumn, ...]], ...]) -> DescribedModel:
+    statement, datasets = parse_model(text), dict(read)
     items, _ = described_items(statement, datasets)
+    check_binding(text)
     names = {name.lower(): name for name in datasets}
     reads = dict.fromkeys(statement.dataset_of(table).lower() for table in statement.tables)
     columns = tuple(_column(item) for item in items)
     return DescribedModel(columns, tuple(names.get(name, name) for name in reads))
 
 
-def described_items(
-    statement: Statement, datasets: Mapping[str, Sequence[ReadColumn]]
-) -> tuple[list[Item], list[Reference]]:
-    """Return the columns of a SELECT as items, and the uses of names in it."""
+def described_items(statement: Statement, datasets: Mapping[str, Sequence[ReadColumn]]) -> tuple[list[Item], Queries]:
+    """Return the columns of a SELECT as items, and its queries with the uses of names in them."""
     read = {statement.dataset_of(table).lower() for table in statement.tables}
     relations = {
         name.lower(): _items(_owner(name), tuple(columns))
@@ -81,7 +87,7 @@ def described_items(
     except RecursionError:
         raise statement.problem(0, "the query is nested too deeply") from None
     _check_results(statement, items)
-    return items, queries.references
+    return items, queries
 
 
 def _owner(name: str) -> str:

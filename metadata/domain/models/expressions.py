@@ -5,8 +5,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from metadata.domain.models import functions, sql_types
-from metadata.domain.models.functions import Value
+from metadata.domain.models import calls, functions, sql_types
+from metadata.domain.models.calls import name_of, words_of
+from metadata.domain.models.functions import Value, inputs_of
 from metadata.domain.models.scopes import Scope
 from metadata.domain.models.sql_types import BIGINT, BOOLEAN, DATE, INT, STRING, TIMESTAMP, SqlType
 from metadata.domain.sql import clock_message
@@ -40,12 +41,6 @@ _UNITS = {
     "second": sql_types.INTERVAL,
 }
 _OPERATORS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
-_NESTED_SORTS = ("sort_array", "array_sort")
-_LISTS = ("collect_list", "array_agg", "collect_set")
-
-
-def inputs_of(values: Iterable[Value]) -> tuple[tuple[str, str], ...]:
-    return tuple(dict.fromkeys(pair for value in values for pair in value.inputs))
 
 
 class Expressions:
@@ -60,17 +55,17 @@ class Expressions:
         self.query = query
         self.groups: dict[Any, Value] | None = None
         self.windows: dict[str, exp.Window] = {}
-        self._aggregate = ""
+        self.aggregate = ""
 
     def value(self, node: exp.Expression) -> Value:
         """Return the value of an expression. Raise ModelProblem."""
-        if self.groups is not None and not self._aggregate:
+        if self.groups is not None and not self.aggregate:
             group = self.groups.get(self.identity(node))
             if group is not None:
                 return group
         rule = _RULES.get(type(node))
         if rule is None:
-            raise self._problem(node, f"{_words(node)} is not allowed in a model")
+            raise self.problem(node, f"{words_of(node)} is not allowed in a model")
         return rule(self, node)
 
     def values(self, nodes: Iterable[exp.Expression]) -> list[Value]:
@@ -80,7 +75,7 @@ class Expressions:
         """Return the value of a condition, which is a boolean."""
         value = self.value(node)
         if value.type not in (BOOLEAN, sql_types.NULL):
-            raise self._problem(node, f"a condition is a boolean, not {value.type}")
+            raise self.problem(node, f"a condition is a boolean, not {value.type}")
         return value
 
     def identity(self, node: exp.Expression) -> Any:
@@ -117,7 +112,7 @@ class Expressions:
                 call = call.this
             within = [*call.iter_expressions(), *node.args.get("partition_by", ()), node.args.get("order")]
             return any(self.is_aggregated(part) for part in within if part is not None)
-        if isinstance(node, exp.Anonymous) and _name(node) in functions.AGGREGATES:
+        if isinstance(node, exp.Anonymous) and name_of(node) in functions.AGGREGATES:
             return True
         return any(self.is_aggregated(part) for part in node.iter_expressions())
 
@@ -128,13 +123,13 @@ class Expressions:
         if placeholder is not None and not node.table:
             return Value(TIMESTAMP if placeholder == "load_timestamp" else STRING, False)
         if isinstance(node.this, exp.Star):
-            raise self._problem(node, "* stands alone in the SELECT list or in count(*)")
+            raise self.problem(node, "* stands alone in the SELECT list or in count(*)")
         if node.args.get("catalog"):
-            raise self._problem(node, f"{node.sql('spark')} is no column: fields of structures are not supported")
+            raise self.problem(node, f"{node.sql('spark')} is no column: fields of structures are not supported")
         item, depth = self.scope.find(node)
         is_result = depth == 0 and not node.table and item is self.scope.aliases.get(node.name.lower())
-        if self.groups is not None and not self._aggregate and depth == 0 and not is_result:
-            raise self._problem(node, f"{node.name} is neither grouped nor within an aggregate")
+        if self.groups is not None and not self.aggregate and depth == 0 and not is_result:
+            raise self.problem(node, f"{node.name} is neither grouped nor within an aggregate")
         return item.value
 
     def _literal(self, node: exp.Literal) -> Value:
@@ -155,19 +150,19 @@ class Expressions:
         operator = _OPERATORS[type(node)]
         left, right = self.value(node.this), self.value(node.expression)
         divisor = node.expression.unnest()
-        if operator in ("/", "%", "div") and isinstance(divisor, exp.Literal) and not float(divisor.this or 0):
-            raise self._problem(divisor, "this divides by zero")
-        types = [_as_operand(each, other) for each, other in ((left, right), (right, left))]
-        own = sql_types.arithmetic(operator, *types)
+        is_number = isinstance(divisor, exp.Literal) and not divisor.is_string
+        if operator in ("/", "%", "div") and is_number and not float(divisor.this):
+            raise self.problem(divisor, "this divides by zero")
+        own = functions.calculated_type(operator, left, right)
         if own is None:
-            raise self._problem(node, f"{left.type} {operator} {right.type} is not possible")
-        risky = operator in ("/", "%", "div") or own.name == "decimal"
+            raise self.problem(node, f"{left.type} {operator} {right.type} is not possible")
+        risky = operator in ("/", "%", "div") or own.name == "decimal" or _converts_text(left, right)
         return Value(own, left.nullable or right.nullable or risky, inputs_of((left, right)))
 
     def _negative(self, node: exp.Neg) -> Value:
         value = self.value(node.this)
         if not (value.type.is_numeric or value.type.is_interval or value.type in (STRING, sql_types.NULL)):
-            raise self._problem(node, f"{value.type} has no negative")
+            raise self.problem(node, f"{value.type} has no negative")
         own = sql_types.DOUBLE if value.type == STRING else value.type
         integer = -value.integer if value.integer is not None else None
         return Value(own, value.nullable, value.inputs, integer=integer)
@@ -175,12 +170,13 @@ class Expressions:
     def _comparison(self, node: exp.Binary) -> Value:
         left, right = self.value(node.this), self.value(node.expression)
         self._must_compare(node, left, right)
-        nullable = (left.nullable or right.nullable) and not isinstance(node, exp.NullSafeEQ)
+        nullable = left.nullable or right.nullable or _converts_text(left, right)
+        nullable = nullable and not isinstance(node, exp.NullSafeEQ)
         return Value(BOOLEAN, nullable, inputs_of((left, right)))
 
     def _must_compare(self, node: exp.Expression, left: Value, right: Value) -> None:
         if sql_types.common_type(left.type, right.type) is None:
-            raise self._problem(node, f"{left.type} cannot be compared with {right.type}")
+            raise self.problem(node, f"{left.type} cannot be compared with {right.type}")
 
     def _logical(self, node: exp.Expression) -> Value:
         values = [self.condition(part) for part in node.iter_expressions()]
@@ -203,7 +199,7 @@ class Expressions:
         values = self.values((node.this, node.expression))
         for part, value in zip((node.this, node.expression), values, strict=True):
             if value.type.item or value.type.is_interval or value.type == sql_types.BINARY:
-                raise self._problem(part, f"|| takes text, not {value.type}")
+                raise self.problem(part, f"|| takes text, not {value.type}")
         return Value(STRING, any(value.nullable for value in values), inputs_of(values))
 
     def _between(self, node: exp.Between) -> Value:
@@ -217,7 +213,7 @@ class Expressions:
         if node.args.get("query"):
             columns = self.query(node.args["query"], self.scope)
             if len(columns) != len(left):
-                raise self._problem(node, f"the subquery has {len(columns)} columns, not {len(left)}")
+                raise self.problem(node, f"the subquery has {len(columns)} columns, not {len(left)}")
             right = [column.value for column in columns]
             for own, other in zip(left, right, strict=True):
                 self._must_compare(node, own, other)
@@ -236,7 +232,7 @@ class Expressions:
     def _scalar_subquery(self, node: exp.Expression) -> Value:
         columns = self.query(node, self.scope)
         if len(columns) != 1:
-            raise self._problem(node, f"a subquery in an expression has one column, not {len(columns)}")
+            raise self.problem(node, f"a subquery in an expression has one column, not {len(columns)}")
         return Value(columns[0].value.type, True, columns[0].value.inputs)
 
     # CASE, CAST, intervals and functions with a syntax of their own.
@@ -270,36 +266,41 @@ class Expressions:
         for node, value in results[1:]:
             wider = sql_types.common_type(own, value.type)
             if wider is None:
-                raise self._problem(node, f"{value.type} does not fit {own} before it")
+                raise self.problem(node, f"{value.type} does not fit {own} before it")
             own = wider
         return own
 
     def _cast(self, node: exp.Cast) -> Value:
         value, own = self.value(node.this), self._cast_type(node)
         if not sql_types.can_cast(value.type, own):
-            raise self._problem(node, f"{value.type} cannot be cast to {own}")
-        return Value(own, value.nullable or isinstance(node, exp.TryCast), value.inputs)
+            raise self.problem(node, f"{value.type} cannot be cast to {own}")
+        converts = isinstance(node, exp.TryCast) or (value.type == STRING != own)
+        return Value(own, value.nullable or converts, value.inputs)
 
     def _cast_type(self, node: exp.Cast) -> SqlType:
         target = node.args["to"]
         name = target.this.name if hasattr(target.this, "name") else str(target.this)
         if name == "DECIMAL":
-            sizes = [int(part.name) for part in target.expressions]
-            return SqlType("decimal", *(sizes if len(sizes) == 2 else [*(sizes or [10]), 0]))
+            sizes = [part.name for part in target.expressions] or ["10"]
+            precision, scale = (*sizes, "0")[:2]
+            is_known = precision.isdigit() and scale.isdigit() and 0 <= int(scale) <= int(precision) <= 38
+            if not is_known or precision == "0":
+                raise self.problem(node, "decimal has a precision of 1 to 38 and a scale up to it")
+            return SqlType("decimal", int(precision), int(scale))
         if name not in _CAST_TYPES:
-            raise self._problem(node, f"{target.sql('spark')} is no type of a column")
+            raise self.problem(node, f"{target.sql('spark')} is no type of a column")
         return _CAST_TYPES[name]
 
     def _interval(self, node: exp.Interval) -> Value:
         unit = node.args.get("unit")
         if not isinstance(node.this, exp.Literal) or not isinstance(unit, exp.Var):
-            raise self._problem(node, "an interval is a number and one unit, like INTERVAL 3 DAYS")
+            raise self.problem(node, "an interval is a number and one unit, like INTERVAL 3 DAYS")
         own = _UNITS.get(unit.name.lower().removesuffix("s"))
         if own is None:
-            raise self._problem(node, f"{unit.name} is no unit of an interval; known are {', '.join(_UNITS)}")
+            raise self.problem(node, f"{unit.name} is no unit of an interval; known are {', '.join(_UNITS)}")
         return Value(own, False)
 
-    def _extract(self, node: exp.Extract) -> Value:
+    def extract(self, node: exp.Extract) -> Value:
         value = self.value(node.expression)
         seconds = node.name.lower() in ("second", "seconds", "s", "sec", "secs")
         return Value(SqlType("decimal", 8, 6) if seconds else INT, value.nullable, value.inputs)
@@ -323,182 +324,14 @@ class Expressions:
     def _bracket(self, node: exp.Bracket) -> Value:
         values = self.values((node.this, *node.expressions))
         if values[0].type.item is None:
-            raise self._problem(node, f"{values[0].type} has no elements")
+            raise self.problem(node, f"{values[0].type} has no elements")
         return Value(values[0].type.item, True, inputs_of(values))
 
     def _clock(self, node: exp.Expression) -> Value:
-        raise self._problem(node, clock_message(node.sql("spark")))
+        raise self.problem(node, clock_message(node.sql("spark")))
 
-    # Calls.
-
-    def _call(self, node: exp.Anonymous, *, in_window: bool = False) -> Value:
-        name = _name(node)
-        if name in functions.CHANGING:
-            raise self._problem(node, f"{name} is not allowed in a model: its result differs from run to run")
-        if name in functions.NEEDS_ORDER and not in_window:
-            raise self._problem(node, f"{name} depends on the order of rows: use min_by, max_by, or OVER with ORDER BY")
-        if name in functions.WINDOWS and not in_window:
-            raise self._problem(node, f"{name} needs OVER (... ORDER BY ...)")
-        if name in functions.GENERATORS:
-            raise self._problem(node, f"{name} stands in LATERAL VIEW")
-        if name in functions.CASTS:
-            return self._plain_cast(node, functions.CASTS[name])
-        if (
-            name in ("datediff", "date_diff", "dateadd", "timestampdiff", "timestampadd", "date_add")
-            and len(node.expressions) == 3
-        ):
-            return self._with_unit(node, name)
-        if name in ("datediff", "date_diff"):
-            return self._signature(node, functions.Function(("d", "d"), "int", "="), node.expressions)
-        if name in ("date_part", "datepart") and len(node.expressions) == 2:
-            field, moment = node.expressions
-            return self._extract(exp.Extract(this=exp.var(field.name), expression=moment.copy()))
-        if name in functions.AGGREGATES:
-            return self._aggregated(node, name, in_window=in_window)
-        signature = functions.SCALAR.get(name) or functions.WINDOWS.get(name)
-        if signature is None:
-            raise self._problem(node, f"the function {name} is not allowed in a model")
-        return self._signature(node, signature, node.expressions)
-
-    def _plain_cast(self, node: exp.Anonymous, own: SqlType) -> Value:
-        if len(node.expressions) != 1:
-            raise self._problem(node, f"{_name(node)} takes 1 argument")
-        value = self.value(node.expressions[0])
-        if not sql_types.can_cast(value.type, own):
-            raise self._problem(node, f"{value.type} cannot be cast to {own}")
-        return Value(own, value.nullable, value.inputs)
-
-    def _with_unit(self, node: exp.Anonymous, name: str) -> Value:
-        rest = self.values(node.expressions[1:])
-        own = BIGINT if name.endswith("diff") else TIMESTAMP
-        return Value(own, any(value.nullable for value in rest), inputs_of(rest))
-
-    def _aggregated(self, node: exp.Anonymous, name: str, *, in_window: bool) -> Value:
-        if not in_window and self._aggregate:
-            raise self._problem(node, f"{name} cannot stand within {self._aggregate}")
-        if not in_window and self.groups is None:
-            raise self._problem(node, f"{name} aggregates rows: it is not allowed here")
-        if name in _LISTS and not (isinstance(node.parent, exp.Anonymous) and _name(node.parent) in _NESTED_SORTS):
-            raise self._problem(node, f"{name} has no order: use sort_array({name}(...))")
-        if name in ("listagg", "string_agg") and not isinstance(node.parent, exp.WithinGroup):
-            raise self._problem(node, f"{name} has no order: add WITHIN GROUP (ORDER BY ...)")
-        arguments = [part for part in node.expressions if not isinstance(part, exp.Star)]
-        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-            arguments = list(arguments[0].expressions)
-        if name == "count" and not arguments:
-            return Value(BIGINT, False)
-        outer, self._aggregate = self._aggregate, self._aggregate if in_window else name
-        try:
-            return self._signature(node, functions.AGGREGATES[name], arguments)
-        finally:
-            self._aggregate = outer
-
-    def _signature(
-        self, node: exp.Anonymous, signature: functions.Function, arguments: Sequence[exp.Expression]
-    ) -> Value:
-        name = _name(node)
-        skipped = [place for place in range(len(arguments)) if signature.arguments and signature.family(place) == "u"]
-        values = [
-            Value(sql_types.NULL, False) if place in skipped else self.value(_unordered(argument))
-            for place, argument in enumerate(arguments)
-        ]
-        problem = functions.misfit(signature, [value.type for value in values])
-        if problem:
-            place, words = problem
-            where = arguments[place] if place >= 0 else node
-            raise self._problem(where, f"{name} {words}" if place < 0 else f"argument {place + 1} of {name} {words}")
-        own, nullable = functions.result(signature, values)
-        if own is None:
-            types = ", ".join(str(value.type) for value in values)
-            raise self._problem(node, f"the arguments of {name} do not fit together: {types}")
-        return Value(own, nullable, inputs_of(values))
-
-    def _filter(self, node: exp.Filter) -> Value:
-        return self._filtered(node, in_window=False)
-
-    def _filtered(self, node: exp.Filter, *, in_window: bool) -> Value:
-        value = self._inner_call(node.this, in_window=in_window)
-        outer, self._aggregate = self._aggregate, self._aggregate if in_window else "filter"
-        try:
-            condition = self.condition(node.expression.this)
-        finally:
-            self._aggregate = outer
-        return value._replace(inputs=inputs_of((value, condition)))
-
-    def _within_group(self, node: exp.WithinGroup, *, in_window: bool = False) -> Value:
-        call = node.this
-        order = [item.this for item in node.expression.expressions]
-        outer, self._aggregate = self._aggregate, self._aggregate if in_window else _name(call)
-        try:
-            ordered = self.values(order)
-        finally:
-            self._aggregate = outer
-        value = self._inner_call(call, in_window=in_window)
-        return value._replace(inputs=inputs_of((value, *ordered)))
-
-    def _inner_call(self, node: exp.Expression, *, in_window: bool) -> Value:
-        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-            return self._inner_call(node.this, in_window=in_window)
-        if isinstance(node, exp.Filter):
-            return self._filtered(node, in_window=in_window)
-        if isinstance(node, exp.WithinGroup):
-            return self._within_group(node, in_window=in_window)
-        if not isinstance(node, exp.Anonymous):
-            raise self._problem(node, f"{_words(node)} is no function over rows")
-        return self._call(node, in_window=in_window)
-
-    def _nulls(self, node: exp.Expression) -> Value:
-        if isinstance(node.this, exp.Anonymous) and _name(node.this) in (functions.WINDOWS | functions.AGGREGATES):
-            return self._inner_call(node.this, in_window=False)
-        return self.value(node.this)
-
-    def _window(self, node: exp.Window) -> Value:
-        call = node.this
-        while not isinstance(call, exp.Anonymous) and isinstance(call.this, exp.Expression):
-            call = call.this
-        name = _name(call) if isinstance(call, exp.Anonymous) else _words(call)
-        if name not in functions.WINDOWS and name not in functions.AGGREGATES:
-            raise self._problem(node, f"{name} cannot have OVER")
-        parts, is_ordered = self._window_parts(node)
-        if name in functions.WINDOWS and not is_ordered:
-            raise self._problem(node, f"{name} needs ORDER BY in OVER: it depends on the order of rows")
-        value = self._inner_call(node.this, in_window=True)
-        return value._replace(described="", inputs=inputs_of([value, *parts]))
-
-    def _window_parts(self, node: exp.Window) -> tuple[list[Value], bool]:
-        order = node.args.get("order")
-        parts = self.values(node.args.get("partition_by") or ())
-        parts += self.values(item.this for item in (order.expressions if order else ()))
-        named = node.args.get("alias")
-        if named is None or not node.args.get("over"):
-            return parts, order is not None
-        definition = self.windows.get(named.name.lower())
-        if definition is None:
-            raise self._problem(node, f"the window {named.name} is not defined")
-        inner, is_ordered = self._window_parts(definition)
-        return parts + inner, is_ordered or order is not None
-
-    def _problem(self, node: exp.Expression, message: str) -> Exception:
+    def problem(self, node: exp.Expression, message: str) -> Exception:
         return self.scope.statement.problem(node, message)
-
-
-def _name(node: exp.Anonymous) -> str:
-    return node.name.lower()
-
-
-def _unordered(node: exp.Expression) -> exp.Expression:
-    return node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
-
-
-def _words(node: exp.Expression) -> str:
-    return node.key.replace("_", " ")
-
-
-def _as_operand(value: Value, other: Value) -> SqlType:
-    """Return the type of an operand; an integer literal next to a decimal has its own number of digits."""
-    if value.integer is not None and other.type.name == "decimal":
-        return sql_types.decimal_of_digits(str(abs(value.integer)))
-    return value.type
 
 
 _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
@@ -521,18 +354,18 @@ _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
     exp.Cast: Expressions._cast,
     exp.TryCast: Expressions._cast,
     exp.Interval: Expressions._interval,
-    exp.Extract: Expressions._extract,
+    exp.Extract: Expressions.extract,
     exp.StrPosition: Expressions._position,
     exp.Substring: Expressions._substring,
     exp.Trim: Expressions._trim,
     exp.Overlay: Expressions._overlay,
     exp.Bracket: Expressions._bracket,
-    exp.Anonymous: Expressions._call,
-    exp.Filter: Expressions._filter,
-    exp.WithinGroup: Expressions._within_group,
-    exp.IgnoreNulls: Expressions._nulls,
-    exp.RespectNulls: Expressions._nulls,
-    exp.Window: Expressions._window,
+    exp.Anonymous: calls.call,
+    exp.Filter: calls.filter_,
+    exp.WithinGroup: calls.within_group,
+    exp.IgnoreNulls: calls.nulls,
+    exp.RespectNulls: calls.nulls,
+    exp.Window: calls.window,
     exp.CurrentDate: Expressions._clock,
     exp.CurrentTimestamp: Expressions._clock,
     exp.CurrentDatetime: Expressions._clock,
@@ -543,3 +376,8 @@ _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
     **dict.fromkeys((exp.And, exp.Or, exp.Not), Expressions._logical),
     **dict.fromkeys((exp.Like, exp.ILike, exp.RegexpLike), Expressions._like),
 }
+
+
+def _converts_text(left: Value, right: Value) -> bool:
+    """Return True if one operand is a text that Spark converts to the other's type, which may give NULL."""
+    return (left.type == STRING) != (right.type == STRING)

@@ -7,7 +7,7 @@ first argument, or the name of a rule. Nullability: ``=`` if an argument may be 
 never, ``?`` always; ``1`` if the first argument may be NULL.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from metadata.domain.models import sql_types
@@ -20,7 +20,8 @@ reverse(s) string =
 trim btrim ltrim rtrim(s,s?) string =
 repeat left right(s,i) string =
 substring substr(s,i,i?) string =
-substring_index split_part(s,s,i) string =
+substring_index(s,s,i) string =
+split_part(s,s,i) string ?
 lpad rpad(s,i,s?) string =
 replace(s,s,s?) string =
 translate(s,s,s) string =
@@ -80,14 +81,14 @@ regexp_like regexp rlike(s,s) boolean =
 like ilike(s,s) boolean =
 isnull isnotnull(*) boolean !
 isnan(n) boolean !
-sqrt cbrt exp degrees radians sin cos tan cot sign signum(n) double =
+sqrt cbrt exp degrees radians sin cos tan cot sign signum(n) double ?
 ln log2 log10(n) double ?
 log(n,n?) double ?
 pow power hypot atan2(n,n) double =
 nanvl(n,n) double =
 abs negative(n) number =
 round bround(n,i?) rounded ?
-ceil ceiling floor(n) integral =
+ceil ceiling floor(n) integral ?
 mod(n,n) remainder ?
 pmod(n,n) remainder ?
 try_add(*,*) sum ?
@@ -185,6 +186,10 @@ class Value(NamedTuple):
     inputs: tuple[tuple[str, str], ...] = ()
     described: str = ""
     integer: int | None = None
+
+
+def inputs_of(values: Iterable[Value]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(pair for value in values for pair in value.inputs))
 
 
 class Function(NamedTuple):
@@ -302,7 +307,18 @@ def _integral(types: Sequence[SqlType], _: Sequence[Value]) -> SqlType:
 
 
 def _calculated(operator: str) -> Callable[[Sequence[SqlType], Sequence[Value]], SqlType | None]:
-    return lambda types, _: arithmetic(operator, types[0], types[1])
+    return lambda _, arguments: calculated_type(operator, *arguments)
+
+
+def calculated_type(operator: str, left: Value, right: Value) -> SqlType | None:
+    """Return the type of a calculation; an integer literal next to a decimal has its own number of digits."""
+    return arithmetic(operator, _operand(left, right), _operand(right, left))
+
+
+def _operand(value: Value, other: Value) -> SqlType:
+    if value.integer is not None and other.type.name == "decimal":
+        return sql_types.decimal_of_digits(str(abs(value.integer)))
+    return value.type
 
 
 def _array(types: Sequence[SqlType], _: Sequence[Value]) -> SqlType | None:

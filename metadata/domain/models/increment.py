@@ -73,9 +73,13 @@ class Increment:
         given = {item.name: getattr(self, item.name) for item in fields(self) if getattr(self, item.name)}
         return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
 
-    def start(self, at: datetime) -> datetime:
-        """Return the begin of the window of a load at this time: midnight UTC, ``days`` before the load's day."""
-        return at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=self.days)
+    def start(self, at: datetime, last: datetime | None = None) -> datetime:
+        """Return the begin of the window of a load at this time: midnight UTC, ``days`` before the load's day.
+
+        It is that of the last load if this is earlier, so that no day is left out after a pause.
+        """
+        earliest = at if last is None else min(at, last)
+        return earliest.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=self.days)
 
     def renamed(self, names: Mapping[str, str]) -> "Increment":
         """Return the increment after columns of the model were renamed (old name to new)."""

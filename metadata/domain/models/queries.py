@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from metadata.domain.models import functions, sql_types
-from metadata.domain.models.expressions import Expressions, Query, inputs_of
-from metadata.domain.models.functions import Value
-from metadata.domain.models.scopes import Item, Reference, Relations, Scope, Source
+from metadata.domain.models.expressions import Expressions, Query
+from metadata.domain.models.functions import Value, inputs_of
+from metadata.domain.models.scopes import Item, Reference, Relations, Scope, Source, nullable
 from metadata.domain.models.statement import Statement
 
 _GROUPING = ("rollup", "cube", "grouping_sets")
@@ -17,11 +17,15 @@ _NOT_SUPPORTED = ("qualify", "cluster", "distribute", "sort", "pivots", "connect
 
 @dataclass
 class Queries:
-    """Description of the queries in one statement over the columns of ``datasets``, by name in lower case."""
+    """Description of the queries in one statement over the columns of ``datasets``, by name in lower case.
+
+    ``selects`` are the SELECTs described so far, with their expressions.
+    """
 
     statement: Statement
     datasets: Relations
     references: list[Reference] = field(default_factory=list)
+    selects: list[tuple[exp.Select, Expressions]] = field(default_factory=list)
 
     def describe(self, node: exp.Expression, tables: Relations, outer: Scope | None = None) -> list[Item]:
         """Return the columns of a query. ``tables`` are the common table expressions that it may read."""
@@ -140,9 +144,12 @@ class Queries:
         if having:
             expressions.condition(having.this)
         self._order(node, expressions, items)
+        self.selects.append((node, expressions))
         return items
 
     def _refuse_unsupported(self, node: exp.Select) -> None:
+        if not node.expressions:
+            raise self.statement.problem(node, "the SELECT list is empty")
         for name in _NOT_SUPPORTED:
             if node.args.get(name):
                 raise self.statement.problem(node, f"{name.upper().rstrip('S')} is not allowed in a model")
@@ -224,7 +231,7 @@ class Queries:
             raise self.statement.problem(
                 join, f"{join.args['method']} JOIN is not allowed in a model: name the columns"
             )
-        before = list(scope.sources)
+        before, merged = list(scope.sources), dict(scope.merged)
         added = self._add(join.this, scope, expressions)
         side, kind = join.side.upper(), join.kind.upper()
         if kind not in ("SEMI", "ANTI"):
@@ -233,6 +240,10 @@ class Queries:
                 *(before if side in ("RIGHT", "FULL") else ()),
             ):
                 source.nullable = True
+            for name, item in scope.merged.items():
+                own_side = "RIGHT" if item is merged.get(name) else "LEFT"
+                if side in (own_side, "FULL"):
+                    scope.merged[name] = nullable(item)
         for name in join.args.get("using") or ():
             self._merge(name, before, added, scope, side)
         if join.args.get("on"):

@@ -21,10 +21,10 @@ def rename_in_select(text: str, dataset: str, old: str, new: str, datasets: Data
     safe.
     """
     statement = parse_model(text)
-    items, references = described_items(statement, datasets)
+    items, queries = described_items(statement, datasets)
     target = (dataset.lower(), old.lower())
     changes = []
-    for reference in references:
+    for reference in queries.references:
         if target in reference.origins:
             if not reference.renamable:
                 message = f"USING ({old}) cannot follow the rename to {new}; write ON first"

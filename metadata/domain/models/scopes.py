@@ -35,6 +35,11 @@ class Reference(NamedTuple):
     renamable: bool = True
 
 
+def nullable(item: Item) -> Item:
+    """Return the column with NULL among its values."""
+    return item._replace(value=item.value._replace(nullable=True))
+
+
 @dataclass
 class Source:
     """Table or subquery in FROM. ``dataset`` is its qualified name in lower case unless it has an alias."""
@@ -54,9 +59,7 @@ class Source:
 
     def seen(self, item: Item) -> Item:
         """Return a column as rows of the join have it: NULL in rows without a match."""
-        if self.nullable and not item.value.nullable:
-            return item._replace(value=item.value._replace(nullable=True))
-        return item
+        return nullable(item) if self.nullable else item
 
 
 @dataclass

@@ -41,6 +41,7 @@ class _Parser(Spark.Parser):
         name: parser for name, parser in Spark.Parser.FUNCTION_PARSERS.items() if name in _WITH_OWN_SYNTAX
     }
     STRICT_CAST = True
+    ADD_JOIN_ON_TRUE = False
 
 
 class ModelSql(Spark):
@@ -85,7 +86,7 @@ class Statement:
         return ".".join(parts)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def parse_model(text: str) -> Statement:
     """Return the parsed SELECT. Raise ModelProblem, with line and column, if a model cannot have it."""
     placeholders: dict[int, str] = {}
@@ -96,6 +97,7 @@ def parse_model(text: str) -> Statement:
     except SelectProblem as problem:
         raise ModelProblem(problem.message) from None
     statement = _statement(text, select, placeholders)
+    _check_joins(statement, select.nodes)
     _check_helpers(statement)
     return statement
 
@@ -133,6 +135,14 @@ def _check_tokens(text: str, tokens: Sequence[Token], placeholders: dict[int, st
         clock = clock_at(tokens, index)
         if clock:
             raise ModelProblem(f"{position(text, token.start)}: {clock_message(clock)}")
+
+
+def _check_joins(statement: Statement, nodes: Sequence[exp.Expression]) -> None:
+    """Refuse a join between another join and its condition, which Spark cannot parse."""
+    for node in nodes:
+        inner = node.this.args.get("joins") if isinstance(node, exp.Join) else None
+        if inner:
+            raise statement.problem(inner[0], "a join has its condition right after its table: set it in parentheses")
 
 
 def _check_helpers(statement: Statement) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 from elevata.core.errors import MetadataError
 from metadata.domain import types
 from metadata.domain.history_policy import CDC
+from metadata.domain.sources.formats import OP, SEQUENCE
 from metadata.domain.sources.locations import refuse_password
 from metadata.domain.sources.option_kinds import DEBEZIUM
 
@@ -20,7 +21,7 @@ PORT = 9092
 SECURITY = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
 # Columns that a contract may name besides those in the messages, with their types.
-KEY, PARTITION, OFFSET, TIMESTAMP, OP, SEQUENCE = "_key", "_partition", "_offset", "_timestamp", "_op", "_sequence"
+KEY, PARTITION, OFFSET, TIMESTAMP = "_key", "_partition", "_offset", "_timestamp"
 MESSAGE_COLUMNS = {
     KEY: types.STRING,
     PARTITION: types.INTEGER,

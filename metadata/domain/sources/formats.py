@@ -3,7 +3,9 @@
 The models, the forms, the endings that pages recognise and the table of the documentation come from ``FORMATS``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from elevata.core.markdown import code_list, markdown_table
 
@@ -49,11 +51,20 @@ FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA
 FOLDER_FORMATS = (*FILE_FORMATS, DELTA)
 # Formats of the datasets of a system, by the system's kind.
 FORMATS_OF_KIND = {"files": FOLDER_FORMATS, "jdbc": (TABLE,), "kafka": (KAFKA,), "rest": (REST,)}
+# Formats of sources of which a load reads rows from a watermark on: a filter suffices, without conversion of text.
+WATERMARK_FORMATS = (TABLE, REST, DELTA, PARQUET, ORC, AVRO)
 # Formats of which a feed reads each file or message once.
 READ_ONCE = (*FILE_FORMATS, KAFKA)
+# Columns of change events besides those of their rows: the operation, and the order of the events.
+OP, SEQUENCE = "_op", "_sequence"
 TEXT_FORMATS = tuple(entry.name for entry in FORMATS if entry.is_text)
 _LABELS = {entry.name: entry.label for entry in FORMATS}
 _BY_ENDING = {ending: entry.name for entry in FORMATS for ending in entry.endings}
+
+
+def reads_changes(format_name: str, options: Mapping[str, Any]) -> bool:
+    """Return True for a Delta table of which the changes of its versions are read."""
+    return format_name == DELTA and bool(options.get("changes"))
 
 
 def label_of(name: str) -> str:

@@ -13,12 +13,14 @@ from typing import Any
 
 from elevata.core.errors import MetadataError
 from elevata.core.markdown import markdown_table
-from metadata.domain.history_policy import CDC, DELTA, EFFECTIVE, HistoryPolicy
-from metadata.domain.sources.formats import REST, TABLE
+from metadata.domain.history_policy import CDC, DELTA, EFFECTIVE, KEY_LIST, WINDOW, HistoryPolicy
+from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, WATERMARK_FORMATS, reads_changes
 from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
 
 NUMBERS = (INTEGER, BIGINT, DECIMAL)
 WATERMARK_TYPES = (*NUMBERS, DATE, TIMESTAMP)
+# Formats whose key list is at a place of its own; other sources are asked for their keys.
+KEY_LIST_FORMATS = (*FILE_FORMATS, REST)
 INPUTS = (DELTA, EFFECTIVE, CDC)
 # Length of a unit in seconds.
 _UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
@@ -40,10 +42,12 @@ class Intake:
     Attributes:
         watermark: columns whose values grow with each change of a row; empty reads everything.
         look_back: how far before the mark a load reads again: a number, or a time like ``2 days``; None for nothing.
+        key_list: place of the keys of all rows, for delete detection; empty if the source itself is asked.
     """
 
     watermark: tuple[str, ...] = ()
     look_back: int | str | None = None
+    key_list: str = ""
 
     def __post_init__(self) -> None:
         if self.look_back is not None and not self.watermark:
@@ -84,8 +88,13 @@ class Intake:
         """
         if not self.watermark:
             return
-        if format_name not in (TABLE, REST):
-            message = f"goes with the formats {TABLE} and {REST} only; each file of a feed is read once anyway"
+        if reads_changes(format_name, options):
+            raise IntakeProblem("watermark", "does not go with the option changes, whose mark is the table's version")
+        if format_name not in WATERMARK_FORMATS:
+            message = (
+                f"goes with the formats {', '.join(WATERMARK_FORMATS)} only: values of {format_name} can be compared "
+                "only after a whole delivery is read, and each file of a feed is read once anyway"
+            )
             raise IntakeProblem("watermark", message)
         if format_name == REST and "incremental_parameter" not in options:
             raise IntakeProblem("watermark", "needs the option incremental_parameter, which receives the mark")
@@ -114,6 +123,21 @@ class Intake:
         """Raise IntakeProblem if a reader with this policy takes rows that are not read for deleted ones."""
         if self.watermark:
             check_takes_changes(policy)
+
+    def check_detection(self, policy: HistoryPolicy, format_name: str) -> None:
+        """Raise IntakeProblem if a source of this format cannot show the deletes that a reader's policy looks for."""
+        if self.key_list and format_name not in KEY_LIST_FORMATS:
+            raise IntakeProblem("key_list", f"goes with files and endpoints, not with {format_name}")
+        if policy.delete_detection == WINDOW and len(self.watermark) != 1:
+            message = f"must be one column for delete_detection {WINDOW}, which closes keys by their values in it"
+            raise IntakeProblem("watermark", message)
+        if policy.delete_detection != KEY_LIST:
+            return
+        if format_name == KAFKA:
+            raise IntakeProblem("key_list", f"does not go with {format_name}: a topic has no list of its keys")
+        if format_name in KEY_LIST_FORMATS and not self.key_list:
+            message = f"is needed for delete_detection {KEY_LIST}: the place of the keys of all rows"
+            raise IntakeProblem("key_list", message)
 
 
 def check_takes_changes(policy: HistoryPolicy) -> None:
@@ -148,7 +172,13 @@ def _look_back(value: Any) -> int | str:
     raise IntakeProblem("look_back", f"must be a number from 1, or a time like 2 days or 3 hours, not {value!r}")
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {"watermark": _columns, "look_back": _look_back}
+def _place(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise IntakeProblem("key_list", f"must be the place of the keys, not {value!r}")
+    return value.strip()
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {"watermark": _columns, "look_back": _look_back, "key_list": _place}
 
 
 # Fields for forms and the documentation: name, type, default, example, meaning.
@@ -167,6 +197,14 @@ FIELDS = (
         "none",
         "`2 days`",
         "how far before the mark a load reads again, for rows that are committed late",
+    ),
+    (
+        "key_list",
+        "a location",
+        "none",
+        "`customer_keys.csv`",
+        "place of the keys of all rows, in the source's format, for delete detection by key list; with files and "
+        "endpoints",
     ),
 )
 

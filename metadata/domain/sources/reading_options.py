@@ -11,6 +11,7 @@ from typing import Any
 
 from metadata.domain.sources.formats import (
     CSV,
+    DELTA,
     FILE_FORMATS,
     FIXED,
     JSON,
@@ -298,6 +299,15 @@ OPTIONS = (
         "`earliest`",
         "effect of messages that the topic no longer has, though they were not read: the run is refused, or reads from "
         "the earliest message, with a warning and their number",
+    ),
+    Option(
+        "changes",
+        (DELTA,),
+        FLAG,
+        False,
+        "`true`",
+        "the changes of the table's versions (Change Data Feed) are read, each once, with the columns `_op` (I, U or "
+        "D) and `_sequence` (the version); the first load reads the whole table",
     ),
     Option(
         "timezone",

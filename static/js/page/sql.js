@@ -1,35 +1,34 @@
-// SQL page: names are inserted at the cursor, Ctrl+Enter runs the query, and saving takes the editor's text.
+// SQL editors: a chosen name is inserted at the cursor, Ctrl+Enter sends the form, and saving takes the editor's text.
 
-const text = document.getElementById("id_text");
-const name = document.getElementById("sql-name");
-
-const runOnCtrlEnter = (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    event.preventDefault();
-    text.form.requestSubmit();
-  }
-};
-
-const insertName = () => {
-  if (!name.value) return;
+const insertInto = (name) => {
+  const text = document.getElementById(name.dataset.insertInto);
+  if (!name.value || !text) return;
   text.setRangeText(name.value, text.selectionStart, text.selectionEnd, "end");
+  text.dispatchEvent(new Event("input", { bubbles: true }));
   name.value = "";
   text.focus();
 };
 
-const insertOnEnter = (event) => {
-  if (event.key !== "Enter") return;
-  event.preventDefault();
-  insertName();
-};
+for (const text of document.querySelectorAll("textarea[data-code]")) {
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      text.form.requestSubmit();
+    }
+  });
+}
 
-if (text) {
-  text.addEventListener("keydown", runOnCtrlEnter);
-  name?.addEventListener("change", insertName);
-  name?.addEventListener("keydown", insertOnEnter);
-  for (const form of document.querySelectorAll("form[data-text-from]")) {
-    form.addEventListener("submit", () => {
-      form.elements.text.value = text.value;
-    });
-  }
+for (const name of document.querySelectorAll("input[data-insert-into]")) {
+  name.addEventListener("change", () => insertInto(name));
+  name.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    insertInto(name);
+  });
+}
+
+for (const form of document.querySelectorAll("form[data-text-from]")) {
+  form.addEventListener("submit", () => {
+    form.elements.text.value = document.getElementById(form.dataset.textFrom).value;
+  });
 }

@@ -8,7 +8,7 @@ from django.test import Client
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Refresh
 from elevata.accounts.roles import Role
 from tests.architecture.refreshes import observed
-from tests.architecture.world import World, make_built_world, person, put_policy_in_force
+from tests.architecture.world import World, make_built_world, make_contract_world, person, put_policy_in_force
 from tests.elevata.web.pages import needing, rename, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -266,3 +266,17 @@ def test_an_approver_accepts_lost_readers_only_where_some_are_lost(world: World)
     assert {one["code"] for one in made["report"]["operations"]} == {"REWRITE_TABLE"}
     assert post(bob, f"{report}approve/", 201, over=report, readers_lost=True)["readers_lost"] is True
     assert "columnMapping" in str(post(olga, f"{report}preview/", 201))
+
+
+def test_an_approver_accepts_a_broken_contract(db: None):
+    world = make_contract_world()
+    rename(world, "amount", "revenue")
+    world.warehouse.show()
+    ada, bob = signed_in(world.author), signed_in(world.approver)
+    made = post(ada, "reports/", 201, kind="all")
+    (operation,) = (one for one in made["report"]["operations"] if one["op"] == "change_contract")
+    assert (operation["from"], operation["to"], operation["consumers"][0]["name"]) == ("1.0", "2.0", "Board")
+    report = f"reports/{made['report_id']}/"
+    assert post(bob, f"{report}approve/", 409, over=report)["code"] == "CONTRACT_BROKEN"
+    approval = post(bob, f"{report}approve/", 201, over=report, contracts_broken=True)
+    assert [broken["dataset"] for broken in approval["contracts_broken"]] == ["mart.sales"]

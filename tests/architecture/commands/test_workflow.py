@@ -13,7 +13,7 @@ from tests.architecture.executions import needing_approval
 from tests.architecture.services.test_drift import change_by_hand
 from tests.architecture.services.test_previews import describe_view
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import put_policy_in_force
+from tests.architecture.world import make_contract_world, put_policy_in_force
 
 pytestmark = pytest.mark.django_db
 
@@ -211,3 +211,14 @@ def test_an_approver_accepts_lost_readers(looked, acting):
     assert run("approve", report, "--accept-lost-readers")[1]["status"] == "approved"
     acting(looked.operator)
     assert "columnMapping" in run("preview", report)[1]["steps"][0]["statement"]
+
+
+def test_an_approver_accepts_a_broken_contract(db, acting, monkeypatch):
+    world = make_contract_world()
+    monkeypatch.setattr(refreshes, "observe", lambda **_: world.warehouse.show())
+    rename(world, "amount", "revenue")
+    report = run("plan")[1]["report"]
+    acting(world.approver)
+    code, said = run("approve", report)
+    assert (code, said["code"]) == (2, "CONTRACT_BROKEN")
+    assert run("approve", report, "--accept-broken-contracts")[1]["status"] == "approved"

@@ -54,6 +54,8 @@ DEFAULTS = [
     (operation(ops.RETYPE_COLUMN, code="HISTORY_DIFFERS"), ops.NEEDS_APPROVAL, "HISTORY_DIFFERS"),
     (operation(ops.CHANGE_LOGIC, code="NOT_NULL"), ops.NEEDS_APPROVAL, "NOT_NULL"),
     (operation(ops.CHANGE_LOGIC, code="KEY_CHANGE"), ops.BLOCKED, "KEY_CHANGE"),
+    (operation(ops.CHANGE_CONTRACT), ops.ALLOWED, "CHANGE_CONTRACT"),
+    (operation(ops.CHANGE_CONTRACT, code="BREAKS_CONTRACT"), ops.NEEDS_APPROVAL, "BREAKS_CONTRACT"),
     (operation(ops.RETIRE_TABLE), ops.METADATA_ONLY, "METADATA_ONLY"),
     (operation(ops.UNRETIRE_COLUMN), ops.METADATA_ONLY, "METADATA_ONLY"),
 ]
@@ -107,8 +109,9 @@ def test_metadata_is_no_rules_business() -> None:
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.later], ids=lambda rule: rule.code)
 def test_a_later_rule_is_spoken_of_once_it_is_set_otherwise(rule: Any) -> None:
     assert rule.code not in PolicySet().as_json()["severities"]
-    changed = PolicySet.from_json({"severities": {rule.code: ALLOW}})
-    assert changed.as_json()["severities"][rule.code] == ALLOW
+    severity = APPROVE if rule.severity == ALLOW else ALLOW
+    changed = PolicySet.from_json({"severities": {rule.code: severity}})
+    assert changed.as_json()["severities"][rule.code] == severity
     assert PolicySet.from_json(changed.as_json()) == changed
 
 

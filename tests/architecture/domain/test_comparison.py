@@ -12,10 +12,11 @@ from architecture.domain import comparison
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.comparison import ColumnRow, DatasetPair, Told, compare
 from architecture.domain.current_state import CurrentState
+from architecture.domain.data_contracts import promise_of
 from architecture.domain.report import build_report
 from architecture.domain.state_files import ArchitectureState
 from architecture.domain.tables import ObservedColumn, ObservedTable
-from metadata.domain.state import DatasetState
+from metadata.domain.state import CheckState, ContractState, DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, column, dataset, report, state
 
 ID = column("id", "id", "integer", role="business_key", nullable=False)
@@ -258,3 +259,23 @@ def test_what_is_left_out_at_once_would_not_be_told(shown: tuple, there: bool, a
         found = compare(content)
         patch.setattr(comparison, "_stays", lambda *_: False)
         assert found == compare(content)
+
+
+def test_the_select_of_a_model_and_what_a_load_computes_anew_are_shown():
+    before = dataset("d1", "totals", schema="serving", select="SELECT id, v FROM rawcore.a")
+    after = replace(before, select="SELECT id, v FROM rawcore.b", increment={"by": "key"})
+    assert [(fact.label, fact.before, fact.after) for fact in told(before, after).facts] == [
+        ("SELECT", "SELECT id, v FROM rawcore.a", "SELECT id, v FROM rawcore.b"),
+        ("Computed by a load: by", "", "key"),
+    ]
+
+
+@pytest.mark.parametrize("select", ["", "SELECT id, v FROM rawcore.a"])
+def test_a_contract_is_shown_where_it_is_declared_or_its_checks_change(select: str):
+    check = CheckState("c1", "ids are there", "not_null", "stop", {"columns": ["id"]})
+    without = dataset("d1", "totals", schema="serving", select=select or None)
+    promised = replace(without, contract=ContractState((check,)))
+    shown = [(fact.label, fact.before, fact.after) for fact in told(without, promised).facts]
+    assert shown == [("Contract", "", "declared"), ("Promised checks", "", "ids are there")]
+    in_force = replace(promised, contract=replace(promise_of(promised), version="1.0"))
+    assert pairs(state(in_force), state(promised)) == ()

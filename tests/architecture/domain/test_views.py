@@ -3,7 +3,10 @@
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
-from architecture.domain.views import changed_views
+import pytest
+
+from architecture.domain.views import changed_views, query_of_view
+from elevata.core.errors import MetadataError
 from metadata.domain.state import ColumnState, DatasetState
 
 
@@ -30,6 +33,19 @@ def test_a_view_that_is_created_has_its_select():
     assert changed_views([RAW], [RAW, STAGE]) == {STAGE.key: SELECT_STAGE}
 
 
+def test_a_view_over_a_raw_table_that_keeps_deliveries_has_the_newest():
+    kept = replace(RAW, load_policy={"keep": "all"})
+    newest = "SELECT max_by(`load_run_id`, `loaded_at`) FROM `raw`.`raw_a`"
+    text = changed_views([kept], [kept, STAGE])[STAGE.key]
+    assert text.endswith(f"FROM (SELECT * FROM `raw`.`raw_a` WHERE `load_run_id` = ({newest}))")
+
+
+def test_a_model_over_a_raw_table_that_keeps_deliveries_has_the_newest():
+    kept = replace(RAW, load_policy={"keep": "all"})
+    model = replace(OUTER, select="SELECT id FROM raw.raw_a", inputs=(RAW.key,))
+    assert "max_by(`load_run_id`, `loaded_at`)" in changed_views([kept], [kept, model])[model.key].replace("\n", "")
+
+
 def test_what_stays_is_not_listed():
     assert changed_views([RAW, STAGE, OUTER], [RAW, STAGE, OUTER]) == {}
 
@@ -52,3 +68,32 @@ def test_a_retired_view_and_one_without_a_statement_are_not_listed():
     assert changed_views([RAW], [RAW, replace(STAGE, active=False)]) == {}
     assert changed_views([RAW], [RAW, unknown]) == {}
     assert changed_views([], [STAGE]) == {}
+
+
+def doubling(layers: int) -> list[DatasetState]:
+    """Return a table and views on top of each other, each of which reads the one beneath it twice."""
+    states = [RAW]
+    for layer in range(layers):
+        below = states[-1]
+        text = f"SELECT a.id FROM {below.qualified_name} a JOIN {below.qualified_name} b ON a.id = b.id"
+        view = dataset("serving", f"v{layer}", column(f"v{layer}", "id"), reads=below.name, view=True)
+        states.append(replace(view, select=text))
+    return states
+
+
+def test_a_view_whose_query_has_grown_too_long_is_refused():
+    states = doubling(16)
+    with pytest.raises(MetadataError, match="make one of these views a table") as refused:
+        query_of_view(states[-1], {state.key: state for state in states})
+    assert refused.value.code == "TOO_LARGE"
+
+
+def test_a_view_that_models_share_is_inlined_once_per_query():
+    bottom, *views = doubling(2)
+    models = [replace(views[1], key=key(name), name=name) for name in ("left", "right")]
+    text = "SELECT a.id FROM serving.left a JOIN serving.right b ON a.id = b.id"
+    top = replace(views[1], key=key("top"), name="top", select=text, inputs=tuple(model.key for model in models))
+    calls = []
+    states = {state.key: state for state in (bottom, views[0], *models, top)}
+    query_of_view(top, states, lambda table: calls.append(table) or "t")
+    assert len(calls) == 1

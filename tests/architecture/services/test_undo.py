@@ -27,7 +27,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services.chain import sealed_through
 from loader.domain.refusals import Refusal
-from loader.services.maintenance_runs import request_vacuum
+from loader.services.maintenance.vacuums import request_vacuum
 from metadata.models import TargetColumn
 from metadata.selectors.datasets import dataset_states
 from metadata.services.targets import create_target_column, update_target_column

@@ -16,9 +16,10 @@ from elevata.accounts.permissions import acting_as
 from metadata.models import TargetDataset
 from metadata.services.targets import create_schema, create_target_dataset, update_target_column
 from tests.architecture.services.test_previews import describe_view
-from tests.architecture.world import World, put_policy_in_force
+from tests.architecture.world import World, make_contract_world, put_policy_in_force
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import address, change, needing, read, rename, section, signed_in, words
+from tests.metadata.contracts import BOARD
 
 pytestmark = pytest.mark.django_db
 
@@ -234,6 +235,20 @@ def test_an_approver_accepts_lost_readers_on_the_page(world: World):
     assert bob.post(address(report, "approve/"), {"note": "", "readers_lost": "on"}).status_code == 302
     assert report.approvals.get().readers_lost
     assert "lost readers accepted" in words(section(read(bob, address(report)), "approvals"))
+
+
+def test_an_approver_accepts_a_broken_contract_on_the_page(db: None):
+    world = make_contract_world()
+    rename(world, "amount", "revenue")
+    report, bob = world.report(), signed_in(world.approver)
+    page = read(bob, address(report))
+    assert "BREAKS_CONTRACT column amount is gone" in words(section(page, "operations"))
+    assert f'href="{BOARD["link"]}"' in section(page, "operations")
+    assert "the contract of mart.sales, read by dashboard Board (Finance)" in words(section(page, "approvals"))
+    assert "CONTRACT_BROKEN" in words(html_of(bob.post(address(report, "approve/"), {"note": ""})))
+    assert bob.post(address(report, "approve/"), {"note": "", "contracts_broken": "on"}).status_code == 302
+    said = words(section(read(bob, address(report)), "approvals"))
+    assert "broken contract of mart.sales accepted, read by dashboard Board (Finance)" in said
 
 
 def test_where_no_reader_is_lost_nothing_asks_for_it(world: World):

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from elevata.accounts.models import RoleGrant
 from elevata.accounts.permissions import acting_as, may, may_somewhere, roles_of
 from elevata.accounts.roles import Permission, Place, Role
-from elevata.accounts.services.tokens import create_token, revoke_token, token_in_use
+from elevata.accounts.services.tokens import authenticate_token, create_token, revoke_token
 from elevata.accounts.services.users import create_service_account, ensure_user, grant_role, revoke_grant
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
@@ -217,14 +217,14 @@ def test_its_owner_makes_and_revokes_its_tokens_and_nobody_else():
         token, text = create_token(user=robot, name="nightly")
     with acting_as(eve):
         refused("not_permitted", revoke_token, token=token)
-    assert token_in_use(text).user == robot
+    assert authenticate_token(text).user == robot
     with acting_as(ada):
         revoke_token(token=token)
-    refused("token_invalid", token_in_use, text)
+    refused("token_invalid", authenticate_token, text)
 
 
 def test_it_ends_with_its_owner():
     ada = somebody()
     _, text = create_token(user=create_service_account(name="robot", owner=ada))
     User.objects.filter(pk=ada.pk).update(is_active=False)
-    refused("token_invalid", token_in_use, text)
+    refused("token_invalid", authenticate_token, text)

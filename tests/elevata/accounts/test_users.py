@@ -10,7 +10,7 @@ from django.utils import timezone
 from elevata.accounts.models import PersonalToken
 from elevata.accounts.permissions import may, roles_of
 from elevata.accounts.roles import ROLES, Permission, Role, permissions_of
-from elevata.accounts.services.tokens import create_token, revoke_tokens, token_in_use
+from elevata.accounts.services.tokens import authenticate_token, create_token, revoke_tokens
 from elevata.accounts.services.users import create_user, ensure_user, set_roles, sync_roles, user_named
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
@@ -59,6 +59,12 @@ def test_who_is_out_of_use_may_nothing() -> None:
     user = person("admin")
     User.objects.filter(pk=user.pk).update(is_active=False)
     assert not may(user_named("ada"), Permission.START_LOAD)
+
+
+def test_a_user_that_is_ensured_is_active_again() -> None:
+    user = person("admin")
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    assert ensure_user(name="ada", roles=["admin"]).is_active
 
 
 def test_a_superuser_is_an_admin() -> None:
@@ -164,7 +170,7 @@ def test_nobody_of_that_name_is_said() -> None:
 def test_a_token_finds_its_person() -> None:
     user = person("viewer")
     _, text = create_token(user=user)
-    assert token_in_use(text).user == user
+    assert authenticate_token(text).user == user
 
 
 def test_a_token_is_stored_hashed_only() -> None:
@@ -191,7 +197,7 @@ def test_an_expired_token_is_refused_and_says_when() -> None:
     token, text = create_token(user=person("viewer"))
     PersonalToken.objects.filter(pk=token.pk).update(expiry=timezone.now() - timedelta(seconds=1))
     with pytest.raises(MetadataError, match="expired on 20") as refused:
-        token_in_use(text)
+        authenticate_token(text)
     assert refused.value.code == "token_expired"
 
 
@@ -199,14 +205,14 @@ def test_an_expired_token_is_refused_and_says_when() -> None:
 def test_what_is_no_token_is_refused(text: str) -> None:
     create_token(user=person("viewer"))
     with pytest.raises(MetadataError) as refused:
-        token_in_use(text)
+        authenticate_token(text)
     assert refused.value.code == "token_invalid"
 
 
 def test_a_token_that_differs_in_its_last_letter_is_refused() -> None:
     _, text = create_token(user=person("viewer"))
     with pytest.raises(MetadataError):
-        token_in_use(text[:-1] + ("0" if text[-1] != "0" else "1"))
+        authenticate_token(text[:-1] + ("0" if text[-1] != "0" else "1"))
 
 
 def test_the_token_of_somebody_out_of_use_is_refused() -> None:
@@ -214,7 +220,7 @@ def test_the_token_of_somebody_out_of_use_is_refused() -> None:
     _, text = create_token(user=user)
     User.objects.filter(pk=user.pk).update(is_active=False)
     with pytest.raises(MetadataError, match="inactive"):
-        token_in_use(text)
+        authenticate_token(text)
 
 
 def test_somebody_out_of_use_gets_no_token() -> None:
@@ -230,8 +236,8 @@ def test_revoked_tokens_are_refused_and_others_are_not() -> None:
     _, kept = create_token(user=user, name="server")
     assert revoke_tokens(user=user, name="laptop") == 1
     with pytest.raises(MetadataError):
-        token_in_use(lost)
-    assert token_in_use(kept).name == "server"
+        authenticate_token(lost)
+    assert authenticate_token(kept).name == "server"
 
 
 def test_all_tokens_of_a_person_are_revoked_at_once() -> None:
@@ -243,10 +249,10 @@ def test_all_tokens_of_a_person_are_revoked_at_once() -> None:
 
 def test_when_a_token_was_last_used_is_written_once_a_minute(django_assert_num_queries) -> None:
     _, text = create_token(user=person("viewer"))
-    token_in_use(text)
+    authenticate_token(text)
     assert PersonalToken.objects.get().last_used_at is not None
     with django_assert_num_queries(1):
-        token_in_use(text)
+        authenticate_token(text)
 
 
 def test_tokens_are_told_without_their_text() -> None:

@@ -9,7 +9,7 @@ from django.test import Client
 from elevata.accounts.models import PersonalToken, ServiceAccount
 from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
-from elevata.accounts.services.tokens import create_token, token_in_use
+from elevata.accounts.services.tokens import authenticate_token, create_token
 from elevata.accounts.services.users import create_service_account, create_user, grant_role
 from tests.elevata.web.forms import words
 from tests.elevata.web.html import html_of
@@ -31,7 +31,7 @@ def test_a_token_is_shown_once(reader: Client, person: User):
     answer = reader.post("/me/", TOKEN)
     text = shown(html_of(answer))
     assert "no-store" in answer.headers["Cache-Control"]
-    assert token_in_use(text).is_read_only
+    assert authenticate_token(text).is_read_only
     assert text not in html_of(reader.get("/me/"))
 
 
@@ -39,7 +39,7 @@ def test_tokens_are_listed_with_scope_and_last_use(reader: Client, person: User)
     _, text = create_token(user=person, name="nightly")
     assert "nightly" in words(html_of(reader.get("/me/")))
     assert "never" in words(html_of(reader.get("/me/")))
-    token_in_use(text)
+    authenticate_token(text)
     assert "never" not in words(html_of(reader.get("/me/")))
 
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_is_said_and_nothing_is_made(reader: Client, wrong: dict)
 def test_an_owner_has_the_tokens_of_their_service_account_in_hand(reader: Client, person: User):
     robot = create_service_account(name="robot", owner=person)
     text = shown(html_of(reader.post("/me/", TOKEN | {"token-account": "robot"})))
-    token = token_in_use(text)
+    token = authenticate_token(text)
     assert token.user == robot
     reader.post("/me/", {"do": "revoke", "token": token.digest[:32]})
     assert not PersonalToken.objects.exists()

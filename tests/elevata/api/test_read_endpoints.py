@@ -20,7 +20,8 @@ LISTS = ["systems", "source-datasets", "source-columns", "schemas", "datasets", 
 
 MAINTENANCE = ("history-reverts", "history-prunes", "history-checks", "table-acceptances")
 OTHERS = ["changes", "deliveries", "environments", "history-batches", "notices", "reads", "schedules", "users"]
-OTHERS += ["references", "search", "vacuums", "webhooks"]
+OTHERS += ["quality-checks", "check-results", "quarantine-decisions", "references", "search", "vacuums", "webhooks"]
+OTHERS += ["source-checks", "source-proposals", "contracts", "exposures"]
 
 
 def get(client: Client, path: str) -> Any:

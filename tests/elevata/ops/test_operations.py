@@ -206,6 +206,7 @@ def in_own(block: str) -> str:
     return re.sub(r"(--dbname|custom|--force|createdb --username elevata) elevata\b", r"\1 operations", block)
 
 
+NEWER = "INSERT INTO django_migrations (app, name, applied) VALUES ('loader', '9999_newer', '2030-01-01')"
 CREATE = "create_user {name} --role editor --password analytical-engine-7"
 
 
@@ -266,6 +267,12 @@ def test_backup_and_restore_take_postgresql_too(
 
     with psycopg.connect(os.environ["DATABASE_URL"]) as database:
         assert [row[0] for row in database.execute("SELECT username FROM auth_user").fetchall()] == ["ada"]
+        database.execute(NEWER)
+    commands(f"backup {copy}-newer")
+    commands(CREATE.format(name="eve"))
+    assert "comes from a newer release" in commands(f"restore {copy}-newer", fails=True)
+    with psycopg.connect(os.environ["DATABASE_URL"]) as database:
+        assert database.execute("SELECT username FROM auth_user ORDER BY id").fetchall() == [("ada",), ("eve",)]
 
 
 def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,6 +309,15 @@ def test_a_sqlite_database_is_backed_up_and_restored(commands: Callable[..., str
     with copy.open("ab") as file:
         file.write(b"x")
     assert "SHA-256 differs" in commands(f"restore {copy}", fails=True)
+    # A copy of a newer release is refused before anything is replaced.
+    with closing(sqlite3.connect(database)) as stored:
+        stored.execute(NEWER)
+        stored.commit()
+    commands(f"backup {copy}-newer")
+    commands(CREATE.format(name="eve"))
+    assert "comes from a newer release" in commands(f"restore {copy}-newer", fails=True)
+    with closing(sqlite3.connect(database)) as stored:
+        assert stored.execute("SELECT username FROM auth_user ORDER BY id").fetchall() == [("ada",), ("eve",)]
 
 
 def test_an_installation_set_up_as_the_page_says_has_nothing_to_find_fault_with(

@@ -27,19 +27,24 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services import recorded_heads
 from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from loader.domain.run_states import REVERT
-from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule
+from loader.domain.sources.schema_changes import ObservedColumn
+from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
 from loader.services.attempts import seal_end
-from loader.services.reads.read_requests import request_query
+from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
-from metadata.models import TargetDataset
+from loader.services.source_observations import observe_schema
+from metadata.domain.types import parse
+from metadata.models import QualityCheck, TargetDataset
 from metadata.services.lifecycle import rename_column
+from metadata.services.quality import create_check
 from tests.architecture.world import Warehouse, World, put_policy_in_force
 from tests.elevata.web.forms import unexplained
 from tests.elevata.web.html import html_of
 from tests.elevata.web.routes import RULES, SIGN_IN, Rule, route_names
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.loader.factories import LoadRunFactory, ReadRequestFactory
+from tests.metadata.contracts import sales_mart
 
 PAGES = sorted(name for name, rule in RULES.items() if rule.page)
 # Who asks, by the fixture of their client.
@@ -83,12 +88,17 @@ class Addresses(dict):
             "column_key": lambda: ("key", self._warehouse.columns.get(name="elevation").key),
             "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
             "reference": lambda: ("key", self._warehouse.referenced_by.get().key),
+            "proposal": lambda: ("key", self._proposal().key),
+            "check": lambda: ("key", self._check().key),
+            "contract": lambda: ("key", self._contract().key),
+            "exposure": lambda: ("key", self._contract().exposures.get().key),
             "source_key": lambda: ("key", self._warehouse.generated_from.key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),
             "pk": lambda: ("pk", ReadRequestFactory(dataset=self._warehouse, requested_by=self._person).pk),
             "api_read": lambda: ("pk", self._api_read().pk),
             "query": lambda: ("pk", request_query("SELECT 1", 100, user=self._person).read.pk),
+            "trial": lambda: ("pk", request_trial("SELECT 1 AS number", user=self._person).read.pk),
             "saved_query": lambda: ("key", save_query(owner=self._person, name="one", text="SELECT 1").key),
             "person_name": lambda: ("name", self._person.username),
             "system": lambda: ("short_name", "air"),
@@ -113,6 +123,13 @@ class Addresses(dict):
             self._things[value] = known[value]()
         return self._things[value]
 
+    def _proposal(self) -> SourceProposal:
+        source = self._warehouse.generated_from
+        columns = [ObservedColumn(column.name) for column in source.columns.all()]
+        made = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
+        assert made is not None
+        return made
+
     def _schedule(self) -> Schedule:
         return Schedule.objects.first() or create_schedule(name="nightly", cron="0 6 * * *")
 
@@ -131,6 +148,13 @@ class Addresses(dict):
 
     def _api_read(self) -> ReadRequest:
         return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
+
+    def _check(self) -> QualityCheck:
+        known, arguments = self._warehouse.checks.first(), {"minimum": "1"}
+        return known or create_check(dataset=self._warehouse, name="rows", kind="row_count", arguments=arguments)
+
+    def _contract(self) -> TargetDataset:
+        return TargetDataset.objects.filter(contract=True).first() or sales_mart()
 
     def _record(self) -> ExecutionRecord:
         return self._controlled().report.environment.records.get()
@@ -246,7 +270,8 @@ def test_pages_hold_nothing_inline(answered: Callable[[str, str], Answer], name:
         assert not re.search(r"<style|\son[a-z]+\s*=|javascript:", text)
         # Data for a graph is no script: the content policy lets it stand.
         assert not re.search(r"""<script(?![^>]*\s(?:src=|type="application/json"))""", text)
-        assert not re.search(r"""(?:src|href|action)=["'](?:https?:)?//""", text)
+        # A link loads nothing until a user follows it.
+        assert not re.search(r"""(?:src|action)=["'](?:https?:)?//|<(?!a\s)[^>]*\shref=["'](?:https?:)?//""", text)
 
 
 def test_every_answer_names_its_request(answered: Callable[[str, str], Answer]):

@@ -30,6 +30,7 @@ _VERSION = {
     "segment": "string",
 }
 _STAMPS = {"run_id": "string", "loaded_at": "timestamp"}
+_PROVENANCE = {"source_file": "string", "source_row": "bigint", "loaded_on": "date"}
 _KEYS = {"entity_key": "string", "row_hash": "string"}
 _LIMIT = 1000
 
@@ -37,7 +38,7 @@ _LIMIT = 1000
 def delivered(path: Path, columns: Mapping[str, str], required: tuple[str, ...] = ("id",)) -> Delivery:
     """Return a delivery of one file as it lies there."""
     status = os.stat(path)
-    files = (DeliveredFile(str(path), status.st_size, status.st_mtime_ns // 1_000_000),)
+    files = (DeliveredFile(str(path), status.st_size, status.st_mtime_ns // 1_000_000, path.name),)
     described = tuple(Column(name, type_, name in required) for name, type_ in columns.items())
     return Delivery(path.suffix[1:], files, described)
 
@@ -54,8 +55,7 @@ class Warehouse:
 
     def table(self, kind: str) -> Table:
         described = self.columns | _STAMPS
-        if kind != "raw":
-            described |= _KEYS
+        described |= _PROVENANCE if kind == "raw" else _KEYS
         if kind == "history":
             described |= _VERSION
         fields = tuple(
@@ -87,6 +87,8 @@ class Warehouse:
             raw=self.table("raw"),
             raw_columns=names,
             raw_stamps=("run_id", "loaded_at"),
+            raw_provenance=("source_file", "source_row"),
+            raw_day="loaded_on",
             rawcore=self.table("rawcore"),
             rawcore_stamps=("run_id", "loaded_at"),
             stage_columns=names,

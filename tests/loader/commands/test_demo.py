@@ -98,7 +98,7 @@ def test_a_release_that_cannot_be_fetched_is_named_in_one_line(tmp_path, monkeyp
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     with pytest.raises(ReleaseProblem) as refused:
         demo_data.fetch(sorted_releases(["20201205"])[0], tmp_path)
-    assert "release 20201205 of airportsdata cannot be fetched" in refused.value.one_line()
+    assert "airportsdata==20201205 cannot be fetched" in refused.value.one_line()
     assert "\n" not in refused.value.one_line()
 
 

@@ -10,6 +10,7 @@ from django.db import OperationalError, connection
 
 from elevata.accounts.cli import CommandExit
 from elevata.jobs.models import Worker
+from loader.domain.dependencies import Scope
 from loader.management import run_command as command
 from loader.management import waiting
 from loader.models import LoadRun
@@ -67,6 +68,11 @@ def test_local_loads_everything_and_says_so(airports, local):
     assert code == 0
     assert "rawcore.rc_air_airport succeeded (3 rows, 3 new, 3 versions, 3 open, 0.1 s)" in out
     assert LoadRun.objects.get().status == "succeeded"
+
+
+def test_everything_but_the_excluded_datasets_is_a_selection_by_words(airports, local):
+    load("--all", "--exclude", "rawcore.rc_net_route", "--local")
+    assert str(Scope.from_json(LoadRun.objects.get().scope)) == "* without rawcore.rc_net_route"
 
 
 def test_in_the_worker(airports, worker):

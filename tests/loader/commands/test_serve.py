@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loader.processes import below, manage, start
-from tests.loader.services.runner.test_supervisor import lives, wait_until
+from tests.loader.processes import below, lives, manage, start, wait_until
 from tests.services.process import free_port
 
 # These run on the embedded stores whatever the session runs on: each test has a data folder of its own.

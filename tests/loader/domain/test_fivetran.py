@@ -46,7 +46,7 @@ def test_every_type_here_has_a_type_of_the_protocol():
     assert all(name in TYPES for name in REPORTED.values())
 
 
-def test_the_page_has_every_type():
+def test_the_documentation_lists_every_type():
     page = (Path(__file__).parents[3] / "docs" / "use" / "fivetran.md").read_text()
     rows = re.findall(r"^\| `([A-Z_]+)` \| `([a-z]+)[^|]*\| `([A-Z_]+)` \|$", page, re.MULTILINE)
     assert rows == [(name, type_, name) for name, type_ in TYPES.items()]
@@ -84,11 +84,11 @@ def test_a_name_that_cannot_be_a_location_is_refused(name):
     assert refused(Table, name, "item", ()) == "BAD_NAME"
 
 
-def test_no_change():
+def test_an_equal_table_changes_nothing():
     assert changes_of(KNOWN, sent(ID, NAME), drops=True) == Changes()
 
 
-def test_new_and_retyped_columns():
+def test_new_columns_are_added_and_known_ones_retyped():
     price, wider = Column("price", "DOUBLE"), Column("id", "LONG", primary_key=True)
     assert changes_of(KNOWN, sent(wider, NAME, price), drops=False) == Changes(
         add={"price": price}, retype={"id": wider}

@@ -48,6 +48,12 @@ SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage fail
             "STORE_REFUSES",
             "s3a://b/w",
         ),
+        (  # the answer to a HEAD request has no code, not even for expired credentials
+            "org.apache.hadoop.fs.s3a.AWSBadRequestException",
+            "getFileStatus on s3a://b/w: S3Exception: Bad Request (Service: S3, Status Code: 400, Request ID: null)",
+            "STORE_REFUSES",
+            "s3a://b/w",
+        ),
         (
             "java.lang.ClassNotFoundException",
             "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",

@@ -26,7 +26,7 @@ WAITS_FOR = {"b": ["a"], "c": ["b"], "d": []}
         ("raw.orders+", "", "abc"),
         ("+rawcore.orders+", "", "abc"),
         ("+serving.totals", "layer:raw", "bc"),
-        ("", "tag:sales", "ad"),
+        ("*", "tag:sales", "ad"),
         ("raw.orders+", "rawcore.orders+", "a"),
     ],
 )

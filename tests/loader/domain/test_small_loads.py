@@ -6,18 +6,17 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 
 from architecture.domain.tables import raw_table, rawcore_table
-from loader.domain.manifest import (
-    DeliveredColumn,
+from loader.domain.manifest.loads import (
     ForeignKey,
     HashComponent,
     LoadManifest,
     RawcoreLoad,
     RawLoad,
     ReferringRows,
-    SourceSpec,
     StageColumn,
     StageInput,
 )
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.small_loads import small_pairs
 from metadata.domain.state import ColumnState, DatasetState
 

@@ -1,7 +1,9 @@
 """Sender that speaks the protocol as Fivetran does: packed and encrypted files, requests with a configuration."""
 
 import os
-from collections.abc import Iterable
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 
 from loader.fivetran.protocol import messages, services
+from tests.loader.installation import Installation
 
 NULL, SAME = "null-m8yilkvPsNulehxl2G6pmSQ3G3WWdLP", "unmod-NcK9NIjPUutCsz4mjOQQztbnwnE1sY3"
 
@@ -106,3 +109,27 @@ class Sender:
         details = messages.Migration(schema=self.schema, table=name, **operation)
         configuration = {"token": self.token}
         return self.call("Migrate", messages.MigrateRequest(configuration=configuration, details=details))
+
+
+@contextmanager
+def fivetran_service(installation: Installation) -> Iterator[str]:
+    """Run the service of an installation in a process, stopped as an operator stops it; yield its address."""
+    process = installation.start("serve_fivetran", "--port", "0")
+    line = process.stdout.readline()
+    try:
+        yield "127.0.0.1:" + line.split("127.0.0.1:")[1].split(",")[0]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (0, "stopping\n", "")
+
+
+@contextmanager
+def served_sender(installation: Installation) -> Iterator[Sender]:
+    """Send to the service of an installation, as a new user who may edit metadata and start loads."""
+    roles = ("--role", "operator", "--role", "editor")
+    token = installation.json("create_user", "fay", *roles, "--token")["token"]
+    landing = installation.folder / "landing"
+    landing.mkdir(exist_ok=True)
+    with fivetran_service(installation) as address, grpc.insecure_channel(address) as channel:
+        yield Sender(channel, landing, token)

@@ -51,49 +51,49 @@ def test_an_empty_file_has_no_chunks(permitted):
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
-def test_a_wrong_key(permitted, codec):
+def test_a_wrong_key_is_refused(permitted, codec):
     path = kept(permitted, encrypted(CONTENT, KEY, codec))
     assert refused(PackedFile(path, OTHER_KEY, codec)) == "WRONG_KEY"
 
 
-def test_a_key_of_another_length(permitted):
+def test_a_key_of_another_length_is_refused(permitted):
     assert refused(PackedFile(kept(permitted, encrypted(CONTENT, KEY)), b"short", "zstd")) == "BAD_KEY"
 
 
 @pytest.mark.parametrize("size", [0, 16, 31, 33, 1001])
-def test_a_file_that_is_no_whole_number_of_blocks(permitted, size):
+def test_a_file_that_is_no_whole_number_of_blocks_is_truncated(permitted, size):
     path = kept(permitted, encrypted(CONTENT, KEY)[:size])
     assert refused(PackedFile(path, KEY, "zstd")) == "TRUNCATED_FILE"
 
 
-def test_a_file_that_ends_early_at_a_block(permitted):
-    path = kept(permitted, encrypted(CONTENT, KEY)[: 1 << 20])
-    assert refused(PackedFile(path, KEY, "zstd")) in ("WRONG_KEY", "TRUNCATED_FILE")
+def test_a_file_cut_at_a_block_has_no_padding_so_its_key_is_refused(permitted):
+    path = kept(permitted, encrypted(CONTENT, KEY, None)[: 1 << 20])
+    assert refused(PackedFile(path, KEY)) == "WRONG_KEY"
 
 
-def test_a_stream_that_ends_early(permitted):
+def test_a_packed_stream_that_ends_early_is_truncated(permitted):
     path = kept(permitted, encrypted(PACKED[:-1000], KEY, None))
     assert refused(PackedFile(path, KEY, "zstd")) == "TRUNCATED_FILE"
 
 
-def test_a_stream_that_is_damaged(permitted):
+def test_a_damaged_stream_is_unreadable(permitted):
     path = kept(permitted, encrypted(PACKED + b"no frame of zstd", KEY, None))
     assert refused(PackedFile(path, KEY, "zstd")) == "UNREADABLE_FILE"
 
 
-def test_a_file_that_is_not_packed(permitted):
+def test_a_file_that_is_not_packed_is_refused(permitted):
     assert refused(PackedFile(kept(permitted, encrypted(b"id,name\n1,a\n", KEY, None)), KEY, "zstd")) == "WRONG_KEY"
     assert refused(PackedFile(kept(permitted, b"id,name\n1,a\n"), None, "zstd")) == "UNREADABLE_FILE"
 
 
-def test_a_file_that_becomes_too_large(permitted, settings):
+def test_a_file_that_unpacks_beyond_the_limit_is_refused(permitted, settings):
     settings.BATCH_MAX_UNPACKED_BYTES = 1 << 20
     path = kept(permitted, encrypted(bytes(50 << 20), KEY))
     assert os.path.getsize(path) < 100_000
     assert refused(PackedFile(path, KEY, "zstd")) == "TOO_LARGE_UNPACKED"
 
 
-def test_a_file_outside_of_the_permitted_places(permitted, tmp_path):
+def test_a_file_outside_of_the_permitted_places_is_refused(permitted, tmp_path):
     outside = kept(tmp_path, encrypted(CONTENT, KEY))
     assert refused(PackedFile(outside, KEY, "zstd")) == "OUTSIDE_ROOTS"
     assert refused(PackedFile(f"{permitted}/../a.csv", KEY, "zstd")) == "OUTSIDE_ROOTS"
@@ -101,7 +101,7 @@ def test_a_file_outside_of_the_permitted_places(permitted, tmp_path):
     assert refused(PackedFile(str(permitted / "link.csv"), KEY, "zstd")) == "OUTSIDE_ROOTS"
 
 
-def test_no_file_or_something_else(permitted):
+def test_a_missing_or_special_file_is_refused(permitted):
     os.mkfifo(permitted / "pipe")
     for name in ("missing.csv", "pipe", "", "nul\0.csv"):
         assert refused(PackedFile(str(permitted / name), KEY, "zstd")) == "MISSING_FILE", name

@@ -3,16 +3,11 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from django.contrib.auth.models import User
 from django.db import connection
 
@@ -25,11 +20,12 @@ from loader.fivetran.protocol import messages
 from loader.fivetran.server import Listener, serving
 from loader.models import LoadRun
 from loader.services.load_work import perform_load_run
-from loader.services.maintenance_runs import request_history_batch
+from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.uploads import SentFile, keep_batch, sweep_uploads
 from metadata.models import TargetDataset
 from tests.loader.fivetran.sender import NULL, SAME, Sender, table
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.loader.processes import wait_until
+from tests.services.certificates import self_signed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -89,13 +85,13 @@ def test_a_wrong_token_or_one_without_permission_is_refused(sender: Sender):
     assert status(sender.create, table("item", ["id"], **ITEM)) == "PERMISSION_DENIED"
 
 
-def test_the_header_is_as_good_as_the_configuration(sender: Sender):
+def test_a_token_in_the_header_signs_in(sender: Sender):
     request = messages.DescribeRequest(schema_name="shop", table_name="item")
     header = (("authorization", f"Bearer {sender.token}"),)
     assert sender.call("DescribeTable", request, metadata=header).not_found
 
 
-def test_tests(sender: Sender):
+def test_the_tests_of_the_form_report_what_is_missing(sender: Sender):
     assert sender.test("permission").success
     assert "no worker is running" in sender.test("worker").failure
     assert "there is no test" in sender.test("other").failure
@@ -210,7 +206,7 @@ def test_a_truncate_ends_or_marks_what_was_synced_before(sender: Sender, working
     assert (soft["at"], soft["values"], soft["deletes"]) == (text, {"_fivetran_deleted": "true"}, False)
 
 
-def test_migrations_of_columns(sender: Sender, working, script):
+def test_migrations_rename_add_copy_and_update_columns(sender: Sender, working, script):
     sender.create(table("item", ["id"], **ITEM))
     rename = messages.Rename(rename_column=messages.FromTo(source="name", target="title"))
     assert sender.migrate("item", rename=rename).success
@@ -226,7 +222,7 @@ def test_migrations_of_columns(sender: Sender, working, script):
     assert names == ["id", "title", "_fivetran_synced", "n", "label"]
 
 
-def test_migrations_in_history_mode(sender: Sender, working, script):
+def test_migrations_in_history_mode_write_versions_at_the_time_of_the_operation(sender: Sender, working, script):
     sender.create(table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY))
     time = "2026-01-02T03:04:05.678901234Z"
     added = messages.AddColumnInHistoryMode(
@@ -241,7 +237,7 @@ def test_migrations_in_history_mode(sender: Sender, working, script):
     assert sender.migrate("item", update_column_value=messages.UpdateColumnValue(column="n")).unsupported
 
 
-def test_migrations_of_tables(sender: Sender, working):
+def test_migrations_rename_and_drop_tables_and_refuse_copies(sender: Sender, working):
     sender.create(table("item", ["id"], **ITEM))
     rename = messages.Rename(rename_table=messages.FromTo(source="item", target="article"))
     assert sender.migrate("item", rename=rename).success
@@ -253,7 +249,7 @@ def test_migrations_of_tables(sender: Sender, working):
     assert sender.describe("article").not_found
 
 
-def test_migrations_of_the_mode(sender: Sender, working, script):
+def test_migrations_between_soft_delete_and_history_mode_carry_the_deletes_over(sender: Sender, working, script):
     soft, history = table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"), table("item", ["id"], **ITEM, **HISTORY)
     history.columns[len(ITEM)].primary_key = True
     sender.create(soft)
@@ -272,13 +268,13 @@ def test_migrations_of_the_mode(sender: Sender, working, script):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_other_addresses_need_tls(host: str):
+def test_an_address_besides_the_loopback_is_refused_without_tls(host: str):
     with pytest.raises(Refusal) as caught, serving(Listener(host, 0)):
         pass
     assert caught.value.code == "TLS_NEEDED"
 
 
-def test_a_certificate_needs_its_key(tmp_path: Path):
+def test_a_certificate_without_its_key_is_refused(tmp_path: Path):
     with pytest.raises(Refusal) as caught, serving(Listener("127.0.0.1", 0, certificate=tmp_path / "c.pem")):
         pass
     assert caught.value.code == "BAD_OPTION"
@@ -294,24 +290,6 @@ def test_with_tls_the_service_is_reached_by_its_certificate(sender: Sender, tmp_
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             sender.channel = channel
             assert status(sender.describe, "item") == "UNAVAILABLE"
-
-
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Write a certificate of localhost and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    today = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(today - timedelta(days=1))
-        .not_valid_after(today + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, SHA256())
-    )
-    paths = folder / "certificate.pem", folder / "key.pem"
-    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
-    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return paths
 
 
 def test_a_stop_cancels_what_is_under_way_and_removes_its_files(sender: Sender, landing: Path, monkeypatch, in_threads):

@@ -1,22 +1,14 @@
 """Client of Kafka clusters against a real broker: topics, offsets, first messages, refusals."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from loader.domain.refusals import Refusal
 from loader.kafka.client import Cluster
 from metadata.domain.sources.clusters import parse_cluster
-from tests.services.kafka import CLOSED, PASSWORD, USER, Broker, running_broker
+from tests.services.kafka import CLOSED, PASSWORD, USER, Broker
 from tests.services.process import free_port
 
 pytestmark = pytest.mark.servers
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as started:
-        yield started
 
 
 @pytest.fixture

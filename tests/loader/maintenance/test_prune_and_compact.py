@@ -57,7 +57,7 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
             assert dataset.load(batch, at=DAY[n])[0] == "succeeded"
         assert pruned.versions() == kept_of(whole.versions(), horizon if n else -1)
         if n == 0:
-            status, event = pruned.govern(PRUNE, pruned.prune_manifest(str(horizon)))
+            status, event = pruned.perform_run(PRUNE, pruned.prune_manifest(str(horizon)))
             assert (status, event.get("error")) == ("succeeded", None)
             assert event["counts"]["removed"] > 20
             assert event["counts"]["forgotten"] > 10
@@ -74,7 +74,7 @@ def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark
     item.load([row(1, "a", 1), row(1, "b", 5), row(1, "c", 60), row(2, "x", 1), row(2, None, 9, "D")], at=DAY[0])
     archive = str(tmp_path / "archive")
     manifest = item.prune_manifest("50", archive)
-    assert item.govern(PRUNE, manifest)[0] == "succeeded"
+    assert item.perform_run(PRUNE, manifest)[0] == "succeeded"
     expected = [(1, "b", "5", "60", "changed"), (1, "c", "60", None, "changed")]
     assert item.versions() == expected
     archived = spark.read.format("delta").load(archive)
@@ -83,7 +83,7 @@ def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark
         (2, "x", "run-2"),
     ]
     before = item.table(item.history_spec).version()
-    assert item.govern(PRUNE, manifest)[0] == "succeeded"  # again: nothing, and the archive stays
+    assert item.perform_run(PRUNE, manifest)[0] == "succeeded"  # again: nothing, and the archive stays
     assert item.table(item.history_spec).version() == before
     assert spark.read.format("delta").load(archive).count() == 2
     late = [row(1, "z", 3), row(2, "y", 4), row(2, "y", 12), row(3, "new", 2), row(1, "late", 55)]
@@ -105,7 +105,7 @@ def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
         ([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], DAY[4]),
         ([{"id": 1, "v": "AA"}, {"id": 3, "v": "c"}], DAY[9]),
     )
-    status, event = item.govern(PRUNE, item.prune_manifest(DAY[9]))
+    status, event = item.perform_run(PRUNE, item.prune_manifest(DAY[9]))
     assert (status, event["counts"]) == ("succeeded", {"versions": 3, "open": 2, "removed": 2})
     assert [(v[0], v[1]) for v in item.versions()] == [(1, "A"), (1, "AA"), (3, "c")]
     status, event = item.load([{"id": 1, "v": "AA"}, {"id": 2, "v": "b"}], at=DAY[12])
@@ -121,7 +121,7 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
     _, event = item.load([{"id": n, "v": "c" if n < 3 else "a"} for n in range(4)], at=DAY[2])
     assert item.history_spec.qualified_name in event["crowded"]
     before = item.versions()
-    assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
+    assert item.perform_run(COMPACT, item.compact_manifest())[0] == "succeeded"
     assert not any(file.deletionVector() for file in DirectFiles(spark, history).all)
     assert item.versions() == before
 
@@ -134,7 +134,7 @@ def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(sp
     monkeypatch.setattr(run_states, "COMPACTED_FILE_BYTES", 2)
     item.load([{"id": n, "v": "b"} for n in range(4)], at=DAY[1])
     before = item.versions()
-    assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
+    assert item.perform_run(COMPACT, item.compact_manifest())[0] == "succeeded"
     assert not any(file.deletionVector() for file in DirectFiles(spark, item.table(item.history_spec)).all)
     assert item.versions() == before
 
@@ -152,7 +152,7 @@ def test_files_stay_few_over_many_loads(spark, tmp_path, monkeypatch):
         most = max(most, *(table.snapshot().numOfFiles() for table in tables))
         if crowded:
             before = item.versions()
-            assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
+            assert item.perform_run(COMPACT, item.compact_manifest())[0] == "succeeded"
             told = item.answer["tables"]
             assert all(one["files_after"] < one["files_before"] for one in told.values())
             assert all(one["version_after"] > one["version_before"] for one in told.values())

@@ -59,7 +59,7 @@ def test_an_earlier_run_of_a_feed_goes_and_later_ones_stay_right(feed):
     loaded(feed)
     expected = never(BATCHES[0], BATCHES[2])
     before = feed.table(feed.history_spec).version()
-    status, event = feed.govern(REVERT, feed.revert_manifest("run-2", 2, later_runs=("run-3",)))
+    status, event = feed.perform_run(REVERT, feed.revert_manifest("run-2", 2, later_runs=("run-3",)))
     assert (status, event.get("error")) == ("succeeded", None)
     assert feed.table(feed.history_spec).version() == before + 1
     assert feed.versions() == expected
@@ -87,24 +87,24 @@ def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
     manifest = feed.revert_manifest("run-2", 2, later_runs=("run-3",))
     with monkeypatch.context() as patch:
         patch.setattr(*((reverts, "forget_run") if place == "event_log" else (history, "rebuild")), killing)
-        assert feed.govern(REVERT, manifest)[0] == "failed"
+        assert feed.perform_run(REVERT, manifest)[0] == "failed"
     later = [row(1, "next", 12), row(2, "between", 6)]
     if healed_by == "the revert again":
-        assert feed.govern(REVERT, manifest)[0] == "succeeded"
+        assert feed.perform_run(REVERT, manifest)[0] == "succeeded"
         assert feed.versions() == never(BATCHES[0], BATCHES[2])
         assert feed.rawcore_keys() == [1, 2, 3]
     assert feed.load(later, at=DAY[20])[0] == "succeeded"
     assert feed.versions() == never(BATCHES[0], BATCHES[2], later)
     assert feed.rawcore_keys() == [1, 2, 3]
     if healed_by == "the next load":
-        assert feed.govern(REVERT, manifest)[0] == "succeeded"
+        assert feed.perform_run(REVERT, manifest)[0] == "succeeded"
         assert feed.versions() == never(BATCHES[0], BATCHES[2], later)
 
 
 def test_a_run_whose_rows_came_again_is_not_reverted(feed):
     feed.given(([row(1, "a", 0)], DAY[10]), ([row(1, "a", 0), row(2, "b", 0)], DAY[11]))
     before = feed.table(feed.history_spec).version()
-    status, event = feed.govern(REVERT, feed.revert_manifest("run-1", 1, later_runs=("run-2",)))
+    status, event = feed.perform_run(REVERT, feed.revert_manifest("run-1", 1, later_runs=("run-2",)))
     assert (status, event["error"]["code"], event["error"]["samples"][0][:2]) == ("failed", "LATER_RUNS", "1,")
     assert feed.table(feed.history_spec).version() == before
 
@@ -114,13 +114,13 @@ def test_the_newest_snapshot_is_restored(snapshot):
     expected = snapshot.versions()
     snapshot.load([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], at=DAY[5])
     early = snapshot.revert_manifest("run-1", 1)
-    assert snapshot.govern(REVERT, early)[1]["error"]["code"] == "LATER_RUNS"
-    status, event = snapshot.govern(REVERT, snapshot.revert_manifest("run-2", 2))
+    assert snapshot.perform_run(REVERT, early)[1]["error"]["code"] == "LATER_RUNS"
+    status, event = snapshot.perform_run(REVERT, snapshot.revert_manifest("run-2", 2))
     assert (status, event.get("error")) == ("succeeded", None)
     assert event["counts"] == {"versions": 2, "open": 2}
     assert snapshot.versions() == expected
     assert snapshot.rawcore_keys() == [1, 2]
-    assert snapshot.govern(REVERT, snapshot.revert_manifest("run-2", 2))[1]["error"]["code"] == "ALREADY_REVERTED"
+    assert snapshot.perform_run(REVERT, snapshot.revert_manifest("run-2", 2))[1]["error"]["code"] == "ALREADY_REVERTED"
     # Dated before the run that was reverted, after the one that stays (rule 3).
     status, event = snapshot.load([{"id": 1, "v": "A"}, {"id": 2, "v": "b"}], at=DAY[3])
     assert (status, event["counts"]["changed"], event["counts"]["unchanged"]) == ("succeeded", 1, 1)
@@ -133,7 +133,7 @@ def test_a_reverted_run_is_not_applied_again(snapshot):
     snapshot.sequence += 1
     second = snapshot.manifest(snapshot.deliver([{"id": 1, "v": "b"}]), at=DAY[1], run_id="run-2")
     assert snapshot.attempt(second)[0] == "succeeded"
-    assert snapshot.govern(REVERT, snapshot.revert_manifest("run-2", 2))[0] == "succeeded"
+    assert snapshot.perform_run(REVERT, snapshot.revert_manifest("run-2", 2))[0] == "succeeded"
     status, event = snapshot.again(second)
     assert (status, event["error"]["code"]) == ("failed", "RUN_REVERTED")
     assert [v[1] for v in snapshot.versions()] == ["a"]
@@ -145,7 +145,7 @@ def test_a_restore_that_died_before_rawcore_is_made_good_by_the_next_load(snapsh
     )
     with monkeypatch.context() as patch:
         patch.setattr(history, "rebuild", killing)
-        assert snapshot.govern(REVERT, snapshot.revert_manifest("run-2", 2))[0] == "failed"
+        assert snapshot.perform_run(REVERT, snapshot.revert_manifest("run-2", 2))[0] == "failed"
     assert snapshot.rawcore_keys() == [1, 3]
     assert snapshot.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 4, "v": "d"}], at=DAY[3])[0] == "succeeded"
     assert snapshot.rawcore_keys() == [1, 2, 4]
@@ -157,6 +157,6 @@ def test_a_history_with_other_columns_since_is_not_restored(snapshot):
     snapshot.columns["w"] = "string"
     snapshot.evolve()
     before = snapshot.table(snapshot.history_spec).version()
-    status, event = snapshot.govern(REVERT, snapshot.revert_manifest("run-1", 1))
+    status, event = snapshot.perform_run(REVERT, snapshot.revert_manifest("run-1", 1))
     assert (status, event["error"]["code"]) == ("failed", "SCHEMA_CHANGED")
     assert snapshot.table(snapshot.history_spec).version() == before

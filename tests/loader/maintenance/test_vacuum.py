@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import VacuumManifest
+from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.run_states import VACUUM
 from loader.spark.vacuum import disk_use
 from tests.loader.histories import Kept
@@ -36,7 +36,7 @@ def tables(item):
 
 def vacuum(item, *, hours=0, dry_run=False):
     manifest = VacuumManifest("v", item.state.key, item.state.qualified_name, item.tables(), hours, dry_run)
-    return item.govern(VACUUM, manifest)
+    return item.perform_run(VACUUM, manifest)
 
 
 def data_files(item):
@@ -71,6 +71,14 @@ def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
     assert [table.newest_run_commit() for table in tables(item)] == commits
     assert item.versions() == versions
     assert item.load([{"id": n, "v": "c"} for n in range(5)], at=DAY[2])[0] == "succeeded"
+
+
+def test_a_vacuum_removes_key_lists_that_no_commit_names(item):
+    raw = next(table for table in tables(item) if table.key == item.tables()[0].key)
+    left = Path(raw.location, "_key_lists", "left")
+    left.mkdir(parents=True)
+    vacuum(item)
+    assert not left.exists()
 
 
 def test_disk_use_is_that_of_the_folder(item):

@@ -13,6 +13,7 @@ import pytest
 from loader.domain.refusals import Refusal
 from loader.records import content, json_documents, workbooks, xml_documents
 from loader.records.readers import READERS
+from loader.records.values import header_names
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.records.workbook_files import workbook
 
@@ -309,3 +310,13 @@ def test_a_record_of_xml_without_an_end_is_refused(monkeypatch):
 def test_the_content_is_read_in_pieces():
     pieces = list(content.chunks(io.BytesIO(b"x" * (1 << 20)), "a", 1 << 20))
     assert len(pieces) > 1
+
+
+# --- headers
+
+
+def test_a_header_with_a_nul_byte_is_refused_with_its_place():
+    with pytest.raises(Refusal, match="a.csv: the name of column 2 in the header has a NUL byte") as caught:
+        header_names("a.csv", ["id", "na\0me"])
+    assert (caught.value.code, caught.value.file, caught.value.row) == ("UNREADABLE_HEADER", "a.csv", 1)
+    assert "UTF-16" in caught.value.hint

@@ -69,6 +69,7 @@ def policies(base, *choices):
 
 
 deletes = st.sampled_from([{}, {"deletes": "ignore"}, {"deletes": "tombstone"}])
+closing = st.sampled_from([{}, {"deletes": "tombstone"}])
 INPUTS = {
     "snapshot": (policies({"input": "snapshot"}, deletes, track), dated, "timestamp"),
     "snapshot by own time": (policies({"input": "snapshot", "time": "t"}, deletes, track, late), dated, "timestamp"),
@@ -78,6 +79,12 @@ INPUTS = {
         "date",
     ),
     "delta": (policies({"input": "delta"}, track), dated, "timestamp"),
+    "delta, key list": (
+        policies({"input": "delta", "delete_detection": "key_list"}, closing, track),
+        dated,
+        "timestamp",
+    ),
+    "delta, window": (policies({"input": "delta", "delete_detection": "window"}, closing, track), dated, "timestamp"),
     "effective": (policies({"input": "effective", "time": "t"}, track, late), rows, "bigint"),
     "effective, absent deleted": (
         policies({"input": "effective", "time": "t", "absent_keys": "deleted"}, deletes, track, late),
@@ -116,6 +123,17 @@ def batch(n, content, **more):
     return {"at": day(n), "run_id": f"run-{n}", "allow_empty": True, **content, **more}
 
 
+@st.composite
+def evidence(draw, policy, of_keys=keys):
+    """Draw the evidence of deleted keys that comes with a delta of this policy."""
+    match policy.get("delete_detection"):
+        case "key_list":
+            return {"keys": [{"id": key} for key in draw(st.lists(of_keys, max_size=24))]}
+        case "window":
+            return {"window": {"column": "t", "from": draw(st.none() | times.map(day))}}
+    return {}
+
+
 def seen(table, *, without=()):
     """Return the table as comparable text, independent of row order."""
     left_out = {"opened_by", "closed_by", *without}
@@ -150,7 +168,7 @@ def test_whatever_comes_the_history_keeps_its_invariants(name, data):
     for n, (found, step) in enumerate(data.draw(st.lists(contents, max_size=6))):
         before = table.table
         after, content = source.next(step, found)
-        one = batch(3 * n, content)
+        one = batch(3 * n, content | data.draw(evidence(policy)))
         if not apply(table, one):
             assert table.table is before
             continue

@@ -7,19 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-from loader.domain.manifest import ApiSpec, DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import ApiSpec, DeliveredColumn, SourceSpec
 from metadata.domain.sources.rest_addresses import parse_api
 
 HERE = ("127.0.0.1",)
@@ -55,9 +48,12 @@ class Answer:
 
 
 class ApiServer:
-    """Server whose answers are functions by path; ``requests`` has all that were made."""
+    """Server whose answers are functions by path; ``requests`` has all that were made.
 
-    def __init__(self, certificate: Path | None = None) -> None:
+    With a ``certificate`` and its key it speaks TLS.
+    """
+
+    def __init__(self, certificate: tuple[Path, Path] | None = None) -> None:
         self.requests: list[Request] = []
         self.routes: dict[str, Callable[[Request], Answer]] = {}
         outer = self
@@ -99,7 +95,7 @@ class ApiServer:
         self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self.port}"
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
+            context.load_cert_chain(*certificate)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -123,28 +119,8 @@ class ApiServer:
         return SourceSpec("shop.items", location, "rest", COLUMNS, options, api=place)
 
 
-def self_signed(folder: Path) -> Path:
-    """Return a file with a new key and its certificate for 127.0.0.1, which nobody else has signed."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    file = folder / "server.pem"
-    file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, *form) + certificate.public_bytes(serialization.Encoding.PEM)
-    )
-    return file
-
-
 @contextmanager
-def api_server(certificate: Path | None = None) -> Iterator[ApiServer]:
+def api_server(certificate: tuple[Path, Path] | None = None) -> Iterator[ApiServer]:
     server = ApiServer(certificate)
     try:
         yield server

@@ -13,12 +13,13 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from loader.domain.manifest import SourceSpec
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.rest.endpoint import pages_of
 from loader.rest.session import Limits
 from tests.loader.rest import api_server
 from tests.loader.rest.api_server import HERE, RECORDS, Answer, ApiServer, Request
+from tests.services.certificates import self_signed
 
 TOKEN = "tok-correct-horse"
 QUICK = Limits(seconds=20, tries=3)
@@ -206,12 +207,12 @@ def test_plain_http_goes_to_listed_addresses_only(api: ApiServer, monkeypatch):
 
 
 def test_a_server_must_prove_its_name_by_a_certificate_that_is_trusted(tmp_path, monkeypatch):
-    certificate = api_server.self_signed(tmp_path)
+    certificate = self_signed(tmp_path)
     with api_server.api_server(certificate) as api:
         api.serve("/items", Answer.of({"items": [1]}))
         refused = refusal(api.source())
         assert (refused.code, "certificate" in refused.message, api.requests) == ("NOT_REACHED", True, [])
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
         assert records(api.source()) == [1]
 
 

@@ -70,7 +70,7 @@ def test_nothing_stays_of_pages_that_fail_half_way(api: ApiServer, tmp_path):
 _LAND = """
 import sys
 from pathlib import Path
-from loader.domain.manifest import ApiSpec, SourceSpec
+from loader.domain.manifest.sources import ApiSpec, SourceSpec
 from loader.rest.landing import land
 from metadata.domain.sources.rest_addresses import parse_api
 url, place = sys.argv[1:]

@@ -22,8 +22,7 @@ from loader.models import LoadRun, ReadRequest
 from loader.services.runner.worker import Workplace
 from tests.architecture.world import put_policy_in_force
 from tests.loader.installation import make_installation, working
-from tests.loader.processes import start
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.loader.processes import start, wait_until
 from tests.services.process import free_port
 
 TEXT = (Path(settings.BASE_DIR) / "docs" / "use" / "api.md").read_text()

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.loader.installation import ITEM, Installation, make_installation
-from tests.loader.processes import manage
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.loader.processes import manage, wait_until
 from tests.services.spark_cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers]

@@ -1,15 +1,13 @@
 """Fivetran's protocol against the real service and a real worker, through to history and rawcore."""
 
 import json
-import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import grpc
 import pytest
 
-from tests.loader.fivetran.sender import NULL, SAME, Sender, table
+from tests.loader.fivetran.sender import NULL, SAME, Sender, served_sender, table
 from tests.loader.installation import Installation, working
 from tests.loader.processes import make_folder
 
@@ -39,25 +37,13 @@ print(json.dumps([[row.run.kind, row.status, row.run.who, row.warnings] for row 
 def installation(tmp_path: Path) -> Installation:
     folder = tmp_path / "data"
     make_folder(folder)
-    (folder / "landing").mkdir()
-    made = Installation(folder)
-    made.tokens["fay"] = made.json("create_user", "fay", "--role", "operator", "--role", "editor", "--token")["token"]
-    return made
+    return Installation(folder)
 
 
 @pytest.fixture
 def sender(installation: Installation) -> Iterator[Sender]:
-    """A sender to a service in a process of its own, which is stopped as an operator stops it."""
-    process = installation.start("serve_fivetran", "--port", "0")
-    line = process.stdout.readline()
-    try:
-        port = line.split("127.0.0.1:")[1].split(",")[0]
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield Sender(channel, installation.folder / "landing", installation.tokens["fay"])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output, errors) == (0, "stopping\n", "")
+    with served_sender(installation) as sender:
+        yield sender
 
 
 @pytest.mark.takes(seconds=60)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loader.processes import CommandServer, make_folder, manage, start
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.loader.processes import CommandServer, make_folder, manage, start, wait_until
 
 # These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
@@ -173,7 +172,7 @@ def test_a_release_that_does_not_exist_is_one_line(tmp_path):
     done = manage(tmp_path, "demo", "--data-dir", str(tmp_path / "demo"), "--releases", "19990101")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
-    assert "release 19990101 of airportsdata cannot be fetched" in line
+    assert "airportsdata==19990101 cannot be fetched" in line
     assert not _java_below(tmp_path)
 
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.loader.installation import ITEM, Installation, make_installation, working
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.loader.processes import wait_until
 from tests.services.postgres import start_postgres
 from tests.services.process import Server
 from tests.services.redis import start_redis

@@ -136,7 +136,8 @@ def attempt(shop: Installation, execution: int, death: Death | None) -> bool:
     """Run one worker's attempt to its end or to a kill; return True if the worker died."""
     told = shop.folder / "death.json"
     if death is not None:
-        told.write_text(json.dumps({"step": death.step, "who": death.who, "told": death.told}))
+        due = {"event": "step_finished", "fields": {"ordinal": death.step}, "who": death.who, "told": death.told}
+        told.write_text(json.dumps(due))
     done = subprocess.run(
         [sys.executable, str(WORKER), str(execution)],
         cwd=settings.BASE_DIR,

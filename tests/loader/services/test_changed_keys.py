@@ -7,7 +7,7 @@ import pytest
 from architecture.models import AppliedDataset, ExecutionOperation
 from loader.models import LoadRun
 from loader.selectors import dataset_runs
-from loader.services.maintenance_runs import request_compaction
+from loader.services.maintenance.compactions import request_compaction
 from loader.services.reads.read_requests import perform_read, request_read
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.services.targets import create_target_column

@@ -23,7 +23,8 @@ from loader.services.runner.worker import Workplace
 from loader.services.schedules import sweep
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
-from tests.loader.services.test_load_work import perform, queued, wait_until
+from tests.loader.processes import wait_until
+from tests.loader.services.test_load_work import perform, queued
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,6 +1,7 @@
 """Load runs: request, claim, cancellation, sweep."""
 
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from socket import gethostname
 
@@ -8,18 +9,20 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from architecture.selectors.environments import described_states
+from architecture.services.states import current_environment
 from elevata.accounts.services.users import ensure_user
 from elevata.core.database import retried
 from elevata.core.processes import process_name
 from elevata.jobs.models import Worker
 from elevata.jobs.services import Fenced, mark_lost
-from loader.domain.dependencies import DATASET, SCHEMA, Scope
+from loader.domain.dependencies import DATASET, SCHEMA, LoadStep, Scope
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.services import load_runs
 from loader.services.attempts import LoadAttempt
 from loader.services.load_runs import attempt_of, claim, new_run_id, request_cancel, request_load_run
-from loader.services.manifests import plan_load
+from loader.services.manifests import LoadPlan, plan_load
 from loader.services.reads.read_requests import request_read
 from loader.services.schedules import sweep
 from metadata.models import SourceDataset
@@ -264,6 +267,14 @@ def test_a_start_by_hand_needs_a_source_with_a_watermark(airports, sent, given, 
     with pytest.raises(Refusal) as refused:
         request_load_run(**given)
     assert (refused.value.code, LoadRun.objects.count()) == (code, 0)
+
+
+def test_a_model_does_not_make_up_for_a_watermark_that_no_source_has(airports):
+    model = replace(described_states(environment=current_environment())[0], select="SELECT 1 AS one")
+    plan = LoadPlan({model.key: model}, (LoadStep(model, ()),))
+    load_runs._check_plan(plan, full=True, since="")
+    with pytest.raises(Refusal, match="no source of this load has a watermark"):
+        load_runs._check_plan(plan, full=False, since="5")
 
 
 def test_a_start_by_hand_is_recorded_and_the_newest_one_counts(airports, sent):

@@ -13,12 +13,13 @@ from elevata.accounts.services.users import ensure_user
 from elevata.jobs.services import Fenced, mark_lost
 from elevata.notifications.models import Event
 from loader.domain.dependencies import DATASET, Scope
-from loader.models import DatasetRun, LoadRun, RunEvent
+from loader.models import DatasetRun, LoadRun, RunEvent, SourceProposal
 from loader.services import attempts
 from loader.services.attempts import LoadAttempt
 from loader.services.load_runs import attempt_of, claim, request_cancel, request_load_run
 from loader.services.load_work import claim_with_leases, perform_load_run
-from metadata.models import TargetDataset
+from metadata.models import SourceColumn, TargetDataset
+from tests.loader.processes import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -33,15 +34,6 @@ def perform(run: LoadRun, runner, **more) -> LoadRun:
 
 def row(run: LoadRun, name: str) -> DatasetRun:
     return run.datasets.get(qualified_name=name)
-
-
-def wait_until(condition, seconds=10.0):
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not come to that")
 
 
 def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
@@ -355,3 +347,42 @@ def test_a_damaged_table_does_not_keep_the_other_datasets_from_being_loaded(airp
     assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
     assert row(run, "rawcore.rc_net_route").error["code"] == "UNREADABLE_TABLE"
     assert len(script.seen("execute")) == 1  # the first run's: what cannot be read is not made anew
+
+
+# --- schemas of deliveries -----------------------------------------------------------------------
+
+
+def test_a_delivery_with_another_schema_becomes_a_proposal_that_names_its_run(airports, runner, script):
+    script.tell(schemas={"raw.raw_air_airport": schema_of("airport", but=("name",), more=[{"name": "vip"}])})
+    run = perform(queued(), runner)
+    proposal = SourceProposal.objects.get()
+    assert (run.status, proposal.status, proposal.run) == ("succeeded", "open", run)
+    assert {change.kind for change in proposal.schema_changes} == {"gone", "new"}
+    script.add(schemas={"raw.raw_air_airport": schema_of("airport")})
+    assert perform(queued(), runner).status == "succeeded"
+    proposal.refresh_from_db()
+    assert proposal.status == "superseded"
+
+
+def test_a_refused_delivery_becomes_a_proposal_too(airports, runner, script):
+    refusal = {"code": "MISSING_COLUMN", "message": "airport.csv lacks the column name", "column": "name"}
+    schema = schema_of("airport", but=("name",))
+    script.tell(fail={"raw.raw_air_airport": refusal}, schemas={"raw.raw_air_airport": schema})
+    assert perform(queued(), runner).status == "failed"
+    assert [change.describe() for change in SourceProposal.objects.get().schema_changes] == ["name is gone"]
+
+
+def test_a_proposal_that_fails_does_not_fail_the_load(airports, runner, script, monkeypatch):
+    def fail(**_):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("loader.services.load_work.observe_delivery", fail)
+    script.tell(schemas={"raw.raw_air_airport": [{"name": "x"}]})
+    assert perform(queued(), runner).status == "succeeded"
+
+
+def schema_of(name: str, *, but: tuple[str, ...] = (), more: list[dict] | None = None) -> list[dict]:
+    """Return the schema of a delivery that fulfils a contract, without some columns and with others."""
+    columns = SourceColumn.objects.filter(dataset__name=name, active=True)
+    known = [{"name": column.name, "type": str(column.type)} for column in columns if column.name not in but]
+    return [*known, *(more or [])]

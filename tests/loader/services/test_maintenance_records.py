@@ -22,7 +22,9 @@ from loader.models import LoadRun, MaintenanceRecord
 from loader.services.attempts import record_artifact
 from loader.services.load_runs import request_load_run
 from loader.services.load_work import perform_load_run
-from loader.services.maintenance_runs import request_history_batch, request_prune, request_revert
+from loader.services.maintenance.history_batches import request_history_batch
+from loader.services.maintenance.prunes import request_prune
+from loader.services.maintenance.reverts import request_revert
 from metadata.models import TargetDataset
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,13 +20,11 @@ from loader.management import run_command
 from loader.models import LoadRun
 from loader.services.load_runs import request_cancel, request_load_run
 from loader.services.load_work import perform_load_run
-from loader.services.maintenance_runs import (
-    request_accept,
-    request_compaction,
-    request_history_batch,
-    request_prune,
-    request_revert,
-)
+from loader.services.maintenance.acceptances import request_accept
+from loader.services.maintenance.compactions import request_compaction
+from loader.services.maintenance.history_batches import request_history_batch
+from loader.services.maintenance.prunes import request_prune
+from loader.services.maintenance.reverts import request_revert
 from metadata.models import TargetDataset
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]

@@ -112,8 +112,7 @@ def shop(tmp_path, server) -> Installation:
 
 def test_tables_of_mariadb_are_loaded_exactly_and_refusals_name_their_cause(shop, server):
     with working(shop):
-        done = shop.run("load", "--run-id", "r1", "--json", by="aron")
-        run = json.loads(done.stdout)
+        run = shop.load("r1", status="failed")
         rows = shop.rows("rawcore.rc_shop_item", "id", "name", "price", "big", "flag", "bits", "kind", "made", "clock")
         assert len(rows) == 90
         assert rows[0] == ("1", "Ü1", "0.25", "18446744073709551615", "1", "5", "b", "1500-02-28", "23:59:59")
@@ -128,12 +127,11 @@ def test_tables_of_mariadb_are_loaded_exactly_and_refusals_name_their_cause(shop
         }
         assert errors["raw.raw_shop_odd"]["samples"] == ["id=2: 0000-00-00"]
 
-        again = shop.run("load", "--dataset", "rawcore.rc_shop_visit", "--run-id", "visits", "--json", by="aron")
-        visits = json.loads(again.stdout)["datasets"][0]
+        visits = shop.load("visits", "--dataset", "rawcore.rc_shop_visit")["datasets"][0]
         mark = {"at": "2024-01-01 00:00:00.000003", "seen": "2024-01-01 00:00:00.000003+00:00"}
         assert (visits["counts"]["rows"], visits["window"]) == (1, {"from": mark, "to": mark})
 
         server.stop()
-        failed = shop.run("load", "--run-id", "r2", "--json", by="aron").stdout
+        failed = json.dumps(shop.load("r2", status="failed"))
         assert failed.count('"NOT_REACHED"') >= 4
-    assert PASSWORD not in done.stdout + failed
+    assert PASSWORD not in json.dumps(run) + failed

@@ -20,7 +20,8 @@ from loader import tasks
 from loader.services.runner.worker import Workplace
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
-from tests.loader.services.test_load_work import perform, queued, wait_until
+from tests.loader.processes import wait_until
+from tests.loader.services.test_load_work import perform, queued
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
 

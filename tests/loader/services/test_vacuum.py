@@ -17,10 +17,11 @@ from loader.domain.vacuum import Need
 from loader.management import run_command
 from loader.models import LoadRun, MaintenanceRecord, Schedule
 from loader.selectors import disk_use, last_loads
-from loader.services import maintenance_runs
 from loader.services.load_runs import request_load_run
 from loader.services.load_work import perform_load_run
-from loader.services.maintenance_runs import request_revert, request_vacuum
+from loader.services.maintenance import vacuums
+from loader.services.maintenance.reverts import request_revert
+from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.schedules import create_schedule, run_now, start_due
 from metadata.models import TargetDataset
 from tests.loader.services.test_maintenance_runs import command
@@ -70,6 +71,16 @@ def test_a_vacuum_goes_to_the_runner_with_its_tables_and_is_sealed(airports, run
     assert document["asked"] == {"retention_hours": 200, "dry_run": True}
     assert (document["requested_by"], document["reason"]) == ("eve", "the disk is full")
     assert document["tables"][AIRPORT]["former_bytes"] == 2000
+
+
+def test_the_vacuum_of_a_raw_dataset_has_its_retention(airports, runner, script):
+    raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
+    TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30, keep_deliveries=9)
+    script.add(disk_use=USE)
+    perform(vacuum(dataset="raw.raw_air_airport"), runner)
+    body = script.seen("vacuum")[0]["body"]
+    assert body["keeping"] == {"mode": "all", "days": 30, "deliveries": 9}
+    assert [table["name"] for table in body["tables"]] == ["raw_air_airport"]
 
 
 def test_the_newest_measure_is_the_disk_use_and_not_the_last_load(airports, runner, script):
@@ -163,7 +174,7 @@ def test_a_vacuum_that_goes_on_keeps_the_next_due_time_from_starting(weekly):
 
 def test_a_refused_vacuum_is_skipped_with_its_reason(weekly, monkeypatch):
     since = timezone.now() - timedelta(days=30)
-    monkeypatch.setattr(maintenance_runs, "_needs", lambda state: [Need(since, "undo")])
+    monkeypatch.setattr(vacuums, "_needs", lambda state: [Need(since, "undo")])
     make_due(weekly)
     assert start_due() == []
     schedule = Schedule.objects.get()

@@ -110,6 +110,7 @@ def test_packed_files_are_unpacked(tmp_path: Path, ending: str, pack: Any):
         ("", None, "EMPTY_FILE"),
         ("\n\n", None, "EMPTY_FILE"),
         ("a,a\n", None, "DUPLICATE_COLUMN"),
+        ("a,b\0\n1,2\n", None, "UNREADABLE_HEADER"),
         ("a,b\n1\n", None, "RAGGED_ROW"),
         ('a\n"1', None, "UNREADABLE_ROW"),
         (b"a\n\xff\n", None, "WRONG_ENCODING"),

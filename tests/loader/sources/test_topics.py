@@ -1,6 +1,5 @@
 """Kafka clusters as sources: connection, listing, sampling, import."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,15 +16,9 @@ from tests.elevata.web.forms import typed, words
 from tests.elevata.web.pages import read
 from tests.factories import SystemFactory
 from tests.loader.views.shop import choose_load_type
-from tests.services.kafka import Broker, event, running_broker
+from tests.services.kafka import Broker, event
 
 pytestmark = [pytest.mark.django_db, pytest.mark.servers]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as started:
-        yield started
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from loader.spark import runner
-from loader.spark.datasets import Outcome, _retry
+from loader.spark.datasets import Outcome, retry
 from loader.spark.session import RunnerConfig, lost_executor
 
 LOST = PySparkException("Checkpoint block rdd_7_0 not found! Either the executor is gone, or …")
@@ -33,7 +33,7 @@ def test_a_dataset_is_loaded_again_after_a_lost_executor_and_says_so():
         if failures:
             raise failures.pop()
 
-    _retry(load, outcome)
+    retry(load, outcome)
     assert [warning.partition(":")[0] for warning in outcome.warnings] == [
         "An executor was lost with rows that only it held"
     ] * 2
@@ -44,7 +44,7 @@ def test_executors_that_are_lost_every_time_fail_the_dataset():
         raise LOST
 
     with pytest.raises(PySparkException, match="Checkpoint block"):
-        _retry(load, Outcome())
+        retry(load, Outcome())
 
 
 def test_any_other_failure_is_not_tried_again():
@@ -55,7 +55,7 @@ def test_any_other_failure_is_not_tried_again():
         raise PySparkException("a column cannot be resolved")
 
     with pytest.raises(PySparkException):
-        _retry(load, Outcome())
+        retry(load, Outcome())
     assert len(tries) == 1
 
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from loader.domain.manifest import ReadManifest
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.queries.masking import Sensitive, masking_of
 from loader.spark.reads import read
 from metadata.domain.history_policy import HistoryPolicy

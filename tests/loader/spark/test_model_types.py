@@ -337,10 +337,7 @@ QUERIES = (
 def analysis(spark):
     """Return the schema that Spark derives for a model, over empty views of the datasets."""
     for name, columns in DATASETS.items():
-        fields = [
-            T.StructField(each.name, T._parse_datatype_string(spark_type(stored_type(parse(each.type)))), each.nullable)
-            for each in columns
-        ]
+        fields = [T.StructField(each.name, _as_read(each.type), each.nullable) for each in columns]
         spark.createDataFrame([], T.StructType(fields)).createOrReplaceTempView(_view(name))
 
     def of(text: str) -> T.StructType:
@@ -348,6 +345,12 @@ def analysis(spark):
         return spark.sql(bind_select(text, relations, VALUES)).schema
 
     return of
+
+
+def _as_read(text: str) -> T.DataType:
+    """Return the type of a column as Spark reads it from a table: texts with a length are plain texts."""
+    stored = stored_type(parse(text))
+    return T.StringType() if stored.name == "string" else T._parse_datatype_string(spark_type(stored))
 
 
 def _view(name: str) -> str:

@@ -1,97 +1,24 @@
 """Loads of models: their rows, what a later run computes, and what is refused before a commit."""
 
-from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
-from threading import Event
 
 import pytest
 
-from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.tables import current_table, tables_of
-from loader.domain.manifest import LoadManifest
-from loader.domain.models import model_load
-from loader.spark.load import LoadAttempt
-from loader.spark.tables import steps
-from loader.spark.tables.tables import DeltaTable
-from metadata.domain.state import ColumnState, DatasetState
-from metadata.domain.types import parse, spark_type
-from tests.loader.harness import stable
+from loader.spark.tables import commits
+from loader.spark.tables.commits import PUBLIC, CommitPath
+from tests.loader.model_warehouse import Warehouse
+from tests.loader.quality import check
 
 pytestmark = pytest.mark.spark
 
+AT = "2024-01-01T00:00:00+00:00"
 ORDERS = {"id": "integer", "customer": "string", "price": "decimal(10,2)", "sold": "date"}
 TOTALS = {"customer": "string", "orders": "bigint", "total": "decimal(20,2)"}
 BY_CUSTOMER = """
 SELECT o.customer, count(*) AS orders, sum(o.price) AS total
 FROM sales.orders AS o GROUP BY o.customer
 """
-
-
-@dataclass
-class Warehouse:
-    """Tables of a warehouse that models read and write, by name."""
-
-    spark: object
-    folder: Path
-    states: dict[str, DatasetState] = field(default_factory=dict)
-    runs: int = 0
-
-    def table(self, name: str, columns: dict[str, str], rows: list[tuple]) -> None:
-        """Write a table that models read, with these rows in place of others."""
-        self._describe(name, columns, select="SELECT 1")
-        schema = ", ".join(f"`{own}` {spark_type(parse(type_))}" for own, type_ in columns.items())
-        frame = self.spark.createDataFrame(rows, schema)
-        frame.write.format("delta").mode("overwrite").save(self._table(name).location)
-
-    def append(self, name: str, rows: list[tuple]) -> None:
-        frame = self.spark.createDataFrame(rows, self._table(name).schema())
-        frame.write.format("delta").mode("append").save(self._table(name).location)
-
-    def model(self, name: str, columns: dict[str, str], select: str, reads: tuple[str, ...], **more) -> None:
-        keys = more.pop("keys", ())
-        self._describe(name, columns, select, keys, inputs=tuple(stable(read) for read in reads), **more)
-
-    def load(self, name: str, at: str = "2024-01-01T00:00:00+00:00", *, full: bool = False) -> dict:
-        """Load a model by itself; return the event that ends it."""
-        self.runs += 1
-        run = {"run_id": f"r{self.runs}", "load_timestamp": at}
-        states = {state.key: state for state in self.states.values()}
-        load = model_load(self.states[name], states, **run, sequence=self.runs, full=full)
-        manifest = LoadManifest(**run, attempt=1, raw=(), rawcore=(), models=(load,))
-        events: list[dict] = []
-        attempt = LoadAttempt(
-            self.spark,
-            str(self.folder),
-            manifest,
-            lambda kind, **fields: events.append(fields | {"event": kind}),
-            Event(),
-            "models",
-        )
-        attempt.run()
-        return next(event for event in events if event["event"] == "dataset_finished")
-
-    def rows(self, name: str) -> list[tuple]:
-        return sorted(tuple(row) for row in self._table(name).frame().collect())
-
-    def _describe(self, name: str, columns: dict[str, str], select: str, keys=(), **more) -> None:
-        schema, _, own = name.partition(".")
-        described = tuple(
-            ColumnState(stable(name, column), column, type_, role="business_key" if column in keys else "attribute")
-            for column, type_ in columns.items()
-        )
-        state = DatasetState(stable(name), schema, "bizcore", own, described, select=select, **more)
-        if name not in self.states:
-            assert steps.execute(self.spark, str(self.folder), plan_steps(tables_of(state), {}), _ignore)
-        self.states[name] = state
-
-    def _table(self, name: str) -> DeltaTable:
-        return DeltaTable(self.spark, str(self.folder), current_table(self.states[name]).key)
-
-
-def _ignore(event: str, **fields) -> None:
-    """Take an event of a step."""
 
 
 @pytest.fixture
@@ -186,6 +113,50 @@ def test_by_window_only_rows_of_the_last_days_are_replaced(warehouse):
     ]
 
 
+def test_by_window_no_day_is_left_out_after_a_pause(warehouse):
+    days = {"sold": "date", "orders": "bigint"}
+    select = "SELECT sold, count(*) AS orders FROM sales.orders GROUP BY sold"
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-09")])
+    warehouse.model(
+        "mart.totals", days, select, ("sales.orders",), increment={"by": "window", "column": "sold", "days": 3}
+    )
+    warehouse.load("mart.totals", "2024-01-10T00:00:00+00:00")
+    warehouse.append("sales.orders", [order(2, sold="2024-01-12"), order(3, sold="2024-01-30")])
+
+    warehouse.load("mart.totals", "2024-01-30T00:00:00+00:00")
+
+    assert [str(day) for day, _ in warehouse.rows("mart.totals")] == ["2024-01-09", "2024-01-12", "2024-01-30"]
+
+
+def test_by_window_without_a_key_the_public_path_keeps_rows_outside(warehouse, monkeypatch):
+    monkeypatch.setattr(commits, "_path", CommitPath(PUBLIC, "this test"))
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-09")])
+    select, recent = "SELECT id, sold FROM sales.orders", {"by": "window", "column": "sold", "days": 3}
+    warehouse.model("mart.days", {"id": "integer", "sold": "date"}, select, ("sales.orders",), increment=recent)
+    warehouse.load("mart.days", "2024-01-10T00:00:00+00:00")
+    warehouse.table("sales.orders", ORDERS, [order(3, sold="2024-01-09")])
+
+    warehouse.load("mart.days", "2024-01-10T06:00:00+00:00")
+
+    assert [id_ for id_, _ in warehouse.rows("mart.days")] == [1, 3]
+
+
+def test_by_window_a_row_that_moves_into_the_window_is_not_there_twice(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-01")])
+    select = "SELECT id, sold FROM sales.orders"
+    recent = {"by": "window", "column": "sold", "days": 3}
+    warehouse.model(
+        "mart.days", {"id": "integer", "sold": "date"}, select, ("sales.orders",), keys=("id",), increment=recent
+    )
+    warehouse.load("mart.days", "2024-01-29T00:00:00+00:00")
+    warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-29"), order(2, sold="2024-01-01")])
+
+    warehouse.load("mart.days", "2024-01-30T00:00:00+00:00")
+
+    assert [(id_, str(day)) for id_, day in warehouse.rows("mart.days")] == [(1, "2024-01-29"), (2, "2024-01-01")]
+
+
+GONE = "Computed anew as a whole: the rows of sales.orders at the last load are no longer kept."
 CHANGED = {"by": "changed_keys", "input": "sales.orders", "columns": {"customer": "customer"}}
 
 
@@ -211,6 +182,37 @@ def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
 
     assert done["counts"]["keys"] == 1
     assert totals(warehouse) == [("ann", 1, "1.00")]
+
+
+def test_by_changed_keys_all_rows_are_computed_if_former_files_of_the_input_are_gone(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    former = warehouse.files("sales.orders")
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob", "7.00")])
+    for file in former:
+        file.unlink()
+
+    done = warehouse.load("mart.totals")
+
+    assert done["warnings"] == [GONE]
+    assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 1, "7.00")]
+
+
+@pytest.mark.parametrize("later_commits", [0, 3], ids=["lower version", "higher version"])
+def test_by_changed_keys_all_rows_are_computed_if_the_input_was_created_anew(warehouse, later_commits):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.drop("sales.orders")
+    warehouse.table("sales.orders", ORDERS, [order(1, price="5.00")])
+    for _ in range(later_commits):
+        warehouse.append("sales.orders", [order(3, "cid")])
+
+    done = warehouse.load("mart.totals")
+
+    assert done["warnings"] == [GONE]
+    assert totals(warehouse)[0] == ("ann", 1, "5.00")
 
 
 def test_by_changed_keys_all_rows_are_computed_if_another_input_changed(warehouse):
@@ -258,6 +260,37 @@ def test_an_expression_that_divides_by_zero_leaves_the_last_rows(warehouse):
     assert failed["error"]["code"] == "MODEL_FAILED"
     assert failed["error"]["message"] == "mart.totals: DIVIDE_BY_ZERO, at 1 / price"
     assert [row[:2] for row in warehouse.rows("mart.totals")] == [("ann", 1)]
+
+
+def test_a_select_that_fails_is_no_failure_of_its_checks(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1, price="0.00")])
+    select = "SELECT id, 1 / price AS share FROM sales.orders"
+    warehouse.model("mart.shares", {"id": "integer", "share": "decimal(38,14)"}, select, ("sales.orders",))
+
+    failed = warehouse.load("mart.shares", AT, check("not_null", "stop", columns=["share"]))
+
+    assert failed["error"]["message"] == "mart.shares: DIVIDE_BY_ZERO, at 1 / price"
+
+
+@pytest.mark.parametrize(
+    "increment",
+    [
+        {"by": "key"},
+        {"by": "window", "column": "sold", "days": 3},
+        {"by": "changed_keys", "input": "sales.orders", "columns": {"id": "id"}},
+    ],
+    ids=lambda increment: increment["by"],
+)
+def test_checks_of_the_table_count_the_rows_that_an_increment_leaves(warehouse, increment):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, sold="2023-01-01")])
+    columns, select = {"id": "integer", "sold": "date"}, "SELECT id, sold FROM sales.orders"
+    warehouse.model("mart.days", columns, select, ("sales.orders",), keys=("id",), increment=increment)
+    warehouse.load("mart.days")
+    warehouse.append("sales.orders", [order(3)])
+
+    done = warehouse.load("mart.days", AT, check("row_count", "stop", minimum="3", maximum="3"))
+
+    assert (done["status"], done["counts"]["rows"]) == ("succeeded", 3)
 
 
 def test_full_computes_all_rows_of_a_model_with_an_increment(warehouse):

@@ -3,7 +3,7 @@
 import pytest
 
 from loader.domain.historization.history import DELETED
-from loader.domain.manifest import ReadManifest
+from loader.domain.manifest.reads import ReadManifest
 from loader.spark.reads import read
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from tests.fixtures.spark import by_night

@@ -3,10 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import PySparkException
 
 from loader.domain.refusals import Refusal
 from loader.domain.spark_settings import INITIAL_PARTITIONS, SHUFFLE_PARTITIONS
-from loader.spark.session import RunnerConfig, _check_settings, _set_secrets, fit_shuffles
+from loader.spark.session import RunnerConfig, _check_settings, _set_secrets, error_condition, fit_shuffles
 
 
 class FakeSession:
@@ -34,6 +35,23 @@ def test_a_given_number_is_left_as_it_is():
 
 def test_without_a_cluster_the_start_decided():
     assert fit_shuffles(FakeSession("local[4]", 4)).settings == {}
+
+
+@pytest.mark.parametrize(
+    ("contexts", "condition"),
+    [
+        ([SimpleNamespace(fragment=lambda: "CAST(mail\n  AS INT)")], "CAST_INVALID_INPUT, at CAST(mail AS INT)"),
+        ([], "CAST_INVALID_INPUT"),
+    ],
+)
+def test_a_condition_of_spark_names_the_sql_and_no_value(contexts, condition):
+    error = PySparkException("The value 'ada@x' cannot be cast", contexts=contexts)
+    error.getCondition = lambda: "CAST_INVALID_INPUT"
+    assert error_condition(error) == condition
+
+
+def test_an_error_without_a_condition_of_spark_has_none():
+    assert error_condition(ValueError("ada@x")) == ""
 
 
 @pytest.mark.spark

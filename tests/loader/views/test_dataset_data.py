@@ -283,3 +283,50 @@ def test_a_keys_life_stands_beside_its_versions_with_what_changed(reader: Client
     assert "rail-gap" in text
     assert '<td class="is-changed">New<span class="visually-hidden"> (changed)</span></td>' in text
     assert "absent for 1 year" in text
+
+
+# --- origin -------------------------------------------------------------------------------------
+
+ORIGIN = ["raw", "load_run_id", "loaded_at", "source_file", "source_row", "opened_version"]
+
+
+def test_a_sample_of_rawcore_leads_to_the_origin_of_each_row(reader: Client, airport: TargetDataset, person: User):
+    text = part(reader, answered(airport, person, "sample", {"icao": "EDDB"}))
+    assert f'href="/datasets/{airport.key}/origin/{KEY}/"' in text
+
+
+def test_the_origin_of_a_row_is_asked_by_its_key_over_the_raw_table(reader: Client, airport: TargetDataset):
+    assert f'name="entity_key" value="{KEY}"' in read(reader, f"/datasets/{airport.key}/origin/{KEY}/")
+    ask(reader, airport, kind="origin", entity_key=KEY)
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert [one.table.qualified_name for one in manifest.inputs] == ["raw.raw_air_airport"]
+    assert [part.column for part in manifest.entity_key] == ["icao"]
+    assert manifest.table.kind == "history"
+
+
+def test_an_origin_shows_run_source_file_and_row_and_what_raw_no_longer_has(
+    reader: Client, airport: TargetDataset, person: User
+):
+    LoadRunFactory(run_id="good")
+    row = ["raw.raw_air_airport", "good", "2024-01-31 08:00:00", "day/airports.csv", "17", "true"]
+    told = {"table_version": 7, "columns": ORIGIN, "rows": [row], "truncated": False, "removed": ["first"]}
+    made = ReadRequestFactory(
+        dataset=airport,
+        requested_by=person,
+        kind="origin",
+        status="succeeded",
+        answer=told,
+        arguments={"entity_key": KEY},
+    )
+    text = part(reader, made)
+    source = airport.generated_from
+    for address in ("/load-runs/good/", f"/sources/{source.key}/", "/load-runs/first/"):
+        assert f'href="{address}"' in text
+    for words_ in ("day/airports.csv", "17", "opened a version", "Raw no longer has the deliveries"):
+        assert words_ in words(text)
+
+
+def test_a_raw_row_has_no_origin_beside_its_own_columns(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    ask(reader, raw, kind="origin", entity_key=KEY)
+    assert not ReadRequest.objects.exists()

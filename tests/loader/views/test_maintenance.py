@@ -98,6 +98,26 @@ def test_the_storage_page_shows_the_newest_measure_and_when_it_was(operator: Cli
     assert f'href="{where}vacuum/"' in page
 
 
+def test_the_storage_page_of_a_raw_dataset_shows_its_deliveries(operator: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_deliveries=2)
+    kept = {"rows": 12, "bytes": 4096}
+    listed = [
+        {"run_id": "r2", "loaded_at": "2024-01-02T03:00:00+00:00", "removed": False, **kept},
+        {"run_id": "r1", "loaded_at": "2024-01-01T03:00:00+00:00", "removed": False, **kept},
+        {"run_id": "r0", "loaded_at": "2023-12-31T03:00:00+00:00", "removed": True, **kept},
+    ]
+    table = {"deliveries": 2, "deliveries_removed": 1, "deliveries_listed": listed}
+    run = LoadRunFactory(run_id="v1", kind="vacuum", details={"asked": {"dry_run": False}, "tables": {str(raw): table}})
+    DatasetRunFactory(run=run, dataset=raw, counts={})
+    page = html_of(operator.get(f"/datasets/{raw.key}/storage/"))
+    assert "2 in the table, the oldest loaded 2024-01-01 03:00:00 UTC" in " ".join(page.split())
+    assert "the newest 2" in page
+    assert 'href="/load-runs/r1/"' in page
+    assert 'href="/load-runs/r0/"' not in page
+    assert "retention of this raw dataset" in html_of(operator.get(f"/datasets/{raw.key}/storage/vacuum/"))
+
+
 def test_a_vacuum_is_requested_from_its_page(operator: Client, airport: TargetDataset):
     where = f"/datasets/{airport.key}/storage/vacuum/"
     short = operator.post(where, {"retention_hours": "24", "reason": "full"})

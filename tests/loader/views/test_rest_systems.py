@@ -1,7 +1,6 @@
 """REST APIs on the pages: register, test, name an endpoint, import it from its first page."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from django.test import Client
@@ -12,7 +11,7 @@ from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
 from tests.factories import SourceDatasetFactory
-from tests.loader.rest.api_server import HERE, Answer, ApiServer, Request, api_server, by_cursor
+from tests.loader.rest.api_server import HERE, Answer, ApiServer, Request, by_cursor
 from tests.loader.views.shop import HTMX, import_as
 
 pytestmark = pytest.mark.django_db
@@ -23,11 +22,11 @@ PAGED = {"path": "items", "paging": "cursor", "next_path": "meta.next", "page_pa
 
 
 @pytest.fixture
-def api(settings, monkeypatch) -> Iterator[ApiServer]:
+def api(api: ApiServer, settings, monkeypatch) -> ApiServer:
+    """Return the server, whose host is permitted and whose secret is set."""
     settings.SOURCE_HOSTS = list(HERE)
     monkeypatch.setenv(SECRET, TOKEN)
-    with api_server() as server:
-        yield server
+    return api
 
 
 @pytest.fixture

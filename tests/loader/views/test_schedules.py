@@ -1,12 +1,13 @@
 """Schedules in the browser: list, one, editing by the field, two people at once, running now."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from loader.domain.dependencies import DATASET, Scope
+from loader.domain.dependencies import DATASET, SELECTION, Scope
 from loader.models import LoadRun, Schedule
 from loader.services.schedules import check_waiting, create_schedule, start_due, update_schedule
 from metadata.models import TargetDataset
@@ -240,6 +241,22 @@ def test_the_edit_form_holds_what_is_there(operator: Client, nightly: Schedule):
     text = text_of(operator, address(nightly, "edit/"))
     assert 'name="scope" value="dataset" checked' in text
     assert re.search(r'name="dataset" value="rawcore.rc_air_airport"', text)
+
+
+def test_a_schedule_of_a_selection_is_edited(operator: Client, nightly: Schedule):
+    selection = Scope(SELECTION, "layer:rawcore layer:raw", exclude="layer:raw")
+    update_schedule(schedule=nightly, expected_version=1, scope=selection)
+    given = {"scope": "selection", "selection": selection.name, "exclude": "layer:rawcore"}
+    operator.post(address(nightly, "edit/"), typed(operator, nightly, **given))
+    nightly.refresh_from_db()
+    assert Scope.from_json(nightly.scope) == replace(selection, exclude="layer:rawcore")
+
+
+def test_words_that_select_nothing_are_refused_beside_them(operator: Client, nightly: Schedule):
+    given = typed(operator, nightly, scope="selection", selection="tag:nothing")
+    page = html_of(operator.post(address(nightly, "edit/"), given))
+    field = page.partition('class="for-selection"')[2].partition('class="for-target-only"')[0]
+    assert "No dataset that loads write is selected by tag:nothing" in words(field)
 
 
 def test_two_people_who_edit_at_once_both_keep_what_they_typed(operator: Client, nightly: Schedule):

@@ -60,6 +60,13 @@ def test_beside_numbers_there_are_no_days_and_no_dates():
     assert "late" not in reasons
 
 
+def test_deletes_have_a_say_where_a_delta_looks_for_them():
+    assert "deletes" in not_applying(Chosen("delta"))
+    assert "deletes" not in not_applying(Chosen("delta", detects=True))
+    assert "delete_detection" not in not_applying(Chosen("delta"))
+    assert {"deletes", "delete_detection"} <= not_applying(Chosen("delta", time="at", detects=True)).keys()
+
+
 def test_untracked_has_a_say_where_some_columns_only_are_tracked():
     assert "untracked" in not_applying(Chosen())
     assert "untracked" not in not_applying(Chosen(tracks=True))

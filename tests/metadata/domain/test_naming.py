@@ -98,7 +98,13 @@ def test_raw_takes_delivered_names_as_they_come() -> None:
 
 
 def test_raw_reserves_only_what_it_adds() -> None:
-    assert naming.reserved_column_names("raw", "raw_a") == {"load_run_id", "loaded_at"}
+    assert naming.reserved_column_names("raw", "raw_a") == {
+        "load_run_id",
+        "loaded_at",
+        "source_file",
+        "source_row",
+        "loaded_on",
+    }
 
 
 @pytest.mark.parametrize(

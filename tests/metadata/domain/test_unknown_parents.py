@@ -3,7 +3,7 @@
 import pytest
 
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.unknown_parents import GHOST, KEEP, NULL, REFUSE, RULES, End, rule_problem
+from metadata.domain.unknown_parents import GHOST, KEEP, NULL, QUARANTINE, REFUSE, RULES, End, rule_problem
 
 
 def end(name: str, *, is_loaded: bool = True, **policy: object) -> End:
@@ -20,7 +20,7 @@ def test_tables_dated_by_the_load_can_have_each_rule(rule: str, policy: dict) ->
     assert rule_problem(rule, end("rc_order", **policy), end("rc_plant", **policy)) == ""
 
 
-@pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE])
+@pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE, QUARANTINE])
 def test_a_child_with_dated_rows_keeps_its_keys(rule: str) -> None:
     assert "rc_order must be" in rule_problem(rule, end("rc_order", **FEED), PLANT)
     assert rule_problem(KEEP, end("rc_order", **FEED), PLANT) == ""
@@ -32,17 +32,17 @@ def test_a_parent_with_dated_rows_gets_no_ghost_rows() -> None:
     assert rule_problem(REFUSE, ORDER, feed) == rule_problem(NULL, ORDER, feed) == ""
 
 
-@pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE])
+@pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE, QUARANTINE])
 def test_a_parent_that_no_load_writes_cannot_be_looked_up(rule: str) -> None:
     assert "rc_plant must be a rawcore table" in rule_problem(rule, ORDER, end("rc_plant", is_loaded=False))
 
 
-@pytest.mark.parametrize("rule", [NULL, REFUSE])
+@pytest.mark.parametrize("rule", [NULL, REFUSE, QUARANTINE])
 def test_a_parent_that_is_only_looked_up_may_have_any_policy(rule: str) -> None:
     assert "snapshots" not in rule_problem(rule, ORDER, end("rc_plant", is_loaded=False))
 
 
-@pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE])
+@pytest.mark.parametrize("rule", [NULL, GHOST, REFUSE, QUARANTINE])
 def test_a_dataset_that_refers_to_itself_keeps_its_keys(rule: str) -> None:
     assert "refers to itself" in rule_problem(rule, PLANT, PLANT)
 
@@ -55,4 +55,10 @@ def test_a_required_attribute_leaves_no_room_for_ghost_rows() -> None:
 def test_keys_are_not_filled_beside_untracked_columns_that_stay() -> None:
     child = end("rc_order", track=["v"], untracked="keep")
     assert "keeps untracked columns" in rule_problem(NULL, child, PLANT)
+    assert rule_problem(REFUSE, child, PLANT) == ""
+
+
+def test_rows_that_flag_deletes_are_not_kept_aside() -> None:
+    child = end("rc_order", input="delta", delete_flag="gone")
+    assert "flag deletes" in rule_problem(QUARANTINE, child, PLANT)
     assert rule_problem(REFUSE, child, PLANT) == ""

@@ -85,6 +85,41 @@ def test_a_reader_takes_no_policy_that_closes_absent_keys() -> None:
     assert (refused.value.code, refused.value.field) == ("bad_intake", "history_policy.input")
 
 
+@pytest.mark.parametrize(
+    ("described", "field"),
+    [
+        ({"history_policy": DELTA | {"delete_detection": "window"}, "intake": {}}, "intake.watermark"),
+        ({"history_policy": {"delete_detection": "key_list"}, "intake": {}}, "history_policy.delete_detection"),
+        ({"intake": {"key_list": "sales.keys"}}, "intake.key_list"),
+    ],
+)
+def test_delete_detection_that_the_source_does_not_permit_is_refused_when_it_is_saved(described, field) -> None:
+    with pytest.raises(MetadataError) as refused:
+        customers(**described)
+    assert refused.value.field == field
+
+
+def test_a_readers_delete_detection_must_fit_its_source() -> None:
+    generate_targets(source_dataset=customers(intake={}))
+    rawcore = TargetDataset.objects.get(name="rc_erp_customer")
+    with pytest.raises(MetadataError, match=r"does not fit erp\.customer: its intake\.watermark") as refused:
+        targets.update_target_dataset(
+            dataset=rawcore, expected_version=rawcore.version, history_policy=DELTA | {"delete_detection": "window"}
+        )
+    assert refused.value.field == "history_policy.delete_detection"
+    policy = DELTA | {"delete_detection": "key_list"}
+    row = targets.update_target_dataset(dataset=rawcore, expected_version=rawcore.version, history_policy=policy)
+    assert row.history_policy == policy
+
+
+def test_the_place_of_a_key_list_is_checked_like_a_location() -> None:
+    with pytest.raises(MetadataError) as refused:
+        sources.create_source_dataset(
+            system=SystemFactory(), name="a", location="a.csv", intake={"key_list": "{{ home }}/keys.csv"}
+        )
+    assert refused.value.field == "intake.key_list"
+
+
 def test_an_intake_is_exported_and_imported(tmp_path: Path) -> None:
     generate_targets(source_dataset=customers())
     export_metadata(tmp_path)

@@ -4,6 +4,7 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
+from metadata.selectors import dependents
 from metadata.services import lifecycle, targets
 from tests.factories import ReferenceFactory, TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
@@ -213,6 +214,20 @@ def test_an_increment_fits_the_model(orders, bizcore, increment, message) -> Non
         model(bizcore, increment=increment)
 
 
+def test_keys_that_change_must_decide_the_rows_of_the_model(orders, bizcore) -> None:
+    by_keys = {"by": "changed_keys", "input": "rawcore.orders", "columns": {"id": "id"}}
+    select = "SELECT o.id, p.amount FROM rawcore.orders o JOIN rawcore.orders p ON p.id = o.id"
+    with pytest.raises(MetadataError, match="reads rawcore.orders more than once"):
+        model(bizcore, select=select, increment=by_keys)
+
+
+def test_the_input_of_changed_keys_is_a_table(orders, bizcore) -> None:
+    model(bizcore, "v", "SELECT id FROM rawcore.orders", materialization="view")
+    by_keys = {"by": "changed_keys", "input": "bizcore.v", "columns": {"id": "id"}}
+    with pytest.raises(MetadataError, match="bizcore.v is a view; loads compare tables"):
+        model(bizcore, select="SELECT id FROM bizcore.v", increment=by_keys)
+
+
 def test_a_model_with_a_key_has_a_history(orders, bizcore) -> None:
     with pytest.raises(MetadataError, match="needs a business key"):
         model(bizcore, historize=True)
@@ -246,6 +261,16 @@ def test_a_dataset_renamed_upstream_keeps_its_readers(orders, bizcore) -> None:
     sales = model(bizcore, select="SELECT orders.orders_key AS k, orders.id FROM rawcore.orders")
     lifecycle.rename_dataset(dataset=orders, name="purchases", expected_version=orders.version)
     assert select_of(sales) == ("SELECT orders.`purchases_key` AS k, orders.id FROM `rawcore`.`purchases` AS `orders`")
+
+
+def test_an_increment_follows_the_names_of_its_input(orders, bizcore) -> None:
+    by_keys = {"by": "changed_keys", "input": "rawcore.orders", "columns": {"id": "id"}}
+    sales = model(bizcore, increment=by_keys)
+    lifecycle.rename_dataset(dataset=orders, name="purchases", expected_version=orders.version)
+    row = column(orders, "id")
+    lifecycle.rename_column(column=row, name="number", expected_version=row.version)
+    sales.refresh_from_db()
+    assert sales.increment == by_keys | {"input": "rawcore.purchases", "columns": {"number": "id"}}
 
 
 def test_types_follow_a_type_upstream(orders, bizcore) -> None:
@@ -300,3 +325,25 @@ def test_the_change_log_has_the_columns_of_a_new_model(orders, bizcore, django_a
         sales = model(bizcore)
     ReferenceFactory(child=sales, parent=orders, role_name="order")
     assert [row.name for row in sales.columns.all()] == ["id", "customer", "twice"]
+
+
+# --- dependents, before a decision --------------------------------------------------------------
+
+
+def effects(found) -> list[tuple[str, str]]:
+    return [(each.effect, f"{each.dataset} {each.what}") for each in found if each.dataset.select]
+
+
+def test_dependents_are_the_models_that_follow_or_refuse(orders, bizcore) -> None:
+    model(bizcore)
+    model(bizcore, "everything", "SELECT * FROM rawcore.orders")
+    amount = column(orders, "amount")
+    renamed = list(dependents.of_column_rename(amount, "net"))
+    assert effects(renamed) == [("follows", "bizcore.everything columns"), ("follows", "bizcore.sales SELECT")]
+    assert renamed[-1].after == SELECT.replace("amount *", "`net` *")
+    assert effects(dependents.of_column_retirement(amount)) == [
+        ("follows", "bizcore.everything columns"),
+        ("refuses", "bizcore.sales SELECT"),
+    ]
+    assert ("follows", "bizcore.sales SELECT") in effects(dependents.of_dataset_rename(orders, "purchases"))
+    assert ("refuses", "bizcore.sales SELECT") in effects(dependents.of_dataset_retirement(orders))

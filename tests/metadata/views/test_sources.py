@@ -232,5 +232,7 @@ def test_an_intake_that_cannot_be_saved_is_refused_at_its_field(
     assert message in words(page[place : place + 400])
 
 
-def test_files_have_no_intake(editor: Client, orders: SourceDataset):
-    assert 'name="watermark"' not in read(editor, page_of(orders))
+def test_the_fields_of_an_intake_are_for_formats_with_a_watermark(editor: Client, orders: SourceDataset):
+    page = read(editor, page_of(orders))
+    place = page.index('name="watermark"')
+    assert 'data-formats="table rest delta parquet orc avro"' in page[place - 300 : place + 300]

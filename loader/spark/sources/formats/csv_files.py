@@ -31,6 +31,7 @@ class CsvFormat(FileFormat):
     """CSV in any dialect of the options."""
 
     has_lines = spans_lines = is_decoded = True
+    is_split = False
     malformed = (
         "RAGGED_ROW",
         "another number of fields than the {count} expected",

@@ -31,6 +31,8 @@ _TASKS = 256
 class RecordFormat(FileFormat):
     """Format of ``loader.records``; ``numbers`` is the unit of its records' numbers."""
 
+    has_row_numbers = True
+
     def __init__(self, name: str, numbers: str):
         self._name, self.numbers = name, numbers
 

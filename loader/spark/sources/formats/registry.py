@@ -5,7 +5,7 @@ from loader.spark.sources.formats.delta_tables import DeltaFormat
 from loader.spark.sources.formats.fixed_width import FixedWidthFormat
 from loader.spark.sources.formats.json_lines import JsonLinesFormat
 from loader.spark.sources.formats.record_files import RecordFormat
-from loader.spark.sources.formats.typed_files import AvroFormat, TypedFormat
+from loader.spark.sources.formats.typed_files import AvroFormat, ParquetFormat, TypedFormat
 from loader.spark.sources.opened import FileFormat
 from metadata.domain.sources import formats as names
 
@@ -16,7 +16,7 @@ FORMATS: dict[str, FileFormat] = {
     names.JSON: RecordFormat(names.JSON, "record"),
     names.XML: RecordFormat(names.XML, "line"),
     names.XLSX: RecordFormat(names.XLSX, "row"),
-    names.PARQUET: TypedFormat("parquet"),
+    names.PARQUET: ParquetFormat(),
     names.ORC: TypedFormat("orc"),
     names.AVRO: AvroFormat(),
     names.DELTA: DeltaFormat(),

@@ -1,6 +1,7 @@
 """Files that have their own types, read by a data source of Spark: Parquet, ORC, Avro."""
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
@@ -35,7 +36,7 @@ class TypedFormat(FileFormat):
         frame = self._read(opened, group.patterns)
         values = {name: attribute(name) for name in group.names}
         values |= {path: attribute_at(path) for path in group.paths}
-        return Rows(frame, values)
+        return Rows(frame, values, order=F.col("_metadata.row_index") + 1 if self.has_row_numbers else None)
 
     def _layout(
         self,
@@ -62,6 +63,15 @@ class TypedFormat(FileFormat):
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         merge = str(len(delivered.files) > 1).lower()
         return delivered.spark.read.format(self._source).option("mergeSchema", merge).load(paths)
+
+
+class ParquetFormat(TypedFormat):
+    """Parquet, whose reader numbers the rows of a file."""
+
+    has_row_numbers = True
+
+    def __init__(self) -> None:
+        super().__init__("parquet")
 
 
 class AvroFormat(TypedFormat):

@@ -345,3 +345,13 @@ def test_a_column_gone_from_a_view_is_not_blocked():
     before = state(dataset("d1", "stg_x", key, column("v"), materialization="view"))
     done = report(before, state(dataset("d1", "stg_x", key, materialization="view")))
     assert [(one.op, one.decision, one.destructive) for one in done.operations] == [("drop_column", ops.ALLOWED, False)]
+
+
+def test_an_executed_change_of_a_select_is_not_planned_again():
+    before = state(dataset("d1", "totals", schema="serving", select="SELECT id, v FROM rawcore.a"))
+    after = state(
+        dataset("d1", "totals", schema="serving", select="SELECT id, v FROM rawcore.b", increment={"by": "v"})
+    )
+    done = report(before, after)
+    assert [operation.code for operation in done.operations] == ["CHANGE_LOGIC"]
+    assert report(carried_out(before, after, done), after).status == "no_changes"

@@ -7,7 +7,8 @@ from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import REBUILD_TABLE, Step
 from architecture.domain.tables import tables_of
-from loader.domain.manifest import ExecuteManifest, from_json, to_json
+from loader.domain.manifest.codec import from_json, to_json
+from loader.domain.manifest.executions import ExecuteManifest
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 from tests.architecture.tables import key, observed
 

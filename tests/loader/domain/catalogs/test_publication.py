@@ -19,7 +19,7 @@ from loader.domain.catalogs.publication import (
     names_of,
     narrowed,
 )
-from loader.domain.manifest import PublishedName
+from loader.domain.manifest.publication import PublishedName
 from tests.architecture.domain.test_history_layout import dataset as historized
 from tests.loader.domain.historization.test_stage import RAW, STAGE
 

@@ -28,6 +28,8 @@ POLICIES = [
     {"time": "seen_at"},
     {"deletes": "tombstone"},
     {"input": "delta"},
+    {"input": "delta", "delete_detection": "key_list"},
+    {"input": "delta", "delete_detection": "window", "deletes": "tombstone"},
     {"input": "delta", "time": "day"},
     EFFECTIVE,
     EFFECTIVE | {"absent_keys": "deleted"},

@@ -4,7 +4,7 @@ import pytest
 
 from architecture.domain.tables import raw_table
 from loader.domain.historization.stage import ranked_inputs
-from loader.domain.manifest import StageInput
+from loader.domain.manifest.loads import StageInput
 from loader.domain.refusals import Refusal
 from metadata.domain.state import DatasetState
 

@@ -8,7 +8,7 @@ import sqlglot
 
 from loader.domain.historization.layers import history_sql, layer_sql
 from loader.domain.historization.stage import stage_inputs
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
@@ -252,6 +252,8 @@ POLICIES = {
     "effective, absent deleted": {"input": "effective", "time": "height", "absent_keys": "deleted"},
     "cdc": CDC,
     "batch files": {"input": "batch_files", "time": "_fivetran_start"},
+    "detected by key list": {"input": "delta", "delete_detection": "key_list", "deletes": "tombstone"},
+    "detected in the window": {"input": "delta", "delete_detection": "window"},
     "flagged deletes": {"input": "delta", "delete_flag": "odd"},
     "flagged tombstones": {"input": "delta", "delete_flag": "odd", "deletes": "tombstone"},
     "flagged deletes ignored": {"input": "delta", "delete_flag": "odd", "deletes": "ignore"},
@@ -267,6 +269,14 @@ def test_every_policy_is_shown_as_sql(policy):
 @pytest.mark.parametrize("name", ["delta", "deletes ignored", "effective", "cdc", "batch files"])
 def test_no_statement_removes_absent_keys_where_the_load_leaves_them(name):
     assert "NOT MATCHED BY SOURCE" not in history_of(POLICIES[name]) + rawcore_of(POLICIES[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "evidence"), [("detected by key list", "key list"), ("detected in the window", "read window")]
+)
+def test_statements_tell_which_keys_close_by_other_evidence(name, evidence):
+    for text in (history_of(POLICIES[name]), rawcore_of(POLICIES[name])):
+        assert evidence in text.partition("MERGE")[0]
 
 
 @pytest.mark.parametrize("name", ["snapshot", "tombstones", "effective, absent deleted"])

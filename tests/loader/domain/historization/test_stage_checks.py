@@ -7,7 +7,8 @@ import pytest
 from architecture.domain.tables import raw_table
 from loader.domain.historization.layers import row_hash_components
 from loader.domain.historization.stage import delivery_checked
-from loader.domain.manifest import DeliveredColumn, SourceSpec, StageColumn, StageInput
+from loader.domain.manifest.loads import StageColumn, StageInput
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from metadata.domain.state import ColumnState, DatasetState
 
 TYPES = {"id": "integer", "load": "string", "t": "timestamp"}

@@ -9,7 +9,7 @@ from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads import read_requests
 from loader.services.reads.read_requests import perform_read, read_manifest, request_read
-from metadata.models import TargetDataset
+from metadata.models import SourceDataset, TargetDataset
 from tests.loader.airports import target
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -29,6 +29,12 @@ def test_an_answer_is_kept_in_the_row(airports, runner, script):
     assert read.finished_at is not None
     body = script.seen("read")[0]["body"]
     assert (body["table"]["name"], body["arguments"]) == ("rc_air_airport", {"limit": 5})
+
+
+def test_the_origin_of_a_row_needs_no_source_of_another_dataset(airports):
+    SourceDataset.objects.filter(pk=airports["route"].pk).update(location="{{ nowhere }}/route.csv")
+    manifest = read_manifest(read=asked(kind="origin", arguments={"entity_key": "0" * 64}))
+    assert [stage_input.table.qualified_name for stage_input in manifest.inputs] == ["raw.raw_air_airport"]
 
 
 def test_a_message_that_comes_twice_asks_once(airports, runner, script):

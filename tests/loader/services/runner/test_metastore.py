@@ -62,10 +62,6 @@ def findings(shop: Installation, *options: str) -> dict[str, str]:
     return {row["name"]: row["problem"] for row in answer["findings"]}
 
 
-def load(shop: Installation, at: str) -> None:
-    assert shop.json("load", "--at", at, by="aron")["status"] == "succeeded"
-
-
 @pytest.mark.parametrize("prefix", ["dev_"])
 def test_a_load_publishes_and_a_report_renames_beside_the_names_of_another_environment(
     shop, metastore, tmp_path, prefix
@@ -76,7 +72,7 @@ def test_a_load_publishes_and_a_report_renames_beside_the_names_of_another_envir
         "CREATE SCHEMA rawcore",
         f"CREATE TABLE {ITEM} USING delta LOCATION '{tmp_path}/prod' AS SELECT 'of another environment' AS text",
     )
-    load(shop, "2024-01-01")
+    shop.load("r1", "--at", "2024-01-01")
     assert findings(shop, "--check") == {}
     names = [entry["name"] for entry in json.loads(shop.run("catalog").stdout)]
     counts = read(
@@ -118,7 +114,7 @@ def test_a_foreign_table_keeps_its_name_and_publishing_repairs_the_rest(shop, me
         "CREATE SCHEMA rawcore",
         f"CREATE TABLE {ITEM} USING delta LOCATION '{foreign}' AS SELECT 'not ours' AS text",
     )
-    load(shop, "2024-01-01")
+    shop.load("r1")
     assert findings(shop) == {ITEM: "foreign"}
     read(metastore, tmp_path, f"DROP TABLE {HISTORY}", f"DROP VIEW {HISTORY}_current", f"DROP TABLE {ITEM}")
     assert findings(shop, "--check") == {ITEM: "missing", HISTORY: "missing", f"{HISTORY}_current": "missing"}
@@ -129,7 +125,7 @@ def test_a_foreign_table_keeps_its_name_and_publishing_repairs_the_rest(shop, me
 
 def test_a_load_commits_while_the_metastore_is_down_and_publishing_repairs(shop, metastore, tmp_path):
     metastore.server.kill()
-    load(shop, "2024-01-01")
+    shop.load("r1")
     assert len(shop.rows(ITEM, "id")) == 3
     down = shop.json("publish", "--check", code=1)["error"]
     assert (down["code"], metastore.uri in down["message"]) == ("CATALOG_DOWN", True)

@@ -11,7 +11,8 @@ import pytest
 from elevata.core.processes import about
 from loader.domain.protocol import Said
 from loader.services.runner.child_process import ChildOutput, Lines, Subjects
-from tests.loader.services.runner.test_supervisor import OBSERVE, READ, finished, wait_until
+from tests.loader.processes import wait_until
+from tests.loader.services.runner.test_supervisor import OBSERVE, READ, finished
 
 CANARY = "canary-source-8h2k"
 JAVA = "26/01/31 12:00:00 {} TaskSetManager: {}"

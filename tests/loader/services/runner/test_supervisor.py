@@ -5,16 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from architecture.domain.tables import TableSpec
-from loader.domain.manifest import DatabaseSpec, LoadManifest, RawLoad, SourceSpec
+from loader.domain.manifest.loads import LoadManifest, RawLoad
+from loader.domain.manifest.sources import DatabaseSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.runner.folder_lock import FolderLock
 from metadata.domain.sources.locations import DatabasePlace
+from tests.loader.processes import lives, wait_until
 
 OBSERVE = {"tables": []}
 READ = {"kind": "sample"}
@@ -25,24 +26,6 @@ def finished(exchange, seconds=15.0) -> dict:
         if event["event"] == "finished":
             return event
     raise AssertionError("the exchange was never finished")
-
-
-def lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
-def wait_until(condition, seconds=10.0):
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it did not come to that")
 
 
 def test_the_runner_starts_with_the_first_request_and_stays(runner):

@@ -22,7 +22,7 @@ from loader.services.runner import worker
 from loader.services.runner.worker import Workplace
 from tests.factories import DeliveryFactory
 from tests.loader.airports import target
-from tests.loader.services.test_load_work import wait_until
+from tests.loader.processes import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 

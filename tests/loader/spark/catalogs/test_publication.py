@@ -7,7 +7,7 @@ import pytest
 
 from loader.domain.catalogs.catalog import catalog_of
 from loader.domain.catalogs.publication import mark_of, names_of, narrowed
-from loader.domain.manifest import PublishedName, PublishManifest
+from loader.domain.manifest.publication import PublishedName, PublishManifest
 from loader.domain.refusals import Refusal
 from loader.spark.catalogs.publication import publish_names
 from metadata.domain.state import ColumnState, DatasetState

@@ -5,6 +5,7 @@ import pytest
 from loader.domain.run_states import REVERT
 from loader.spark.historization import history
 from tests.fixtures.spark import held_in_memory
+from tests.loader.harness import finished
 from tests.loader.histories import Kept
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path"), pytest.mark.takes(seconds=8)]
@@ -74,7 +75,8 @@ def test_a_run_that_died_reads_its_file_again_and_adds_it_once(sale, monkeypatch
         patch.setattr(history, "add_rows", die)
         sale.sequence += 1
         dead = sale.manifest(folder, at=DAY[1], run_id="dead")
-        assert sale.attempt(dead)[0] == "failed"
+        status, events = sale.attempt(dead)
+        assert (status, finished(events, sale.state.key)["error"]["code"]) == ("failed", "UNEXPECTED")
     sale.sequence += 1
     for run_id in ("next", "next"):
         status, _ = sale.attempt(sale.manifest(folder, at=DAY[2], run_id=run_id))
@@ -95,17 +97,34 @@ def test_of_a_folder_each_file_is_added_once(sale):
     assert rows(sale) == [("a", 1, "run-1"), ("a", 2, "run-2")]
 
 
-def test_a_runs_rows_can_be_reverted_and_its_files_stay_read(sale):
+def test_a_reverted_run_takes_its_rows_and_cannot_be_repeated(sale):
     for n in (1, 2, 3):
         sale.load([fact("a", n)], at=DAY[n])
-    status, event = sale.govern(REVERT, sale.revert_manifest("run-2", 2))
+    status, event = sale.perform_run(REVERT, sale.revert_manifest("run-2", 2))
     assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 2})
     assert rows(sale) == [("a", 1, "run-1"), ("a", 3, "run-3")]
     status, event = sale.load([fact("a", 5)], at=DAY[5])
     assert (status, rows(sale)[-1]) == ("succeeded", ("a", 5, "run-5"))
     manifest = sale.manifest(sale.deliver([fact("a", 2)]), at=DAY[6], run_id="run-2")
     _, event = sale.again(manifest)
-    assert event["status"] == "failed"
+    assert (event["status"], event["error"]["code"]) == ("failed", "RUN_REVERTED")
+    assert rows(sale) == [("a", 1, "run-1"), ("a", 3, "run-3"), ("a", 5, "run-5")]
+
+
+def test_the_files_of_a_reverted_run_stay_read(sale):
+    folder = sale.folder / "facts"
+    folder.mkdir()
+    sale.prepare()
+    for n in (1, 2):
+        sale.deliver([fact("a", n)]).rename(folder / f"{n}.jsonl")
+        sale.sequence += 1
+        assert sale.attempt(sale.manifest(folder, at=DAY[n], run_id=f"run-{n}"))[0] == "succeeded"
+    status, event = sale.perform_run(REVERT, sale.revert_manifest("run-2", 2))
+    assert (status, rows(sale)) == ("succeeded", [("a", 1, "run-1")]), event
+    sale.deliver([fact("a", 4)]).rename(folder / "4.jsonl")
+    sale.sequence += 1
+    status, events = sale.attempt(sale.manifest(folder, at=DAY[4], run_id="run-4"))
+    assert (status, rows(sale)) == ("succeeded", [("a", 1, "run-1"), ("a", 4, "run-4")]), events
 
 
 @pytest.fixture
@@ -117,6 +136,7 @@ def test_with_a_business_key_rows_of_one_batch_collapse_or_conflict(keyed):
     status, event = keyed.load([fact("a", 1), fact("a", 1)], at=DAY[0])
     assert (status, rows(keyed)) == ("succeeded", [("a", 1, "run-1")])
     status, event = keyed.load([fact("b", 1), fact("b", 2)], at=DAY[1])
-    assert status == "failed"
+    refused = finished(keyed.events, keyed.raw_state.key)["error"]["code"]
+    assert (status, refused, event["status"]) == ("failed", "CONFLICTING_ROWS", "skipped")
     keyed.load([fact("a", 3)], at=DAY[2])
     assert rows(keyed) == [("a", 1, "run-1"), ("a", 3, "run-3")]

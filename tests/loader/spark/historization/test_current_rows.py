@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.manifest import CurrentRows
+from loader.domain.manifest.loads import CurrentRows
 from tests.loader.histories import Kept
 
 pytestmark = [pytest.mark.spark]

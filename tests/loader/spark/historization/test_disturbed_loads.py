@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from loader.domain.manifest import AcceptManifest
+from loader.domain.manifest.maintenance import AcceptManifest
 from loader.spark.compaction import House
 from loader.spark.maintenance_runs import accept
 from tests.loader.harness import Dataset, finished

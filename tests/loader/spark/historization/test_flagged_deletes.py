@@ -4,6 +4,7 @@ import pytest
 
 from loader.domain.reference import ReferenceEngine
 from loader.spark.historization import batches, difference
+from tests.loader.harness import finished
 from tests.loader.histories import Kept
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path"), pytest.mark.takes(seconds=12)]
@@ -88,4 +89,5 @@ def test_deletes_may_be_skipped(spark, tmp_path):
 def test_a_delete_and_a_value_of_one_key_conflict(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FLAGGED)
     status, event = item.load([row(1, "a"), row(1, "a", gone=True)], at=DAY[0])
-    assert status == "failed"
+    refused = finished(item.events, item.raw_state.key)["error"]["code"]
+    assert (status, refused, event["status"]) == ("failed", "CONFLICTING_ROWS", "skipped")

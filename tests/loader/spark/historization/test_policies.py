@@ -22,6 +22,7 @@ from tests.loader.reference.test_properties import (
     batch,
     day,
     deletes,
+    evidence,
     feed,
     files,
     seen,
@@ -119,15 +120,18 @@ class Both:
         return seen(table, without=("segment",))
 
 
-def batches_of(row_of):
+def batches_of(row_of, *, once=False):
+    """Draw batches of rows; with ``once``, each key has one row in a batch."""
     spread = st.builds(lambda one, key: one | {"id": key}, row_of, many_keys)
-    one = st.lists(spread, min_size=4, max_size=24, unique_by=lambda r: (r["id"], r["t"], r.get("op") == "D"))
+    one = st.lists(
+        spread, min_size=4, max_size=24, unique_by=lambda r: r["id"] if once else (r["id"], r["t"], r.get("op") == "D")
+    )
     twice = one.flatmap(lambda rows: st.lists(st.sampled_from(rows), max_size=3).map(lambda again: rows + again))
     return st.lists(st.tuples(twice, st.sampled_from(Source.STEPS)), min_size=3, max_size=4)
 
 
 # Every policy every night; by day those that hold what the others are made of.
-BY_DAY = ("snapshot", "cdc")
+BY_DAY = ("snapshot", "cdc", "delta, key list")
 
 
 @pytest.mark.usefixtures("commit_path")
@@ -139,10 +143,12 @@ def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, 
     if name in ("snapshot", "delta"):
         row_of = row_of.map(lambda one: one | {"t": day(0)})
     columns = COLUMNS | {"t": time_type}
-    both, source = Both(spark, tmp_path_factory.mktemp("both"), data.draw(policy_of), columns), Source(columns)
-    for n, (found, step) in enumerate(data.draw(batches_of(row_of))):
+    policy = data.draw(policy_of)
+    both, source = Both(spark, tmp_path_factory.mktemp("both"), policy, columns), Source(columns)
+    once = "delete_detection" in policy
+    for n, (found, step) in enumerate(data.draw(batches_of(row_of, once=once))):
         after, content = source.next(step, found)
-        one = batch(3 * n, content)
+        one = batch(3 * n, content | data.draw(evidence(policy, many_keys)))
         if both.apply(one):
             source = after
             version = both.engine._table(both.engine._specs()[0]).version()

@@ -95,6 +95,27 @@ def test_a_child_with_unknown_parents_is_refused_and_nothing_is_written(family):
     assert orders["status"] == "succeeded"
 
 
+# --- quarantine ---------------------------------------------------------------------------------
+
+
+def test_rows_with_unknown_parents_are_quarantined_until_the_parent_arrives(family):
+    shop = family("quarantine")
+    _, orders = shop.load([P1], ORDERS, at=MONDAY, **SMALL)
+    assert (orders["status"], orders["counts"]["quarantined"], orders["counts"]["new"]) == ("succeeded", 1, 2)
+    assert shop.keys() == {10: True, 30: False}
+    _, orders = shop.load([P1, P2], ORDERS, at=TUESDAY, **SMALL)
+    assert "quarantined" not in orders["counts"]
+    assert shop.keys() == {10: True, 20: True, 30: False}
+
+
+def test_a_stored_row_stays_while_its_new_version_is_quarantined(family):
+    shop = family("quarantine")
+    shop.load([P1], [{"id": 10, "plant": 1}], at=MONDAY)
+    _, orders = shop.load([P1], [{"id": 10, "plant": 9}], at=TUESDAY)
+    assert orders["counts"]["quarantined"] == 1
+    assert versions(shop.orders, 10) == [(1, "2024-05-06", "new")]
+
+
 # --- ghost --------------------------------------------------------------------------------------
 
 

@@ -81,7 +81,7 @@ def test_a_pruned_history_has_no_deletion_vectors(spark, tmp_path):
     first, second = ([{"id": 1, "v": v}, {"id": 2, "v": "b"}] for v in ("a", "A"))
     item.given((first, DAY[0]), (second, DAY[4]))
     item.load([{"id": 1, "v": "AA"}, {"id": 2, "v": "b"}], at=DAY[9])
-    status, event = item.govern(PRUNE, item.prune_manifest(DAY[5]))
+    status, event = item.perform_run(PRUNE, item.prune_manifest(DAY[5]))
     assert (status, event["counts"]) == ("succeeded", {"versions": 3, "open": 2, "removed": 1})
     history = item.table(item.history_spec)
     assert sum(file.numLogicalRecords().get() for file in DirectFiles(spark, history).all) == 3

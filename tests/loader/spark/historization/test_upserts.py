@@ -66,7 +66,7 @@ def load_all(item: Kept, batches: list[list[dict]]) -> dict:
     "policy",
     [
         FEED,
-        FEED | {"late": "ignore", "track": ["v"]},
+        pytest.param(FEED | {"late": "ignore", "track": ["v"]}, marks=pytest.mark.nightly),
         pytest.param(FEED | {"deletes": "ignore"}, marks=pytest.mark.nightly),
         pytest.param(EFFECTIVE | {"absent_keys": "deleted"}, marks=pytest.mark.nightly),
     ],
@@ -131,7 +131,7 @@ def test_a_run_can_be_reverted(spark, tmp_path):
     item, never = kept(spark, tmp_path / "a"), kept(spark, tmp_path / "b")
     load_all(item, BATCHES)
     load_all(never, [BATCHES[0], *BATCHES[2:]])
-    status, event = item.govern(REVERT, item.revert_manifest("run-2", 2))
+    status, event = item.perform_run(REVERT, item.revert_manifest("run-2", 2))
     assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 4})
     assert item.current() == never.current()
     for one in (item, never):
@@ -193,7 +193,7 @@ def test_a_prune_removes_events_and_older_rows_are_refused(spark, tmp_path):
     load_all(item, BATCHES)
     event_log = item.table(event_log_table(item.state))
     before, events = rawcore(item), event_log.rows()
-    status, event = item.govern(PRUNE, item.prune_manifest(DAY[7]))
+    status, event = item.perform_run(PRUNE, item.prune_manifest(DAY[7]))
     assert (status, event.get("error")) == ("succeeded", None)
     assert event["counts"]["forgotten"] == events - event_log.rows() > 0
     assert rawcore(item) == before

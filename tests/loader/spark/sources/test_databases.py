@@ -5,19 +5,17 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from django.conf import settings
 
-from loader.domain.manifest import DatabaseSpec, DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import read_delivery
 from metadata.domain.sources.locations import DatabasePlace
-from tests.loader.services.runner.test_supervisor import wait_until
+from tests.fixtures.source_database import own_schema, server_place
+from tests.loader.processes import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 ORDERS = """
-DROP SCHEMA IF EXISTS jdbc CASCADE;
-CREATE SCHEMA jdbc;
 CREATE TYPE jdbc.mood AS ENUM ('good', 'bad');
 CREATE TABLE jdbc.orders (
   id integer PRIMARY KEY, "Customer Name" varchar(40) NOT NULL, amount numeric(10,2), free numeric, ratio float8,
@@ -36,25 +34,14 @@ def column(name: str, type_: str, **facts: bool) -> DeliveredColumn:
     return DeliveredColumn(f"k-{name}", name, type_, **facts)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[psycopg.Connection]:
-    place = settings.DATABASES["default"]
-    named = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"]}
-    with psycopg.connect(dbname="postgres", autocommit=True, **named) as connection:
-        yield connection
-        connection.execute("DROP SCHEMA IF EXISTS jdbc CASCADE")
-
-
 @pytest.fixture
-def orders(server: psycopg.Connection) -> psycopg.Connection:
-    server.execute(ORDERS)
-    return server
+def orders() -> Iterator[psycopg.Connection]:
+    with own_schema("jdbc", ORDERS) as connection:
+        yield connection
 
 
 def place(**changes) -> DatabasePlace:
-    configured = settings.DATABASES["default"]
-    where = DatabasePlace("127.0.0.1", int(configured["PORT"]), "postgres", configured["USER"])
-    return replace(where, **changes)
+    return replace(server_place(), **changes)
 
 
 def source(*columns: DeliveredColumn, location: str = "jdbc.orders", **options) -> SourceSpec:
@@ -293,7 +280,7 @@ def test_a_password_is_in_no_plan_and_no_error(spark, orders):
 def test_a_primary_key_makes_rows_unique_but_not_that_of_a_table_with_children(spark, orders):
     contract = (KEY, column("amount", "decimal(10,2)"))
     delivery = read_delivery(spark, source(*contract))
-    assert delivery._opened.key_is_unique
+    assert delivery.opened.key_is_unique
     delivery.release()
     orders.execute("CREATE TABLE jdbc.more () INHERITS (jdbc.orders)")
     orders.execute("INSERT INTO jdbc.more (id, \"Customer Name\", amount) VALUES (1, 'again', 5)")

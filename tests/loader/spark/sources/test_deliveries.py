@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import discover, read_delivery
 from tests.fixtures.spark import held_in_memory
@@ -410,6 +410,36 @@ def test_a_column_missing_in_one_of_several_files(spark, put, tmp_path):
     refusal = refused(spark, tmp_path / "d")
     assert (refusal.code, refusal.column) == ("MISSING_COLUMN", "n")
     assert refusal.file.endswith("two.csv")
+
+
+def test_an_accepted_delivery_tells_its_schema(spark, put):
+    delivery = read_delivery(spark, source_of(put("a.csv", "id,name,n,vip\na,x,1,true\n")))
+    delivery.release()
+    known = ({"name": "id", "type": "string"}, {"name": "name", "type": "string"}, {"name": "n", "type": "integer"})
+    assert delivery.schema == (*known, {"name": "vip", "type": "boolean"})
+
+
+def test_a_refused_delivery_tells_the_columns_that_it_has(spark, put):
+    refusal = refused(spark, put("a.csv", "id,full_name,n\na,x,1\n"))
+    assert refusal.code == "MISSING_COLUMN"
+    assert refusal.schema == ({"name": "id"}, {"name": "n"}, {"name": "full_name", "type": "string"})
+    assert "schema" not in refusal.as_json()
+
+
+def test_a_type_is_told_if_most_values_do_not_fit(spark, put):
+    most = refused(spark, put("a.csv", "id,name,n\na,x,1.5\nb,y,2.5\nc,z,3\n"))
+    assert most.schema == ({"name": "id"}, {"name": "name"}, {"name": "n", "type": "float"})
+    few = refused(spark, put("b.csv", "id,name,n\na,x,1.5\nb,y,2\nc,z,3\n"))
+    assert few.schema == ({"name": "id"}, {"name": "name"}, {"name": "n"})
+
+
+def test_a_typed_delivery_tells_the_types_that_it_declares(spark, put, tmp_path):
+    path = str(tmp_path / "typed")
+    spark.createDataFrame([("a", "x", 1, True)], "id string, name string, n bigint, vip boolean").write.parquet(path)
+    delivery = read_delivery(spark, source_of(path, format_name="parquet"))
+    delivery.release()
+    declared = {column["name"]: column["type"] for column in delivery.schema if column.get("declared")}
+    assert declared == {"id": "string", "name": "string", "n": "bigint", "vip": "boolean"}
 
 
 def test_duplicate_columns(spark, put):

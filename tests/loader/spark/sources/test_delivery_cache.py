@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loader.domain.manifest import LoadManifest
+from loader.domain.manifest.loads import LoadManifest
 from loader.spark.sources import deliveries, delivery_checks
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.harness import Dataset, finished

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import read_delivery
 from tests.loader.spark.sources.test_deliveries import KEY

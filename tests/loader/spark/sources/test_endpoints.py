@@ -1,11 +1,11 @@
 """Endpoints of a REST API as deliveries: from a real server to raw, rawcore and history."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from loader.domain.manifest import LoadManifest
+from loader.domain.historization.detection import key_list_source
+from loader.domain.manifest.loads import LoadManifest
 from tests.loader.harness import Dataset, finished
 from tests.loader.rest import api_server
 from tests.loader.rest.api_server import RECORDS, Answer, ApiServer
@@ -13,12 +13,6 @@ from tests.loader.rest.api_server import RECORDS, Answer, ApiServer
 pytestmark = pytest.mark.spark
 
 DAY = "2024-01-0{}T00:00:00+00:00"
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with api_server.api_server() as server:
-        yield server
 
 
 @pytest.fixture
@@ -74,3 +68,25 @@ def test_no_content_is_a_delivery_without_rows(items, api):
     run = replace(manifest(items, api, 1), allow_empty=True)
     status, events = items.attempt(run)
     assert (status, finished(events, run.raw[0].dataset)["counts"]["rows"]) == ("succeeded", 0)
+
+
+def test_an_endpoint_has_its_key_list_at_another_path(spark, tmp_path, api):
+    policy = {"input": "delta", "delete_detection": "key_list"}
+    items = Dataset(spark, tmp_path, columns={"id": "integer", "name": "string"}, policy=policy)
+    items.prepare()
+
+    def load(day: int, rows: list[dict], keys: list[int]) -> tuple[str, dict]:
+        api.serve("/items", Answer.of(rows))
+        api.serve("/items/keys", Answer.of([{"id": key} for key in keys]))
+        made = manifest(items, api, day, paging="none")
+        (raw,) = made.raw
+        options = {name: value for name, value in raw.source.options.items() if name != "path"}
+        source = replace(raw.source, options=options)
+        key_list = replace(key_list_source(source), location="items/keys")
+        status, events = items.attempt(replace(made, raw=(replace(raw, source=source, key_list=key_list),)))
+        return status, finished(events, raw.dataset)["counts"]
+
+    load(1, [{"id": n, "name": "a"} for n in (1, 2, 3)], [1, 2, 3])
+    status, counts = load(2, [{"id": 3, "name": "b"}], [2, 3])
+    assert (status, counts["rows"], counts["keys"]) == ("succeeded", 1, 2)
+    assert items.current() == [{"id": 2, "name": "a"}, {"id": 3, "name": "b"}]

@@ -10,13 +10,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.conf import settings
 
-from loader.domain.manifest import DatabaseSpec, LoadManifest
+from loader.domain.historization.detection import key_list_source
+from loader.domain.manifest.loads import LoadManifest
+from loader.domain.manifest.sources import DatabaseSpec
 from loader.domain.run_states import PRUNE, REVERT
 from loader.domain.sources.marks import marks_in
-from loader.spark import load
-from metadata.domain.sources.locations import DatabasePlace
+from loader.spark import datasets, load
+from loader.spark.sources.key_lists import write_key_list
+from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
 
@@ -25,21 +27,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.takes(seconds
 DAY = [f"2024-02-{n:02d}T00:00:00Z" for n in range(1, 29)]
 AT = [f"2024-01-01 00:00:00.{n:06d}+00" for n in range(30)]
 DELTA, EFFECTIVE = {"input": "delta"}, {"input": "effective", "time": "at"}
-SCHEMA = """
-DROP SCHEMA IF EXISTS marks CASCADE;
-CREATE SCHEMA marks;
+TABLE = """
 CREATE TABLE marks.item (id integer PRIMARY KEY, v text, at timestamptz);
 """
 
 
 @pytest.fixture
 def server() -> Iterator[psycopg.Connection]:
-    place = settings.DATABASES["default"]
-    named = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"]}
-    with psycopg.connect(dbname="postgres", autocommit=True, **named) as connection:
-        connection.execute(SCHEMA)
+    with own_schema("marks", TABLE) as connection:
         yield connection
-        connection.execute("DROP SCHEMA marks CASCADE")
 
 
 @dataclass
@@ -65,12 +61,12 @@ class Table(Kept):
 
     def manifest(self, path: Path, *, at: str, run_id: str, **options) -> LoadManifest:
         made = super().manifest(path, at=at, run_id=run_id, **options)
-        configured = settings.DATABASES["default"]
-        place = DatabasePlace("127.0.0.1", int(configured["PORT"]), "postgres", configured["USER"])
         (raw,), (rawcore,) = made.raw, made.rawcore
-        source = replace(raw.source, location="marks.item", database=DatabaseSpec(place), intake=self.intake)
+        source = replace(raw.source, location="marks.item", database=DatabaseSpec(server_place()), intake=self.intake)
         inputs = tuple(replace(stage_input, incremental=True) for stage_input in rawcore.inputs)
-        return replace(made, raw=(replace(raw, source=source),), rawcore=(replace(rawcore, inputs=inputs),))
+        key_list = key_list_source(source) if self.policy.get("delete_detection") == "key_list" else None
+        raw = replace(raw, source=source, key_list=key_list)
+        return replace(made, raw=(raw,), rawcore=(replace(rawcore, inputs=inputs),))
 
     def run(self, day: int, *rows: tuple[int, str, int], **options: Any) -> dict:
         """Write rows (key, value, time), load the table, and return raw's finishing event."""
@@ -154,11 +150,11 @@ def test_the_rows_of_a_reverted_run_are_read_again(table, policy):
     item = table(policy)
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
     item.rows_read(2, (1, "A", 3), (3, "c", 4))
-    status, _ = item.govern(REVERT, item.revert_manifest("run-2", 2, later_runs=()))
+    status, _ = item.perform_run(REVERT, item.revert_manifest("run-2", 2, later_runs=()))
     assert (status, item.mark(), item.kept()) == ("succeeded", shown(2), [(1, "a"), (2, "b")])
     assert item.rows_read(3) == 3
     assert (item.mark(), item.kept()) == (shown(4), [(1, "A"), (2, "b"), (3, "c")])
-    status, _ = item.govern(PRUNE, item.prune_manifest("2024-01-01"))
+    status, _ = item.perform_run(PRUNE, item.prune_manifest("2024-01-01"))
     assert (status, item.mark()) == ("succeeded", shown(4))
 
 
@@ -166,6 +162,23 @@ def test_a_dataset_without_history_has_the_mark_in_rawcore(table):
     item = table(DELTA, historize=False)
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
     assert (item.rows_read(2, (1, "A", 3)), item.mark(), item.kept()) == (2, shown(3), [(1, "A"), (2, "b")])
+
+
+def test_the_keys_of_a_key_list_are_those_of_the_snapshot_of_the_rows(table, monkeypatch):
+    item = table(DELTA | {"delete_detection": "key_list"})
+    item.rows_read(1, (1, "a", 1), (2, "b", 2), (3, "c", 3))
+    item.server.execute("DELETE FROM marks.item WHERE id = 1")
+
+    def meanwhile(*given: Any) -> Any:
+        item.server.execute("DELETE FROM marks.item WHERE id = 2")
+        return write_key_list(*given)
+
+    monkeypatch.setattr(datasets, "write_key_list", meanwhile)
+    event = item.run(2, (3, "C", 4))
+    assert (item.status, event["counts"]["rows"], event["counts"]["keys"]) == ("succeeded", 1, 2)
+    assert item.kept() == [(2, "b"), (3, "C")]
+    monkeypatch.undo()
+    assert (item.rows_read(3), item.kept()) == (1, [(3, "C")])
 
 
 def test_a_refused_load_leaves_the_mark(table):

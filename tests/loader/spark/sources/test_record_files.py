@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from loader.domain.manifest import DeliveredColumn
+from loader.domain.manifest.sources import DeliveredColumn
 from loader.spark.sources.deliveries import discover, read_delivery
 from loader.spark.sources.formats import record_files
 from tests.loader.records.workbook_files import workbook

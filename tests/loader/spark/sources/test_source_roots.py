@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.session import source_roots
 from loader.spark.sources import deliveries, opened

@@ -4,7 +4,7 @@ Which offsets a run reads is decided without a broker (tests/loader/domain/sourc
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,17 +13,11 @@ import pytest
 from loader.domain.reference import ReferenceEngine
 from loader.spark import load
 from tests.loader.topics import CDC, Topic
-from tests.services.kafka import Broker, event, running_broker
+from tests.services.kafka import event
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=120)]
 
 DAY = [f"2024-01-0{number}T00:00:00Z" for number in range(1, 9)]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as started:
-        yield started
 
 
 @pytest.fixture

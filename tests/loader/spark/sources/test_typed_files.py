@@ -6,7 +6,7 @@ from decimal import Decimal
 import fastavro
 import pytest
 
-from loader.domain.manifest import DeliveredColumn
+from loader.domain.manifest.sources import DeliveredColumn
 from loader.spark.sources.deliveries import discover, read_delivery
 from tests.loader.spark.sources.test_deliveries import KEY, refused, rows_of, source_of
 
@@ -167,6 +167,20 @@ def test_columns_with_a_path_are_fields_of_structs(spark, tmp_path, format_name)
     delivery.release()
     missing = refused(spark, tmp_path / "day", (KEY, DeliveredColumn("k-x", "s.x", "string")), format_name=kind)
     assert (missing.code, missing.column) == ("MISSING_COLUMN", "s.x")
+
+
+def test_a_missing_column_is_refused_beside_a_column_of_a_type_that_no_table_has(spark, tmp_path):
+    spark.sql("SELECT 1 n, INTERVAL '1' DAY took").coalesce(1).write.parquet(str(tmp_path / "day"))
+    refusal = refused(spark, tmp_path / "day", (KEY,), format_name="parquet")
+    assert (refusal.code, refusal.column) == ("MISSING_COLUMN", "id")
+    assert refusal.schema == ({"name": "n", "type": "integer", "declared": True}, {"name": "took", "declared": True})
+
+
+def test_a_new_column_of_a_type_that_no_table_has_is_described_without_one(spark, tmp_path):
+    spark.sql("SELECT 'a' id, 1 n, INTERVAL '1' DAY took").coalesce(1).write.parquet(str(tmp_path / "day"))
+    delivery = read_delivery(spark, source_of(tmp_path / "day", (KEY,), "parquet"))
+    assert [(column["name"], column.get("type")) for column in delivery.unknown] == [("n", "integer"), ("took", None)]
+    delivery.release()
 
 
 def test_a_path_into_a_list_is_refused(spark, tmp_path):

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import typed
 from loader.spark.sources.deliveries import read_delivery

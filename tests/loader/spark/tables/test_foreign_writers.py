@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import AcceptManifest, CheckManifest
+from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.refusals import Refusal
 from loader.spark.compaction import House
 from loader.spark.historization.invariants import check
@@ -113,7 +114,7 @@ def test_a_commit_on_rawcore_between_history_and_rawcore_doubles_nothing(item, b
 def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
     item.given((ROWS, DAY[0]))
     raw = item.table(item.tables()[0])
-    deed = "INSERT INTO {table} SELECT '99' AS id, v, load_run_id, loaded_at FROM {table} LIMIT 1"
+    deed = "INSERT INTO {table} BY NAME SELECT '99' AS id, v, load_run_id, loaded_at FROM {table} LIMIT 1"
     before("loader.spark.datasets.commit", lambda: foreign(raw, deed))
     status, event = item.load(CHANGED, at=DAY[1])
     assert status == "succeeded", event

@@ -12,7 +12,7 @@ from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import DROPPED_FOLDER, does_not_survive, place_of
 from architecture.domain.steps.step import Step, inverses, steps_done
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec
-from loader.domain.manifest import DownstreamQuery, DryRunManifest
+from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest
 from loader.domain.refusals import Refusal
 from loader.spark.tables import dry_run, rebuilds, steps
 from loader.spark.tables.dry_run import sizes

@@ -38,6 +38,7 @@ def test_the_table_has_every_field():
         ({"watermark": ["at"]}, {"watermark": ["at"]}),
         ({"watermark": ["at", "day"], "look_back": " 2  Days "}, {"watermark": ["at", "day"], "look_back": "2 days"}),
         ({"watermark": ["id"], "look_back": "1000"}, {"watermark": ["id"], "look_back": 1000}),
+        ({"key_list": " keys.csv "}, {"key_list": "keys.csv"}),
     ],
 )
 def test_an_intake_is_kept_in_its_normal_form(given: dict[str, Any], kept: dict[str, Any]):
@@ -54,6 +55,8 @@ def test_an_intake_is_kept_in_its_normal_form(given: dict[str, Any], kept: dict[
         ({"watermark": []}, "intake.watermark"),
         ({"watermark": ["at", "at"]}, "intake.watermark"),
         ({"look_back": 5}, "intake.look_back"),
+        ({"key_list": " "}, "intake.key_list"),
+        ({"key_list": ["a"]}, "intake.key_list"),
         *(
             ({"watermark": ["at"], "look_back": value}, "intake.look_back")
             for value in (0, -1, True, 1.5, None, "2 weeks", "P2D", "0 days", "days")
@@ -70,6 +73,7 @@ def test_an_invalid_intake_is_refused_with_its_field(given: Any, field: str):
     ("given", "format_name", "field"),
     [
         ({"watermark": ["at"]}, "csv", "intake.watermark"),
+        ({"watermark": ["at"]}, "kafka", "intake.watermark"),
         ({"watermark": ["gone"]}, "table", "intake.watermark"),
         ({"watermark": ["v"]}, "table", "intake.watermark"),
         ({"watermark": ["at"], "look_back": 3}, "table", "intake.look_back"),
@@ -83,6 +87,13 @@ def test_an_intake_that_does_not_fit_the_columns_is_refused(given: dict, format_
     with pytest.raises(MetadataError) as refused:
         Intake.from_dict(given).check_against(format_name, COLUMNS)
     assert refused.value.field == field
+
+
+def test_the_mark_of_changes_is_the_version_and_no_watermark():
+    intake = Intake.from_dict({"watermark": ["id"]})
+    intake.check_against("delta", COLUMNS)
+    with pytest.raises(MetadataError, match="whose mark is the table's version"):
+        intake.check_against("delta", COLUMNS, {"changes": True})
 
 
 def test_an_endpoint_has_one_watermark_that_its_parameter_receives():
@@ -119,6 +130,41 @@ def test_absent_keys_must_mean_nothing(policy: dict, fits: bool):
     else:
         with pytest.raises(MetadataError):
             intake.check_reader(made)
+
+
+@pytest.mark.parametrize(
+    ("detects", "intake", "format_name", "field"),
+    [
+        ("window", {"watermark": ["at"]}, "table", None),
+        ("window", {}, "table", "intake.watermark"),
+        ("window", {"watermark": ["at", "day"]}, "table", "intake.watermark"),
+        ("key_list", {}, "table", None),
+        ("key_list", {"watermark": ["at"]}, "delta", None),
+        ("key_list", {"key_list": "keys.csv"}, "csv", None),
+        ("key_list", {"key_list": "orders/keys"}, "rest", None),
+        ("key_list", {}, "csv", "intake.key_list"),
+        ("key_list", {}, "rest", "intake.key_list"),
+        ("key_list", {}, "kafka", "intake.key_list"),
+        ("none", {}, "kafka", None),
+    ],
+)
+def test_a_source_shows_the_deletes_that_a_reader_looks_for(
+    detects: str, intake: dict, format_name: str, field: str | None
+):
+    policy = HistoryPolicy.from_dict({"input": "delta", "delete_detection": detects})
+    if field is None:
+        Intake.from_dict(intake).check_detection(policy, format_name)
+        return
+    with pytest.raises(MetadataError) as refused:
+        Intake.from_dict(intake).check_detection(policy, format_name)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("format_name", ["table", "delta", "kafka"])
+def test_a_source_that_has_its_keys_itself_names_no_place_of_them(format_name: str):
+    with pytest.raises(MetadataError) as refused:
+        Intake.from_dict({"key_list": "keys"}).check_detection(HistoryPolicy(), format_name)
+    assert refused.value.field == "intake.key_list"
 
 
 def test_an_intake_follows_the_rename_of_a_column():

@@ -1,0 +1,53 @@
+"""Manifests of read requests, with the masking of a reader."""
+
+from dataclasses import dataclass, field
+
+from architecture.domain.tables import TableSpec
+from loader.domain.manifest.loads import HashComponent, StageInput
+from loader.domain.manifest.sources import SourceSpec
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Columns as one reader sees them, by stable key: ``shown`` unchanged, ``hashed`` hashed again with the secret.
+
+    All others are masked. ``shown_names`` (in lower case) decide for columns without a stable key.
+    """
+
+    shown: tuple[str, ...]
+    shown_names: tuple[str, ...]
+    hashed: tuple[str, ...] = ()
+    secret: str = ""
+
+
+@dataclass(frozen=True)
+class QuerySource:
+    """Published name that a query reads, as a temporary view called ``view``.
+
+    ``query`` is a view's SELECT over earlier temporary views, None for a Delta table. Masked columns are NULL of
+    their own type; ``masking`` is None for a reader without restrictions.
+    """
+
+    view: str
+    table: TableSpec
+    query: str | None = None
+    masking: Masking | None = None
+
+
+@dataclass(frozen=True)
+class ReadManifest:
+    """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
+
+    ``masking`` is None for a reader without restrictions. ``sources`` are those of kinds ``sql`` and ``try_model``,
+    ``inputs`` and ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.
+    """
+
+    kind: str
+    table: TableSpec | None = None
+    source: SourceSpec | None = None
+    arguments: dict = field(default_factory=dict)
+    timeout_seconds: float = 60.0
+    masking: Masking | None = None
+    sources: tuple[QuerySource, ...] = ()
+    inputs: tuple[StageInput, ...] = ()
+    entity_key: tuple[HashComponent, ...] = ()

@@ -1,0 +1,1 @@
+"""Quality checks: statements, band of row counts, results."""

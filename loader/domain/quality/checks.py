@@ -1,0 +1,268 @@
+"""Quality checks as Spark SQL: the condition of failing rows, the numbers of one pass, and their evaluation."""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from architecture.domain.tables import TableSpec
+from elevata.core.words import counted
+from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
+from loader.domain.quality.results import BROKEN, Result, outcome_of
+from metadata.domain import quality
+from metadata.domain.quality import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
+from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
+from metadata.domain.types import DataType
+
+FAILED, TOTAL, VALUE = "failed", "total", "value"
+_MICROSECONDS_PER_HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True)
+class CheckSpec:
+    """Check of a dataset, in a manifest.
+
+    ``other`` is the table of the other dataset, ``other_sensitive`` the names of its sensitive columns in lower case.
+    ``past`` are the row counts of the last runs. ``query`` is a SELECT over temporary views, ``views`` their tables;
+    ``own_view`` has the checked rows. ``problem`` is the reason why the check cannot run.
+    """
+
+    key: str
+    name: str
+    kind: str
+    severity: str
+    arguments: dict = field(default_factory=dict)
+    other: TableSpec | None = None
+    other_sensitive: tuple[str, ...] = ()
+    past: tuple[int, ...] = ()
+    query: str = ""
+    views: tuple[tuple[str, TableSpec], ...] = ()
+    own_view: str = ""
+    problem: str = ""
+
+    @cached_property
+    def rule(self) -> QualityRule:
+        return QualityRule.from_dict(self.kind, self.arguments)
+
+    def result(self, outcome: str, **values: Any) -> Result:
+        """Return a result of this check."""
+        return Result(self.key, self.name, self.kind, self.severity, outcome, **values)
+
+    def broken(self, reason: str) -> Result:
+        """Return the result of a check that could not run."""
+        return self.result(BROKEN, message=f"could not run: {reason}")
+
+
+@dataclass(frozen=True)
+class CompiledCheck:
+    """Check as SQL. ``fails`` is the condition of a failing row, empty for checks that more than a row decides.
+
+    ``numbers`` are aggregates by name, all of them for one SELECT.
+    """
+
+    spec: CheckSpec
+    fails: str
+    numbers: Mapping[str, str]
+
+    @property
+    def rule(self) -> QualityRule:
+        return self.spec.rule
+
+
+def compile_check(spec: CheckSpec, types: Mapping[str, DataType], fill: Mapping[str, str]) -> CompiledCheck:
+    """Return the check as SQL over columns of these types. Raise QualityProblem if a column is missing.
+
+    ``fill`` are the values of placeholders as SQL.
+    """
+    rule = spec.rule
+    rule.check_types(types)
+    where = bind_placeholders(rule.where, fill) if rule.where else ""
+    count = f"count_if({where})" if where else "count(1)"
+    if rule.kind in _CONDITIONS:
+        by_name = {name.lower(): type_ for name, type_ in types.items()}
+        fails = _CONDITIONS[rule.kind](rule, by_name)
+        if rule.kind == quality.CONDITION:
+            fails = f"NOT ({bind_placeholders(rule.condition, fill)})"
+        fails = f"({where}) AND ({fails})" if where else fails
+        if rule.kind == quality.NOT_NULL and len(rule.columns) == 1 and not where:
+            # Counting values is cheaper than testing a condition.
+            return CompiledCheck(
+                spec, fails, {FAILED: f"count(1) - count({quote_identifier(rule.column)})", TOTAL: count}
+            )
+        return CompiledCheck(spec, fails, {FAILED: f"count_if({fails})", TOTAL: count})
+    if rule.kind in (quality.UNIQUE, quality.RELATIONSHIP):
+        return CompiledCheck(spec, "", {TOTAL: f"count_if({compared_rows(rule, fill)})"})
+    if rule.kind in (quality.ROW_COUNT, quality.ROW_COUNT_CHANGE):
+        return CompiledCheck(spec, "", {VALUE: count})
+    if rule.kind == quality.QUERY:
+        return CompiledCheck(spec, "", {})
+    column = quote_identifier(rule.column)
+    column = f"CASE WHEN {where} THEN {column} END" if where else column
+    if rule.kind == quality.FRESHNESS:
+        return CompiledCheck(spec, "", {VALUE: f"unix_micros(CAST(max({column}) AS TIMESTAMP))"})
+    return CompiledCheck(spec, "", {VALUE: aggregate(rule.aggregate, column)})
+
+
+def aggregate(name: str, column: str) -> str:
+    """Return an aggregate of a column as text."""
+    return f"CAST({name}({column}) AS STRING)"
+
+
+def compared_rows(rule: QualityRule, fill: Mapping[str, str]) -> str:
+    """Return the condition of the rows that are compared by value: those in question that have all values."""
+    present = " AND ".join(f"{quote_identifier(name)} IS NOT NULL" for name in rule.columns)
+    return f"({bind_placeholders(rule.where, fill)}) AND {present}" if rule.where else present
+
+
+# Conditions of failing rows; NULL where a value is NULL, which does not fail.
+
+
+def _not_null(rule: QualityRule, types: Mapping[str, DataType]) -> str:
+    return " OR ".join(f"{quote_identifier(name)} IS NULL" for name in rule.columns)
+
+
+def _accepted_values(rule: QualityRule, types: Mapping[str, DataType]) -> str:
+    type_ = types[rule.column.lower()]
+    values = ", ".join(literal(value, type_, "values") for value in rule.values)
+    return f"{quote_identifier(rule.column)} NOT IN ({values})"
+
+
+def _range(rule: QualityRule, types: Mapping[str, DataType]) -> str:
+    type_, column = types[rule.column.lower()], quote_identifier(rule.column)
+    parts = [f"{column} < {literal(rule.minimum, type_, 'minimum')}"] if rule.minimum else []
+    parts += [f"{column} > {literal(rule.maximum, type_, 'maximum')}"] if rule.maximum else []
+    return " OR ".join(parts)
+
+
+def _pattern(rule: QualityRule, types: Mapping[str, DataType]) -> str:
+    return f"NOT ({quote_identifier(rule.column)} RLIKE {quote_text(whole_text(rule.pattern))})"
+
+
+def whole_text(pattern: str) -> str:
+    """Return the regular expression that matches a whole text."""
+    return rf"\A(?:{pattern})\z"
+
+
+def _length(rule: QualityRule, types: Mapping[str, DataType]) -> str:
+    length = f"char_length({quote_identifier(rule.column)})"
+    parts = [f"{length} < {int(rule.minimum)}"] if rule.minimum else []
+    parts += [f"{length} > {int(rule.maximum)}"] if rule.maximum else []
+    return " OR ".join(parts)
+
+
+_CONDITIONS: dict[str, Callable[[QualityRule, Mapping[str, DataType]], str]] = {
+    quality.NOT_NULL: _not_null,
+    quality.ACCEPTED_VALUES: _accepted_values,
+    quality.RANGE: _range,
+    quality.PATTERN: _pattern,
+    quality.LENGTH: _length,
+    quality.CONDITION: lambda rule, types: rule.condition,
+}
+
+
+# Evaluation of the numbers.
+
+
+def evaluate(check: CompiledCheck, numbers: Mapping[str, Any], *, at: datetime, other: str | None = None) -> Result:
+    """Return the result of a check from its numbers. ``at`` is the run's time, ``other`` the other dataset's total."""
+    match check.rule.kind:
+        case quality.FRESHNESS:
+            return _freshness(check, numbers[VALUE], at)
+        case quality.ROW_COUNT:
+            return _row_count(check, numbers[VALUE])
+        case quality.ROW_COUNT_CHANGE:
+            return _row_count_change(check, numbers[VALUE])
+        case quality.TOTAL:
+            return _total(check, numbers[VALUE], other)
+    failed = int(numbers[FAILED] or 0)
+    spec, total = check.spec, numbers.get(TOTAL)
+    return spec.result(outcome_of(spec.severity, failed=failed > 0), failed=failed, total=total)
+
+
+def _freshness(check: CompiledCheck, newest: int | None, at: datetime) -> Result:
+    spec, hours = check.spec, check.rule.hours or 0
+    if newest is None:
+        message = f"{check.rule.column} has no value"
+        return spec.result(outcome_of(spec.severity, failed=True), high=float(hours), message=message)
+    age = (at.timestamp() * 1_000_000 - newest) / _MICROSECONDS_PER_HOUR
+    message = f"the newest {check.rule.column} is older than {hours} h: {age:.1f} h" if age > hours else ""
+    outcome = outcome_of(spec.severity, failed=age > hours)
+    return spec.result(outcome, value=round(age, 3), high=float(hours), message=message)
+
+
+def _row_count(check: CompiledCheck, count: int) -> Result:
+    low, high = (int(text) if text else None for text in (check.rule.minimum, check.rule.maximum))
+    band = Band(-math.inf if low is None else low, math.inf if high is None else high)
+    return _in_band(check.spec, count, band, f"{counted(count, 'row')}, expected {_limits(low, high)}")
+
+
+def _limits(low: int | None, high: int | None) -> str:
+    parts = [f"at least {low:,}"] if low is not None else []
+    return " and ".join([*parts, *([f"at most {high:,}"] if high is not None else [])])
+
+
+def _row_count_change(check: CompiledCheck, count: int) -> Result:
+    spec, deviations = check.spec, float(check.rule.deviations or DEFAULT_DEVIATIONS)
+    band = learned_band(spec.past, deviations)
+    if band is None:
+        message = f"learns from the first {LEAST_RUNS} runs, {len(spec.past)} so far"
+        return spec.result(outcome_of(spec.severity, failed=False), value=float(count), message=message)
+    return _in_band(
+        spec, count, band, f"{counted(count, 'row')}, the last runs had {band.low:,.0f} to {band.high:,.0f}"
+    )
+
+
+def _in_band(spec: CheckSpec, value: int, band: Band, message: str) -> Result:
+    low, high = (None if math.isinf(limit) else float(limit) for limit in (band.low, band.high))
+    inside = band.holds(value)
+    outcome = outcome_of(spec.severity, failed=not inside)
+    return spec.result(outcome, value=float(value), low=low, high=high, message="" if inside else message)
+
+
+def _total(check: CompiledCheck, own: str | None, other: str | None) -> Result:
+    rule, spec = check.rule, check.spec
+    numeric = own is not None and other is not None and is_number(own) and is_number(other)
+    if numeric:
+        ours, theirs = Decimal(own), Decimal(other)
+        allowed = abs(theirs) * Decimal(rule.tolerance or DEFAULT_TOLERANCE)
+        value, low, high = float(ours), float(theirs - allowed), float(theirs + allowed)
+        same = abs(ours - theirs) <= allowed
+    else:
+        value = low = high = None
+        same = own == other
+    there = f"{rule.dataset}.{rule.other_columns[0]}"
+    message = "" if same else f"{rule.aggregate} of {rule.column} differs from that of {there}"
+    if numeric and not same:
+        message += f": {own} and {other}"
+    return spec.result(outcome_of(spec.severity, failed=not same), value=value, low=low, high=high, message=message)
+
+
+# Results without values of sensitive columns.
+
+
+def without_sensitive(
+    results: Iterable[Result], specs: Iterable[CheckSpec], sensitive: Collection[str]
+) -> list[Result]:
+    """Return results without values of sensitive columns: no samples, and no such totals and ages.
+
+    ``sensitive`` are names of the dataset's columns in lower case.
+    """
+    hidden = {spec.key for spec in specs if _is_sensitive(spec, sensitive)}
+    shown = [replace(result, samples=()) if sensitive else result for result in results]
+    return [_without_number(result) if result.key in hidden else result for result in shown]
+
+
+def _is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
+    """Return True if the number of a check is computed from values of a sensitive column."""
+    if spec.kind not in (quality.TOTAL, quality.FRESHNESS):
+        return False
+    sides = (("columns", sensitive), ("other_columns", spec.other_sensitive))
+    return any(name.lower() in names for side, names in sides for name in spec.arguments.get(side, ()))
+
+
+def _without_number(result: Result) -> Result:
+    message = result.message if result.outcome == BROKEN else result.message.partition(":")[0]
+    return replace(result, value=None, low=None, high=None, message=message)

@@ -1,0 +1,87 @@
+"""Results of quality checks, as the runner reports them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from elevata.core.words import counted
+from loader.domain.refusals import Refusal
+from metadata.domain.quality import QUARANTINE, STOP, WARN
+
+PASSED, WARNED, QUARANTINED, STOPPED, BROKEN = "passed", "warned", "quarantined", "stopped", "broken"
+OUTCOMES = {
+    PASSED: "Passed",
+    WARNED: "Warned",
+    QUARANTINED: "Quarantined",
+    STOPPED: "Stopped",
+    BROKEN: "Could not run",
+}
+OUTCOME_CHOICES = tuple(OUTCOMES.items())
+PROBLEMS = frozenset(OUTCOMES) - {PASSED}
+_OUTCOME_OF = {WARN: WARNED, QUARANTINE: QUARANTINED, STOP: STOPPED}
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of one check. ``loader.models.CheckResult`` describes the fields."""
+
+    key: str
+    name: str
+    kind: str
+    severity: str
+    outcome: str
+    failed: int | None = None
+    total: int | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    message: str = ""
+    samples: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that are set."""
+        described = asdict(self) | {"samples": list(self.samples)}
+        return {name: value for name, value in described.items() if value not in (None, "", [])}
+
+    @classmethod
+    def from_json(cls, described: Mapping[str, Any]) -> "Result":
+        return cls(**{**described, "samples": tuple(described.get("samples", ()))})
+
+    @property
+    def stops(self) -> bool:
+        """Return True if the dataset may not be loaded: its check failed, or could not run, and is one that stops."""
+        return self.severity == STOP and self.outcome != PASSED
+
+    @property
+    def line(self) -> str:
+        """Return the result in words, without values."""
+        if self.message:
+            return f"{self.name}: {self.message}"
+        return f"{self.name}: {counted(self.failed or 0, 'row')} of {self.total or 0:,} failed"
+
+
+def outcome_of(severity: str, *, failed: bool) -> str:
+    """Return the outcome of a check that ran."""
+    return _OUTCOME_OF[severity] if failed else PASSED
+
+
+def refusal_of(name: str, results: Iterable[Result]) -> Refusal | None:
+    """Return the refusal of a dataset whose checks stop its load; None if none does."""
+    stopping = [result for result in results if result.stops]
+    if not stopping:
+        return None
+    shown = "; ".join(result.line for result in stopping[:_SHOWN])
+    more = f"; and {len(stopping) - _SHOWN} more" if len(stopping) > _SHOWN else ""
+    return Refusal(
+        "QUALITY_STOPPED",
+        f"{name}: {counted(len(stopping), 'check')} failed: {shown}{more}",
+        hint="Nothing was written. Correct the delivery, or change the check.",
+        count=sum(result.failed or 0 for result in stopping),
+        samples=tuple(sample for result in stopping for sample in result.samples)[:_SHOWN],
+    )
+
+
+def warnings_of(results: Iterable[Result]) -> list[str]:
+    """Return a warning for each check that failed without stopping the load."""
+    return [f"Check {result.line}." for result in results if result.outcome != PASSED and not result.stops]

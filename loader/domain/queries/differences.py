@@ -1,0 +1,55 @@
+"""Texts of differences between two sets of rows, as tables for a terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from elevata.core.words import counted
+from loader.domain.queries.query_results import text_table, value_text
+
+ADDED, CHANGED, GONE, SAME = "added", "changed", "gone", "same"
+# Signs of rows, as in a diff.
+SIGNS = {ADDED: "+", CHANGED: "~", GONE: "-"}
+
+
+def difference_text(difference: Mapping[str, Any]) -> str:
+    """Return a model's difference (``loader.spark.differences``) as text: counts, columns, and rows that differ."""
+    return "".join(f"{line}\n" for line in _heading(difference)) + _sample_table(difference["samples"])
+
+
+def _heading(difference: Mapping[str, Any]) -> Iterable[str]:
+    rows, columns, key = difference["rows"], difference["columns"], difference["key"]
+    version = difference["table_version"]
+    at = "which has no table yet" if version is None else f"version {version}"
+    yield f"{difference['table']}, {at}, compared by {', '.join(key) if key else 'whole rows'}"
+    yield ", ".join(f"{rows[kind]:,} {kind}" for kind in (ADDED, CHANGED, GONE, SAME))
+    for kind in (ADDED, GONE):
+        for column in columns[kind]:
+            yield f"column {column['name']} ({column['type']}) is {kind}"
+    for column in columns["retyped"]:
+        yield f"column {column['name']} becomes {column['after']} (was {column['before']})"
+    for name in columns["left_out"]:
+        yield f"column {name} is masked for you and not compared"
+    for name, count in difference["changed"].items():
+        yield f"{name} differs in {counted(count, 'row')}"
+    if difference["repeated_keys"]:
+        repeated = counted(difference["repeated_keys"], "key")
+        yield f"{repeated} of the SELECT in more than one row: a load would be refused"
+
+
+def _sample_table(samples: Mapping[str, Any]) -> str:
+    rows = [[SIGNS[kind], *map(value_text, row)] for kind in (ADDED, GONE) for row in samples[kind]]
+    rows += [[SIGNS[CHANGED], *changed_values(row["before"], row["after"])] for row in samples[CHANGED]]
+    return "\n" + text_table(["", *samples["columns"]], rows) if rows else ""
+
+
+def changed_values(before: Sequence[Any], after: Sequence[Any]) -> list[str | None]:
+    """Return the values of a row as text; a changed one as ``before → after``."""
+    return [
+        value_text(new) if old == new else f"{_shown(old)} → {_shown(new)}"
+        for old, new in zip(before, after, strict=True)
+    ]
+
+
+def _shown(value: Any) -> str:
+    text = value_text(value)
+    return "NULL" if text is None else text

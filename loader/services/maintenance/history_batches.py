@@ -1,0 +1,75 @@
+"""Requests for history batches."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from loader.domain.reference.batch_files import FILES
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import HISTORY_BATCH
+from loader.services.load_runs import Asked, RequestedRun, request_run
+from loader.services.maintenance.requests import scope_of
+from loader.services.manifests import plan_history_batch, stands_at
+from metadata.domain.sources.locations import parse_location
+
+FORMATS, COMPRESSIONS = ("csv", "parquet"), ("none", "zstd")
+
+
+def request_history_batch(
+    *,
+    dataset: str,
+    files: Mapping[str, Sequence[str]],
+    format: str = "csv",
+    compression: str = "none",
+    reading: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    at: datetime | None = None,
+    reason: str = "",
+    user: Any = None,
+    wake_worker: bool = True,
+) -> RequestedRun:
+    """Request a history batch for a dataset. ``files`` are paths or URIs, by kind.
+
+    ``reading`` are further fields of ``loader.domain.manifest.loads.HistoryFiles``, as JSON. The reason is optional.
+    """
+    details = _file_details(files, format, compression, reading or {})
+    wanted = Asked(
+        kind=HISTORY_BATCH,
+        scope=scope_of(dataset),
+        load_timestamp=at,
+        asked=details,
+        check=lambda: plan_history_batch(dataset),
+        reason=reason.strip(),
+    )
+    return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
+
+
+def _file_details(
+    files: Mapping[str, Sequence[str]], format: str, compression: str, reading: Mapping[str, Any]
+) -> dict[str, Any]:
+    unknown = [kind for kind in files if kind not in FILES]
+    if unknown:
+        raise Refusal("UNKNOWN_FILE", f"there is no {unknown[0]} file", hint=f"known: {', '.join(FILES)}")
+    if format not in FORMATS or compression not in COMPRESSIONS:
+        raise Refusal(
+            "BAD_OPTION",
+            f"batch files cannot be {format} with compression {compression}",
+            hint=f"formats are {' and '.join(FORMATS)}, compressions {' and '.join(COMPRESSIONS)}",
+        )
+    if (format, compression) == ("parquet", "zstd"):
+        raise Refusal("BAD_OPTION", "Parquet files say themselves how they are compressed", hint="leave it out")
+    chosen = {kind: [_resolve_links(stands_at(path)) for path in files[kind]] for kind in FILES if files.get(kind)}
+    if not chosen and not reading.get("rows"):
+        raise Refusal("NO_FILES", "a history batch needs at least one file", hint=f"of {', '.join(FILES)}")
+    details = {"files": chosen, "format": format, "compression": compression}
+    return details | {"reading": dict(reading)} if reading else details
+
+
+def _resolve_links(place: str) -> str:
+    """Return a local path with its links resolved, so that later changes of a link have no effect."""
+    location = parse_location(place, folder="/")
+    if not location.is_local:
+        return place
+    rest = location.segments[len(location.fixed.segments) :]
+    return os.path.join(os.path.realpath(location.fixed.path), *rest)

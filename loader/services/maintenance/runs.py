@@ -1,0 +1,51 @@
+"""Work of reverts, prunes, compactions, acceptances, vacuums and decisions: one request to the runner each."""
+
+from elevata.core.database import retried
+from elevata.jobs import states
+from loader.domain.manifest.maintenance import AcceptManifest
+from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE, REVERT, VACUUM
+from loader.models import LoadRun
+from loader.services.maintenance.acceptances import HELD, SEQUENCE, accept_manifest, take_over
+from loader.services.maintenance.compactions import compact_manifest
+from loader.services.maintenance.prunes import prune_manifest
+from loader.services.maintenance.quarantine import quarantine_manifest
+from loader.services.maintenance.reverts import mark_reverted, revert_manifest
+from loader.services.maintenance.vacuums import vacuum_manifest
+from loader.services.maintenance.work import RunWork
+
+
+def perform_run(work: RunWork) -> str:
+    """Perform a maintenance run; return the runner's result: succeeded or failed."""
+    manifest = _MANIFESTS[work.run.kind](work)
+    work.attempt.enter(_PHASES[work.run.kind])
+    finished = work.talk.ask(work.run.kind, manifest, work.store)
+    work.keep_commits(finished)
+    answer = finished.get("answer") or {}
+    if "tables" in answer:
+        details = {**work.run.details, "tables": answer["tables"]}
+        retried(lambda: LoadRun.objects.filter(pk=work.run.pk).update(details=details))
+    status = work.must_answer(finished)
+    if status == states.SUCCEEDED and work.run.kind == REVERT:
+        retried(lambda: mark_reverted(work.run))
+    if status == states.SUCCEEDED and isinstance(manifest, AcceptManifest):
+        (table,) = (table for table in answer["tables"].values() if HELD in table)
+        retried(lambda: take_over(work.run, table[HELD], table[SEQUENCE]))
+    return status
+
+
+_MANIFESTS = {
+    REVERT: revert_manifest,
+    PRUNE: prune_manifest,
+    COMPACT: compact_manifest,
+    ACCEPT: accept_manifest,
+    VACUUM: vacuum_manifest,
+    QUARANTINE: quarantine_manifest,
+}
+_PHASES = {
+    REVERT: "reverting",
+    PRUNE: "pruning",
+    COMPACT: "compacting",
+    ACCEPT: "accepting the table",
+    VACUUM: "removing former files and outdated deliveries",
+    QUARANTINE: "deciding on quarantined rows",
+}

@@ -1,0 +1,90 @@
+"""Vacuums of tables: request, manifest, and the needs for former files."""
+
+from typing import Any
+
+from django.utils import timezone
+
+from architecture.domain.tables import tables_of
+from architecture.models import ChangeReport
+from architecture.services.states import current_environment
+from architecture.services.undo import ways_of
+from elevata.core.database import retried
+from elevata.jobs import states
+from loader.domain.manifest.maintenance import VacuumManifest
+from loader.domain.run_states import REVERT, VACUUM
+from loader.domain.vacuum import SAFE_HOURS, Need, refuse_short
+from loader.models import LoadRun
+from loader.services.load_runs import Asked, RequestedRun, request_run
+from loader.services.maintenance.requests import check_reason, loaded_dataset, scope_of
+from loader.services.maintenance.work import RunWork
+from loader.services.manifests import plan_named
+from metadata.domain.raw_keeping import Keeping
+from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
+
+
+def request_vacuum(
+    *,
+    dataset: str,
+    reason: str,
+    retention_hours: int = SAFE_HOURS,
+    dry_run: bool = False,
+    run_id: str | None = None,
+    user: Any = None,
+    requester: str = "",
+    wake_worker: bool = True,
+) -> RequestedRun:
+    """Request a vacuum of a dataset's tables; a dry run only lists the files.
+
+    Raise Refusal RETENTION_TOO_SHORT for fewer hours than the safe minimum, or than an undo report or a revert needs.
+    """
+    check_reason(reason)
+    state = loaded_dataset(dataset)
+    wanted = Asked(
+        kind=VACUUM,
+        scope=scope_of(state.qualified_name),
+        asked={"retention_hours": retention_hours, "dry_run": dry_run},
+        check=lambda: refuse_short(retention_hours, _needs(state), now=timezone.now()),
+        reason=reason.strip(),
+    )
+    return request_run(wanted, run_id=run_id, user=user, requester=requester, wake_worker=wake_worker)
+
+
+def _needs(state: DatasetState) -> list[Need]:
+    """Return the undo reports and the unfinished reverts that need former files of a dataset."""
+    environment = current_environment()
+    open_ = (ChangeReport.Status.OPEN, ChangeReport.Status.APPROVED, ChangeReport.Status.BLOCKED)
+    reports = ChangeReport.objects.filter(environment=environment, undo_of__isnull=False, status__in=open_)
+    needs = [
+        Need(report.undo_of.execution.started_at or report.undo_of.created_at, f"undo {report}")
+        for report in reports.select_related("undo_of__execution")
+        if any(way.goes_to_version and way.dataset_key == state.key for way in ways_of(report.undo_of))
+    ]
+    queued = LoadRun.objects.filter(kind=REVERT, environment=environment, status__in=states.ACTIVE)
+    for run in (run for run in queued if run.scope["name"] == state.qualified_name):
+        reverted = LoadRun.objects.filter(run_id=run.details["asked"]["run_id"]).first()
+        if reverted is not None:
+            needs.append(Need(reverted.started_at or reverted.requested_at, f"revert {run.run_id}"))
+    return needs
+
+
+def vacuum_manifest(work: RunWork) -> VacuumManifest:
+    asked, plan = work.run.details["asked"], retried(lambda: plan_named(work.run.scope["name"]))
+    state = plan.steps[0].dataset
+    work.attempt.prepare(steps=plan.steps, numbered=False)
+    retried(lambda: refuse_short(asked["retention_hours"], _needs(state), now=timezone.now()))
+    return VacuumManifest(
+        run_id=work.run.run_id,
+        dataset=state.key,
+        name=state.qualified_name,
+        tables=tables_of(state),
+        retention_hours=asked["retention_hours"],
+        dry_run=asked["dry_run"],
+        keeping=retried(lambda: _keeping(state)),
+    )
+
+
+def _keeping(state: DatasetState) -> Keeping | None:
+    """Return the keeping of a raw dataset, None for another one."""
+    row = TargetDataset.objects.filter(key=state.key).first() if state.layer == "raw" else None
+    return row.keeping if row is not None else None

@@ -1,0 +1,42 @@
+"""Interface of the worker's side of maintenance runs, and their preparation."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from architecture.services.automatic_changes import Pending
+from elevata.core.database import retried
+from loader.domain.refusals import Refusal
+from loader.models import DatasetRun, LoadRun
+from loader.services.attempts import LoadAttempt
+from loader.services.manifests import LoadPlan
+from loader.services.runner.worker import Conversation
+
+
+class RunWork(Protocol):
+    """Interface of ``loader.services.load_work.LoadWork`` that maintenance runs use."""
+
+    @property
+    def run(self) -> LoadRun: ...
+
+    attempt: LoadAttempt
+    talk: Conversation
+
+    def pending(self, plan: LoadPlan) -> Pending: ...
+    def store(self, event: dict[str, Any]) -> None: ...
+    def keep_commits(self, finished: dict[str, Any]) -> None: ...
+    def must_answer(self, finished: dict[str, Any]) -> str: ...
+
+
+def prepare(work: RunWork, planned: Callable[[str], LoadPlan]) -> tuple[LoadPlan, dict[str, DatasetRun]]:
+    """Return the plan and its rows. Raise Refusal TABLES_DIFFER if changes of the tables are pending."""
+    plan = retried(lambda: planned(work.run.scope["name"]))
+    rows = work.attempt.prepare(steps=plan.steps, comes_last=True)
+    operations = work.pending(plan).operations
+    if operations:
+        raise Refusal(
+            "TABLES_DIFFER",
+            f"the tables of {work.run.scope['name']} are not as the metadata describe them: "
+            f"{operations[0].describe()} is pending",
+            hint="load it first, so that they are",
+        )
+    return plan, rows

@@ -1,0 +1,246 @@
+"""Quality checks of loads and reads: manifests, stored results and profiles, notices."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q, Window
+from django.db.models.functions import Lower, RowNumber
+from django.urls import reverse
+from django.utils import timezone
+
+from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.models import Environment
+from architecture.selectors.environments import described_states
+from elevata.accounts.permissions import users_who_may
+from elevata.accounts.roles import Permission, Place
+from elevata.core.errors import ProductError
+from elevata.core.words import counted
+from elevata.notifications.kinds import Kind
+from elevata.notifications.services import tell
+from loader.domain.historization.references import parent_checks
+from loader.domain.manifest.codec import to_json
+from loader.domain.quality.checks import CheckSpec
+from loader.domain.quality.results import BROKEN, STOPPED, Result
+from loader.domain.queries.select_statements import check_query
+from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
+from loader.services.reads.read_permissions import SensitiveNames, may_read_sensitive, sensitive_columns
+from metadata.domain import quality
+from metadata.domain.quality import DEFAULT_RUNS
+from metadata.domain.state import DatasetState
+from metadata.models import QualityCheck, TargetDataset
+
+
+def check_specs(
+    datasets: Iterable[DatasetState], states: Mapping[str, DatasetState], *, environment: Environment
+) -> dict[str, tuple[CheckSpec, ...]]:
+    """Return the checks of datasets by the environment's stable keys; ``states`` are all datasets by key.
+
+    These are the active ones of the metadata, and those of references whose rows with unknown parents are quarantined.
+    """
+    chosen = list(datasets)
+    specs = _specs(chosen, states, environment)
+    for state in chosen:
+        if of_references := parent_checks(state, states):
+            specs[state.key] = (*specs.get(state.key, ()), *of_references)
+    others = {spec.other.dataset_key for own in specs.values() for spec in own if spec.other}
+    sensitive = sensitive_columns([states[key] for key in others]) if others else {}
+    return {key: tuple(_with_sensitive(spec, sensitive) for spec in own) for key, own in specs.items()}
+
+
+def _with_sensitive(spec: CheckSpec, sensitive: Mapping[str, SensitiveNames]) -> CheckSpec:
+    """Return the check with the sensitive columns of the other dataset."""
+    if spec.other is None or spec.other.dataset_key not in sensitive:
+        return spec
+    return replace(spec, other_sensitive=tuple(sorted(sensitive[spec.other.dataset_key].names)))
+
+
+def _specs(
+    datasets: Iterable[DatasetState], states: Mapping[str, DatasetState], environment: Environment
+) -> dict[str, tuple[CheckSpec, ...]]:
+    """Return the active checks of the metadata."""
+    checks = _checks_by_dataset(datasets)
+    tables = _tables(states.values()) if checks else {}
+    past = _past_counts([check for rows in checks.values() for check in rows], environment)
+    return {key: tuple(_spec(check, states[key], tables, past) for check in rows) for key, rows in checks.items()}
+
+
+def _checks_by_dataset(datasets: Iterable[DatasetState]) -> dict[str, list[QualityCheck]]:
+    """Return active checks by the environment's keys: a dataset is matched by its key, else by its name."""
+    chosen = list(datasets)
+    by_key = {state.key for state in chosen}
+    by_name = {state.qualified_name.lower(): state.key for state in chosen}
+    found: dict[str, list[QualityCheck]] = {}
+    rows = QualityCheck.objects.filter(active=True, dataset__active=True).select_related("dataset__schema")
+    names = {name.rpartition(".")[2] for name in by_name}
+    own = Q(dataset__key__among=by_key) | Q(own_name__among=names)
+    for row in rows.annotate(own_name=Lower("dataset__name")).filter(own).order_by("name", "pk"):
+        own = str(row.dataset.key)
+        key = own if own in by_key else by_name.get(str(row.dataset).lower())
+        if key is not None:
+            found.setdefault(key, []).append(row)
+    return found
+
+
+def _tables(states: Iterable[DatasetState]) -> dict[str, TableSpec]:
+    """Return the tables that checks can read, by name in lower case."""
+    tables: dict[str, TableSpec] = {}
+    for state in states:
+        if state.materialization != "table" or not state.active:
+            continue
+        table = raw_table(state) if state.layer == "raw" else rawcore_table(state)
+        tables[table.qualified_name.lower()] = table
+        if state.historize and state.history_key:
+            history = history_table(state)
+            tables[history.qualified_name.lower()] = history
+    return tables
+
+
+def _spec(
+    check: QualityCheck, state: DatasetState, tables: Mapping[str, TableSpec], past: Mapping[UUID, Sequence[int]]
+) -> CheckSpec:
+    spec = CheckSpec(str(check.key), check.name, check.kind, check.severity)
+    try:
+        rule = check.rule
+        spec = replace(spec, arguments=rule.arguments)
+        if rule.kind == quality.QUERY:
+            return _query_spec(spec, state, tables)
+        if rule.kind == quality.ROW_COUNT_CHANGE:
+            return replace(spec, past=tuple(past.get(check.key, ())[: rule.runs or DEFAULT_RUNS]))
+        if rule.dataset:
+            other = tables.get(rule.dataset.lower())
+            return replace(spec, other=other, problem="" if other else f"there is no table {rule.dataset}")
+        return spec
+    except ProductError as problem:
+        return replace(spec, problem=problem.one_line())
+
+
+def _query_spec(spec: CheckSpec, state: DatasetState, tables: Mapping[str, TableSpec]) -> CheckSpec:
+    checked = check_query(spec.arguments["sql"], tables)
+    views = tuple((view, tables[name]) for name, view in checked.views.items())
+    return replace(spec, query=checked.query, views=views, own_view=checked.views.get(state.qualified_name.lower(), ""))
+
+
+def _past_counts(checks: Iterable[QualityCheck], environment: Environment) -> dict[UUID, list[int]]:
+    """Return the row counts of checks in their last runs, by key, newest first, without those that they stopped."""
+    runs = {c.key: int(c.arguments.get("runs") or DEFAULT_RUNS) for c in checks if c.kind == quality.ROW_COUNT_CHANGE}
+    rows = CheckResult.objects.filter(check_key__among=runs, environment=environment, run__isnull=False)
+    place = Window(RowNumber(), partition_by=F("check_key"), order_by=F("pk").desc())
+    counts = rows.exclude(outcome__in=(STOPPED, BROKEN)).exclude(value=None).annotate(place=place)
+    newest = counts.filter(place__lte=max(runs.values(), default=0)).order_by("-pk")
+    found: dict[UUID, list[int]] = {}
+    for key, value in newest.values_list("check_key", "value"):
+        found.setdefault(key, []).append(int(value))
+    return found
+
+
+def datasets_read(specs: Iterable[CheckSpec]) -> set[str]:
+    """Return the keys of the datasets whose tables these checks read."""
+    chosen = tuple(specs)
+    others = {spec.other.dataset_key for spec in chosen if spec.other}
+    return others | {table.dataset_key for spec in chosen for _, table in spec.views}
+
+
+# Stored results.
+
+
+def store_results(
+    *,
+    dataset_key: str,
+    dataset: TargetDataset | None,
+    name: str,
+    environment: Environment,
+    results: Sequence[Mapping[str, Any]],
+    run: LoadRun | None = None,
+) -> list[CheckResult]:
+    """Store the results of a dataset's checks; those of the same run replace its former ones.
+
+    Users who may start loads get a notice if a check failed in a load.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        repeated = run is not None and CheckResult.objects.filter(run=run, dataset_key=dataset_key).delete()[0] > 0
+        rows = CheckResult.objects.bulk_create(
+            CheckResult(
+                run=run,
+                environment=environment,
+                dataset=dataset,
+                dataset_key=dataset_key,
+                dataset_name=name,
+                at=now,
+                **_fields(Result.from_json(described)),
+            )
+            for described in results
+        )
+        if run is not None and not repeated:
+            _tell_failed(run, dataset, name, rows)
+    return rows
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    same = ("kind", "severity", "outcome", "failed", "total", "value", "low", "high", "message")
+    fields = {name: getattr(result, name) for name in same}
+    return fields | {"check_key": result.key, "check_name": result.name, "samples": list(result.samples)}
+
+
+def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: Sequence[CheckResult]) -> None:
+    failed = [row for row in rows if row.is_problem]
+    if not failed:
+        return
+    environment = run.environment.name
+    run_page = reverse("run_page", args=[run.run_id])
+    tell(
+        event=Kind.QUALITY_FAILED,
+        subject_kind="dataset",
+        subject_key=str(failed[0].dataset_key),
+        subject_name=name,
+        title=f"{counted(len(failed), 'check')} of {name} failed in load run {run.run_id} in {environment}",
+        link=reverse("dataset_quality", args=[dataset.key]) if dataset is not None else run_page,
+        users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
+        environment=environment,
+        facts={"run": run.run_id, "checks": [row.check_name for row in failed]},
+    )
+
+
+# Reads: checks of a table as it is, and profiles.
+
+
+def quality_arguments(state: DatasetState, *, environment: Environment) -> dict[str, Any]:
+    """Return the arguments of a read that runs a dataset's checks on its table as it is."""
+    states = {item.key: item for item in described_states(environment=environment)}
+    specs = check_specs([state], states, environment=environment).get(state.key, ())
+    return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
+
+
+def store_read_results(read: ReadRequest, answer: Mapping[str, Any]) -> None:
+    """Store the results of checks that a read ran."""
+    store_results(
+        dataset_key=str(read.dataset.key),
+        dataset=read.dataset,
+        name=str(read.dataset),
+        environment=read.environment,
+        results=answer["results"],
+    )
+
+
+def stored_profile(dataset: TargetDataset, environment: Environment, *, masked: bool) -> TableProfile | None:
+    """Return the newest stored profile of a dataset's table; None if there is none."""
+    return TableProfile.objects.filter(dataset=dataset, environment=environment, masked=masked).first()
+
+
+def store_profile(read: ReadRequest, answer: Mapping[str, Any]) -> None:
+    """Store the profile that a read computed; an unchanged table's stored profile stays."""
+    if answer.get("unchanged"):
+        return
+    TableProfile.objects.update_or_create(
+        dataset=read.dataset,
+        environment=read.environment,
+        masked=read.requested_by is not None and not may_read_sensitive(read.requested_by, read.dataset),
+        defaults={
+            "table_version": answer["table_version"],
+            "content": {"rows": answer["rows"], "profile": answer["profile"]},
+            "at": timezone.now(),
+        },
+    )

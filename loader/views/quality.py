@@ -1,0 +1,81 @@
+"""Pages of a dataset's quality: checks with their results, profile, suggested checks, quarantine."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.urls import reverse
+
+from elevata.web.views import ButtonPage, DetailPage
+from loader.forms.maintenance import QuarantineForm
+from loader.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
+from loader.services.maintenance.quarantine import request_quarantine
+from loader.services.reads.read_requests import PROFILE, QUARANTINED
+from loader.views.datasets import DataPage
+from loader.views.maintenance_runs import MaintainedPage, RequestPage
+from metadata.permissions import may_change
+from metadata.services.quality import create_check
+from metadata.views.base import BaseDatasetPage, DatasetPage, Editing
+
+
+class DatasetQuality(BaseDatasetPage, DetailPage):
+    """Quality checks of a dataset with their last results."""
+
+    http_method_names = ["get", "head"]
+    template_name = "loader/quality/dataset_quality.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "view": "checks",
+            "lines": check_lines(self.row),
+            "may_edit": may_change(self.request.user, self.row),
+            "samples_shown": may_see_samples(self.request.user, self.row),
+        }
+
+
+class DatasetProfile(DataPage, BaseDatasetPage, DetailPage):
+    """Stored profile of a dataset's table, with suggested checks; it is computed on request."""
+
+    http_method_names = ["get", "head"]
+    template_name, view = "loader/quality/dataset_profile.html", "profile"
+
+    def context(self) -> dict[str, Any]:
+        profile = profile_for(self.request.user, self.row)
+        may_edit = may_change(self.request.user, self.row)
+        return super().context() | {
+            "profile": profile,
+            "question": {"kind": PROFILE} if profile is None or "refresh" in self.request.GET else None,
+            "is_view": self.row.materialization == "view",
+            "may_edit": may_edit,
+            "suggestions": suggestions_for(self.row, profile) if profile is not None and may_edit else [],
+        }
+
+
+class SuggestionAccept(Editing, DatasetPage, ButtonPage):
+    """Button that creates a suggested check."""
+
+    def act(self) -> str:
+        wanted = self.request.POST.get("suggestion", "")
+        profile = profile_for(self.request.user, self.row)
+        offered = suggestions_for(self.row, profile) if profile is not None else []
+        chosen = next((suggestion for suggestion in offered if suggestion.key == wanted), None)
+        if chosen is None:
+            raise Http404("this check is not suggested")
+        check = create_check(dataset=self.row, name=chosen.name, kind=chosen.kind, arguments=chosen.arguments)
+        messages.success(self.request, f"Check {check.name} created. The next load runs it.")
+        return reverse("dataset_profile", args=[self.row.key])
+
+
+class DatasetQuarantine(MaintainedPage, RequestPage):
+    """Quarantined rows of a dataset, with the form that releases or drops them."""
+
+    form_class, template_name, view = QuarantineForm, "loader/quality/dataset_quarantine.html", "quarantine"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"question": {"kind": QUARANTINED}}
+
+    def request_run(self, form: QuarantineForm) -> Any:
+        return request_quarantine(dataset=str(self.described), user=self.request.user, **form.given())
+
+    def show(self, form: QuarantineForm, *, status: int = 200) -> HttpResponse:
+        return self.render(form=form, status=status)

@@ -1,0 +1,161 @@
+"""Quality checks as SQL, and the evaluation of their numbers."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from loader.domain.quality.checks import (
+    FAILED,
+    TOTAL,
+    VALUE,
+    CheckSpec,
+    CompiledCheck,
+    compile_check,
+    evaluate,
+    without_sensitive,
+)
+from loader.domain.quality.results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
+from metadata.domain.quality import QualityProblem, types_of
+
+TYPES = types_of({"id": "integer", "name": "string", "price": "decimal(10,2)", "at": "timestamp", "day": "date"})
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def spec(kind: str, severity: str = "warn", past: tuple[int, ...] = (), **arguments) -> CheckSpec:
+    return CheckSpec("k", kind, kind, severity, arguments, past=past)
+
+
+def compiled(kind: str, **options) -> CompiledCheck:
+    return compile_check(
+        spec(kind, **options), TYPES, {"load_timestamp": "TIMESTAMP '2024-05-01'", "load_run_id": "'r'"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "fails"),
+    [
+        ("not_null", {"columns": ["id", "name"]}, "`id` IS NULL OR `name` IS NULL"),
+        ("accepted_values", {"columns": ["name"], "values": ["a", "o'b"]}, "`name` NOT IN ('a', 'o\\'b')"),
+        ("range", {"columns": ["price"], "minimum": "0", "maximum": "9.5"}, "`price` < 0 OR `price` > 9.5"),
+        ("range", {"columns": ["day"], "minimum": "2024-01-01"}, "`day` < DATE '2024-01-01'"),
+        ("pattern", {"columns": ["name"], "pattern": r"\d+"}, r"NOT (`name` RLIKE '\\A(?:\\d+)\\z')"),
+        ("length", {"columns": ["name"], "maximum": "3"}, "char_length(`name`) > 3"),
+        ("condition", {"condition": "price > 0"}, "NOT (price > 0)"),
+        ("condition", {"condition": "at <= {{ load_timestamp }}"}, "NOT (at <= TIMESTAMP '2024-05-01')"),
+    ],
+)
+def test_a_check_of_rows_is_the_condition_of_a_failing_row(kind, arguments, fails):
+    check = compiled(kind, **arguments)
+    assert check.fails == fails
+    assert check.numbers == {FAILED: f"count_if({fails})", TOTAL: "count(1)"}
+
+
+def test_where_limits_the_rows_that_are_checked():
+    check = compiled("not_null", columns=["name"], where="id > 5")
+    assert check.fails == "(id > 5) AND (`name` IS NULL)"
+    assert check.numbers[TOTAL] == "count_if(id > 5)"
+
+
+def test_a_check_of_a_column_that_is_gone_is_refused():
+    with pytest.raises(QualityProblem, match="'former', which is no column of the dataset"):
+        compiled("not_null", columns=["former"])
+
+
+@pytest.mark.parametrize(("severity", "outcome"), [("warn", WARNED), ("quarantine", QUARANTINED), ("stop", STOPPED)])
+def test_the_severity_decides_the_outcome_of_failing_rows(severity, outcome):
+    check = compiled("not_null", columns=["name"], severity=severity)
+    assert evaluate(check, {FAILED: 2, TOTAL: 9}, at=NOON).outcome == outcome
+    assert evaluate(check, {FAILED: 0, TOTAL: 9}, at=NOON).outcome == PASSED
+
+
+def hours_ago(hours: float) -> int:
+    return int((NOON.timestamp() - hours * 3600) * 1_000_000)
+
+
+@pytest.mark.parametrize(("age", "outcome"), [(23.9, PASSED), (24, PASSED), (24.1, WARNED)])
+def test_freshness_compares_the_newest_value_with_the_time_of_the_run(age, outcome):
+    result = evaluate(compiled("freshness", columns=["at"], hours=24), {VALUE: hours_ago(age)}, at=NOON)
+    assert (result.outcome, result.high) == (outcome, 24.0)
+
+
+def test_rows_without_any_time_are_not_fresh():
+    result = evaluate(compiled("freshness", columns=["at"], hours=24), {VALUE: None}, at=NOON)
+    assert (result.outcome, result.message) == (WARNED, "at has no value")
+
+
+@pytest.mark.parametrize(("count", "outcome"), [(9, WARNED), (10, PASSED), (20, PASSED), (21, WARNED)])
+def test_a_row_count_lies_between_its_limits(count, outcome):
+    result = evaluate(compiled("row_count", minimum="10", maximum="20"), {VALUE: count}, at=NOON)
+    assert (result.outcome, result.value, result.low, result.high) == (outcome, count, 10.0, 20.0)
+
+
+def test_a_changed_row_count_passes_while_the_band_is_learned():
+    result = evaluate(compiled("row_count_change", past=(100, 100)), {VALUE: 1}, at=NOON)
+    assert (result.outcome, result.message) == (PASSED, "learns from the first 5 runs, 2 so far")
+
+
+def test_a_row_count_outside_the_band_of_the_last_runs_fails():
+    past = (1000, 1010, 990, 1005, 995, 1002)
+    assert evaluate(compiled("row_count_change", past=past), {VALUE: 1020}, at=NOON).outcome == PASSED
+    result = evaluate(compiled("row_count_change", past=past), {VALUE: 500}, at=NOON)
+    assert result.outcome == WARNED
+    assert result.message.startswith("500 rows, the last runs had ")
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "tolerance", "outcome"),
+    [
+        ("100.00", "100", "", PASSED),
+        ("101", "100", "", WARNED),
+        ("101", "100", "0.01", PASSED),
+        (None, None, "", PASSED),
+        (None, "0", "", WARNED),
+    ],
+)
+def test_totals_may_differ_by_the_tolerance(own, other, tolerance, outcome):
+    total = {"aggregate": "sum", "columns": ["price"], "dataset": "a.b", "other_columns": ["price"]}
+    check = compiled("total", **total, **({"tolerance": tolerance} if tolerance else {}))
+    assert evaluate(check, {VALUE: own}, at=NOON, other=other).outcome == outcome
+
+
+TOTAL_OF_SALARIES = {"aggregate": "max", "columns": ["price"], "dataset": "hr.salary", "other_columns": ["Salary"]}
+
+
+@pytest.mark.parametrize(("own", "other"), [(("price",), ()), ((), ("salary",))])
+def test_a_total_of_a_sensitive_column_on_either_side_has_no_values(own, other):
+    check = compiled("total", **TOTAL_OF_SALARIES)
+    differs = evaluate(check, {VALUE: "1.00"}, at=NOON, other="98000.00")
+    (shown,) = without_sensitive([differs], [replace(check.spec, other_sensitive=other)], own)
+    assert (shown.outcome, shown.value, shown.low, shown.high) == (WARNED, None, None, None)
+    assert shown.message == "max of price differs from that of hr.salary.Salary"
+
+
+def test_the_age_of_a_sensitive_date_is_not_shown():
+    check = compiled("freshness", columns=["at"], hours=24)
+    (shown,) = without_sensitive([evaluate(check, {VALUE: hours_ago(30)}, at=NOON)], [check.spec], ("at",))
+    assert (shown.outcome, shown.value, shown.message) == (WARNED, None, "the newest at is older than 24 h")
+
+
+def test_numbers_of_harmless_columns_are_shown():
+    check = compiled("total", **TOTAL_OF_SALARIES)
+    differs = evaluate(check, {VALUE: "1.00"}, at=NOON, other="98000.00")
+    assert without_sensitive([differs], [check.spec], ("name",)) == [differs]
+
+
+def result(severity: str, outcome: str, **values) -> Result:
+    return Result("k", "c", "not_null", severity, outcome, **values)
+
+
+def test_a_dataset_is_refused_by_checks_that_stop_alone():
+    warned, stopped = result("warn", WARNED, failed=1, total=5), result("stop", STOPPED, failed=2, total=5)
+    refusal = refusal_of("rc.item", [warned, stopped])
+    assert (refusal.code, refusal.count) == ("QUALITY_STOPPED", 2)
+    assert refusal.message == "rc.item: 1 check failed: c: 2 rows of 5 failed"
+    assert warnings_of([warned, stopped]) == ["Check c: 1 row of 5 failed."]
+    assert refusal_of("rc.item", [warned]) is None
+
+
+def test_a_check_that_cannot_run_stops_a_load_only_if_it_would_stop_one():
+    assert refusal_of("rc.item", [spec("range").broken("no column")]) is None
+    assert refusal_of("rc.item", [spec("range", "stop").broken("no column")]) is not None

@@ -1,0 +1,19 @@
+"""Order of datasets whose checks read others."""
+
+from loader.domain.quality.order import waits_for_checks
+
+
+def test_a_dataset_waits_for_those_that_its_checks_read():
+    assert waits_for_checks({"a": (), "b": ()}, {"b": {"a"}}) == {"b": ("a",)}
+
+
+def test_one_that_waits_for_it_anyway_is_not_waited_for():
+    assert waits_for_checks({"a": (), "b": ("a",), "c": ("b",)}, {"a": {"c"}}) == {}
+
+
+def test_two_that_check_each_other_wait_one_way_only():
+    assert waits_for_checks({"a": (), "b": ()}, {"a": {"b"}, "b": {"a"}}) == {"a": ("b",)}
+
+
+def test_datasets_outside_the_run_and_the_dataset_itself_are_not_waited_for():
+    assert waits_for_checks({"a": ()}, {"a": {"a", "elsewhere"}}) == {}

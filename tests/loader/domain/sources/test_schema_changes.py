@@ -1,0 +1,234 @@
+"""Comparison of a source's schema with its contract, without any decision."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.domain.sources.schema_changes import (
+    GONE,
+    KINDS,
+    NEW,
+    RENAMED,
+    RETYPED,
+    ContractColumn,
+    ObservedColumn,
+    SchemaChange,
+    compare_schema,
+    fingerprint,
+    remaining,
+    rename_score,
+    split_rename,
+)
+from metadata.domain.types import parse
+
+
+def held(name: str, type_: str = "string", *, active: bool = True) -> ContractColumn:
+    return ContractColumn(name, parse(type_), active)
+
+
+def seen(name: str, type_: str = "", *, declared: bool = False) -> ObservedColumn:
+    return ObservedColumn(name, parse(type_) if type_ else None, declared)
+
+
+def changes_of(contract: list, observed: list, **how: object) -> list[tuple[str, str]]:
+    return [(change.kind, change.name) for change in compare_schema(contract, observed, **how)]
+
+
+def test_columns_in_another_order_are_no_change():
+    assert changes_of([held("a"), held("b")], [seen("b"), seen("a")]) == []
+
+
+def test_new_and_gone_columns_are_told_apart_if_their_names_are_not_alike():
+    assert changes_of([held("id"), held("amount", "integer")], [seen("id"), seen("vip", "boolean")]) == [
+        ("gone", "amount"),
+        ("new", "vip"),
+    ]
+
+
+def test_a_retired_column_that_is_delivered_returns():
+    assert changes_of([held("a", active=False)], [seen("a")]) == [("returning", "a")]
+
+
+def test_a_name_in_another_case_is_neither_new_nor_gone():
+    (change,) = compare_schema([held("Amount", "integer")], [seen("amount")])
+    assert (change.kind, change.former, change.name) == ("recased", "Amount", "amount")
+
+
+def test_types_are_wider_narrower_or_incompatible():
+    pairs = {"integer": "bigint", "bigint": "integer", "boolean": "date", "decimal(10,2)": "float"}
+    changes = [compare_schema([held("a", before)], [seen("a", after)])[0] for before, after in pairs.items()]
+    assert [change.relation for change in changes] == ["wider", "narrower", "incompatible", "incompatible"]
+
+
+def test_types_that_the_warehouse_stores_alike_are_no_change():
+    assert changes_of([held("a", "string"), held("b", "uuid")], [seen("a", "json"), seen("b", "string")]) == []
+
+
+def test_a_type_that_nothing_tells_is_no_change():
+    assert changes_of([held("a", "integer")], [seen("a")]) == []
+
+
+def test_a_type_without_limits_tells_nothing_of_the_contracts():
+    assert seen("a", "string").beside(parse("string(10)")).type is None
+    assert seen("a", "decimal(38,10)").beside(parse("decimal(18,2)")).type is None
+    assert seen("a", "string").beside(parse("integer")).type == parse("string")
+    assert seen("a", "decimal(20,2)").beside(parse("decimal(18,2)")).type == parse("decimal(20,2)")
+
+
+def test_a_type_that_the_contract_holds_is_told_but_opens_nothing():
+    changes = compare_schema([held("a", "bigint")], [seen("a", "integer", declared=True)])
+    assert [change.is_held for change in changes] == [True]
+    assert fingerprint(changes) == fingerprint(())
+
+
+def test_a_similar_name_of_the_same_type_is_probably_a_rename():
+    (change,) = compare_schema([held("cust_nm")], [seen("customerName", "string")])
+    assert (change.kind, change.former, change.name) == ("renamed", "cust_nm", "customerName")
+    assert 0.5 <= change.score <= 1
+
+
+def test_incompatible_types_are_no_rename():
+    assert changes_of([held("amount", "integer")], [seen("amount_eur", "date")]) == [
+        ("gone", "amount"),
+        ("new", "amount_eur"),
+    ]
+
+
+def test_of_several_candidates_the_most_similar_name_is_taken():
+    contract = [held("order_date", "date"), held("ship_date", "date")]
+    changes = compare_schema(contract, [seen("date_ordered", "date"), seen("ship_dt", "date")])
+    assert {change.former: change.name for change in changes} == {"order_date": "date_ordered", "ship_date": "ship_dt"}
+
+
+def test_the_words_of_a_name_may_be_written_in_another_way():
+    assert rename_score(held("orderNo"), seen("order_no", "string")) > rename_score(held("orderNo"), seen("note"))
+
+
+def test_columns_that_the_options_leave_out_are_not_new():
+    assert changes_of([], [seen("a"), seen("b")], ignored={"a"}) == [("new", "b")]
+
+
+def test_columns_that_a_sample_may_lack_are_not_gone():
+    assert changes_of([held("a")], [], complete=False) == []
+
+
+def test_a_path_into_a_delivered_column_is_there():
+    assert changes_of([held("place.city"), held("place.zip")], [seen("place", "json")]) == []
+
+
+def test_inferred_types_do_not_change_the_fingerprint_and_declared_ones_do():
+    def of(type_: str, *, declared: bool) -> str:
+        return fingerprint(compare_schema([], [seen("a", type_, declared=declared)]))
+
+    assert of("integer", declared=False) == of("string", declared=False)
+    assert of("integer", declared=True) != of("string", declared=True)
+
+
+def test_a_change_that_a_user_made_meanwhile_remains_no_more():
+    contract = [held("id"), held("cust_nm"), held("amount", "integer"), held("old")]
+    observed = [seen("id"), seen("customer_nm", "string"), seen("amount", "bigint"), seen("vip", "boolean")]
+    changes = compare_schema(contract, observed)
+    assert remaining(changes, contract) == changes
+    edited = [held("id"), held("customer_nm"), held("amount", "bigint"), held("old", active=False), held("vip")]
+    assert remaining(changes, edited) == ()
+
+
+def test_a_rename_that_a_user_refuses_is_a_column_that_goes_and_one_that_comes():
+    (change,) = compare_schema([held("cust_nm")], [seen("customer_name", "string")])
+    assert [(part.kind, part.name) for part in split_rename(change)] == [(GONE, "cust_nm"), (NEW, "customer_name")]
+
+
+# --- properties ----------------------------------------------------------------------------------
+
+TYPES = st.sampled_from(["string", "integer", "bigint", "float", "decimal(10,2)", "boolean", "date", "timestamp"])
+NAMES = st.text("abcXY_1", min_size=1, max_size=6)
+
+
+def distinct(columns: list) -> list:
+    return list({column.name.lower(): column for column in columns}.values())
+
+
+CONTRACTS = st.lists(st.builds(held, NAMES, TYPES, active=st.booleans()), max_size=6).map(distinct)
+SCHEMAS = st.lists(st.builds(seen, NAMES, TYPES, declared=st.booleans()), max_size=6).map(distinct)
+
+
+@given(CONTRACTS, SCHEMAS, st.randoms(use_true_random=False))
+def test_the_order_of_columns_never_counts(contract: list, observed: list, random):
+    changes = compare_schema(contract, observed)
+    random.shuffle(contract)
+    random.shuffle(observed)
+    assert compare_schema(contract, observed) == changes
+
+
+@given(CONTRACTS)
+def test_a_schema_like_the_contract_has_no_change(contract: list):
+    assert compare_schema(contract, [seen(c.name, str(c.type)) for c in contract if c.active]) == ()
+
+
+@given(CONTRACTS, SCHEMAS)
+def test_every_column_is_in_at_most_one_change(contract: list, observed: list):
+    changes = compare_schema(contract, observed)
+    formers = [change.former or change.name for change in changes if change.kind not in (NEW,)]
+    names = [change.name for change in changes if change.kind != GONE]
+    assert len(formers) == len(set(formers))
+    assert len(names) == len(set(names))
+    assert {change.kind for change in changes} <= set(KINDS)
+
+
+@given(CONTRACTS, SCHEMAS)
+def test_whatever_differs_is_told(contract: list, observed: list):
+    changes = compare_schema(contract, observed)
+    told = {change.former or change.name for change in changes} | {change.name for change in changes}
+    active = {column.name for column in contract if column.active}
+    delivered = {column.name for column in observed}
+    assert active ^ delivered <= told
+
+
+@given(CONTRACTS, st.lists(st.builds(seen, NAMES, TYPES, declared=st.booleans()), max_size=6))
+def test_names_that_a_contract_would_have_twice_clash(contract: list, observed: list):
+    changes = compare_schema(contract, observed)
+    added = [change.name for change in changes if change.kind in (NEW, RENAMED, "recased")]
+    former = {change.former for change in changes if change.kind in (RENAMED, "recased")}
+    kept = [column.name for column in contract if column.name not in former]
+    gone = {change.name for change in changes if change.kind == GONE}
+    names = [name.lower() for name in (*added, *(name for name in kept if name not in gone))]
+    assert len(names) == len(set(names))
+
+
+@given(CONTRACTS, SCHEMAS)
+def test_accepting_every_change_leaves_none(contract: list, observed: list):
+    columns = {column.name: column for column in contract}
+    for _ in range(2):  # a column that returns may have another type than when it was retired
+        for change in compare_schema(columns.values(), observed):
+            _accept(change, columns)
+    assert {change.kind for change in compare_schema(columns.values(), observed)} <= {"clashing"}
+
+
+def _accept(change: SchemaChange, columns: dict[str, ContractColumn]) -> None:
+    match change.kind:
+        case "gone":
+            columns[change.name] = held(change.name, change.before, active=False)
+        case "renamed" | "recased":
+            columns.pop(change.former)
+            columns[change.name] = held(change.name, change.after or change.before)
+        case "clashing":
+            pass
+        case _:
+            columns[change.name] = held(change.name, change.after)
+
+
+@given(NAMES, TYPES, NAMES, TYPES, st.booleans())
+def test_a_score_is_from_0_to_1_and_a_rename_needs_compatible_types(
+    name: str, type_: str, other: str, other_type: str, only: bool
+):
+    former, now = held(name, type_), seen(other, other_type)
+    score = rename_score(former, now, only_pair=only)
+    assert 0 <= score <= 1
+    (retyped,) = compare_schema([held("a", type_)], [seen("a", other_type)]) or (None,)
+    assert (score == 0) == (retyped is not None and retyped.relation == "incompatible") or score > 0
+
+
+@given(CONTRACTS, SCHEMAS)
+def test_changes_survive_their_json(contract: list, observed: list):
+    for change in compare_schema(contract, observed):
+        assert SchemaChange.from_json(change.as_json()) == change
+        assert change.kind in (RENAMED, RETYPED) or change.score is None

@@ -1,0 +1,81 @@
+"""Versions of a Delta table that a feed reads: each once, and the whole table first or by hand."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loader.domain.refusals import Refusal
+from loader.domain.sources.feeds import CHANGES, WHOLE, FeedLog, FeedRange, choose_versions
+
+TABLE, ID = "file:/lake/item", "table-1"
+
+
+def log_of(*ranges: FeedRange) -> FeedLog:
+    return FeedLog("raw", runs={f"run-{read.number}": read.number for read in ranges}, ranges=ranges)
+
+
+def whole(end: int, number: int, table_id: str = ID) -> FeedRange:
+    return FeedRange(TABLE, table_id, WHOLE, 0, end, number)
+
+
+def changes(start: int, end: int, number: int) -> FeedRange:
+    return FeedRange(TABLE, ID, CHANGES, start, end, number)
+
+
+def chosen(log: FeedLog, newest: int, *, held: int | None = None, table_id: str = ID, full: bool = False):
+    choice = choose_versions(
+        "lake.item", log, TABLE, table_id, newest, held=log.newest if held is None else held, full=full
+    )
+    return [(read.partition, read.start, read.end, read.base) for read in choice.ranges], choice.replaced
+
+
+def test_the_first_load_reads_the_whole_table_and_later_ones_the_versions_since():
+    assert chosen(log_of(), 4) == ([(WHOLE, 0, 5, 0)], ())
+    assert chosen(log_of(whole(5, 1)), 4) == ([], ())
+    assert chosen(log_of(whole(5, 1)), 7) == ([(CHANGES, 5, 8, 0)], ())
+    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 8) == ([(CHANGES, 8, 9, 0)], ())
+
+
+def test_versions_of_a_run_that_died_before_the_history_are_read_again():
+    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 9, held=1) == ([(CHANGES, 5, 10, 0)], ("run-2",))
+    assert chosen(log_of(whole(5, 1)), 6, held=0) == ([(WHOLE, 0, 7, 0)], ("run-1",))
+
+
+@pytest.mark.parametrize(
+    ("newest", "table_id", "reason"), [(3, ID, "ends at version 3"), (9, "table-2", "created again")]
+)
+def test_a_replaced_table_is_refused_and_read_whole_by_hand_with_later_numbers(newest, table_id, reason):
+    log = log_of(whole(5, 1), changes(5, 8, 2))
+    with pytest.raises(Refusal, match=reason) as refused:
+        chosen(log, newest, table_id=table_id)
+    assert (refused.value.code, "--full" in refused.value.hint) == ("TABLE_REPLACED", True)
+    assert chosen(log, newest, table_id=table_id, full=True) == ([(WHOLE, 0, newest + 1, 8)], ())
+    after = log_of(*log.ranges, whole(newest + 1, 3, table_id))
+    assert chosen(after, newest + 2, table_id=table_id) == ([(CHANGES, newest + 1, newest + 3, 8)], ())
+
+
+def test_by_hand_a_table_that_goes_on_is_read_whole_in_the_same_order():
+    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 9, full=True) == ([(WHOLE, 0, 10, 0)], ())
+
+
+def test_another_location_is_read_whole():
+    assert chosen(log_of(FeedRange("file:/elsewhere", ID, WHOLE, 0, 5, 1)), 2) == ([(WHOLE, 0, 3, 0)], ())
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["run", "run", "dies", "full", "replaced"])), max_size=12))
+def test_in_any_sequence_of_runs_each_version_is_read_once_and_the_order_only_grows(happened):
+    newest, table, held, ranges, last = 0, 1, 0, [], -1
+    for number, (added, what) in enumerate(happened, start=1):
+        newest, table = (added, table + 1) if what == "replaced" else (newest + added, table)
+        log, full = log_of(*ranges), what in ("full", "replaced")
+        choice = choose_versions("lake.item", log, TABLE, f"table-{table}", newest, held=held, full=full)
+        ranges = [read for read in ranges if f"run-{read.number}" not in choice.replaced]
+        for read in choice.ranges:
+            ranges.append(FeedRange(read.topic, read.topic_id, read.partition, read.start, read.end, number))
+            first, end = (read.end - 1 if read.partition == WHOLE else read.start) + read.base, read.end + read.base
+            assert first > last or (read.partition == WHOLE and first == last)
+            if what != "dies":
+                last = end - 1
+        if what != "dies":
+            held = number if choice.ranges else held

@@ -1,0 +1,102 @@
+"""Unit tests of models: comparison of rows, values of files, and rows as SQL."""
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from elevata.core.strict_fields import Node
+from loader.domain.model_tests import ModelTest, ModelTestOutcome, outcome, rows_sql, value_of
+from metadata.domain.types import parse
+from metadata.services.yaml_files import parse_yaml
+
+BOB, ANN = ("bob", "1"), ("ann", "2")
+
+
+def compared(expected: list, actual: list, *, ordered: bool = False, key: tuple = ("name",)) -> ModelTestOutcome:
+    test = ModelTest("a", "mart.a", "", (), "", ("name", "orders"), key, ordered)
+    return outcome(test, expected, actual)
+
+
+def test_equal_rows_in_any_order_pass():
+    assert compared([ANN, BOB], [BOB, ANN]).passed
+
+
+def test_a_row_that_occurs_once_too_often_is_unexpected():
+    found = compared([BOB], [BOB, BOB], key=())
+    assert (found.message, found.unexpected) == ("1 unexpected", (BOB,))
+
+
+def test_rows_of_one_key_are_shown_as_changed():
+    found = compared([ANN, BOB], [("ann", None), ("cid", "1")])
+    assert found.message == "1 missing, 1 unexpected, 1 changed"
+    assert found.table.splitlines() == [
+        "   name  orders",
+        "   ----  --------",
+        "-  bob   1",
+        "+  cid   1",
+        "~  ann   2 → NULL",
+    ]
+
+
+def test_the_order_counts_if_the_select_orders():
+    found = compared([ANN, BOB], [BOB, ANN], ordered=True)
+    assert (found.passed, found.message) == (False, "rows are in another order from row 1 on")
+
+
+def node(value: str) -> Node:
+    return parse_yaml(f"v: {value}", "tests.yaml").value["v"]
+
+
+@pytest.mark.parametrize(
+    ("written", "type_", "text"),
+    [
+        ("7", "integer", "7"),
+        ("1.50", "decimal(10,2)", "1.50"),
+        ("12", "decimal(10,2)", "12"),
+        ("0.5", "float", "0.5"),
+        ("true", "boolean", "true"),
+        ("2024-02-29", "date", "2024-02-29"),
+        ("2024-01-01T10:00:00", "timestamp", "2024-01-01T10:00:00+00:00"),
+        ("'2024-01-01 10:00:00+02:00'", "timestamp", "2024-01-01T10:00:00+02:00"),
+        ("'07'", "string", "07"),
+        ("'10:30'", "time", "10:30"),
+        ("FF00", "binary", "ff00"),
+        ("null", "integer", None),
+    ],
+)
+def test_a_value_is_read_by_the_type_of_its_column(written, type_, text):
+    assert value_of(node(written), parse(type_), "v") == text
+
+
+@pytest.mark.parametrize(
+    ("written", "type_"),
+    [
+        ("1.5", "integer"),
+        ("2147483648", "integer"),
+        ("1.234", "decimal(10,2)"),
+        ("123", "decimal(4,2)"),
+        ("7", "string"),
+        ("abcd", "string(3)"),
+        ("yes it is", "boolean"),
+        ("2024-02-30", "date"),
+        ("soon", "timestamp"),
+        ("'25:00'", "time"),
+        ("xyz", "binary"),
+        ("[1]", "integer"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_type_is_refused_with_its_line(written, type_):
+    with pytest.raises(MetadataError) as refused:
+        value_of(node(written), parse(type_), "v")
+    assert refused.value.one_line().startswith("tests.yaml:1:4: v: ")
+
+
+def test_rows_are_literals_of_their_types():
+    sql = rows_sql([("id", "integer"), ("o'k", "string")], [["1", "it's"], ["2", None]])
+    assert sql == (
+        "SELECT CAST(c0 AS INT) AS `id`, CAST(c1 AS STRING) AS `o'k` FROM VALUES ('1', 'it\\'s'), ('2', NULL) "
+        "AS given(c0, c1)"
+    )
+
+
+def test_no_rows_are_a_query_without_any():
+    assert rows_sql([("id", "integer")], []) == "SELECT CAST(NULL AS INT) AS `id` WHERE FALSE"

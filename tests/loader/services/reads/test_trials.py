@@ -1,0 +1,210 @@
+"""Trials of models: who may try which SELECT, what is masked, and what is refused before a worker is asked."""
+
+import json
+
+import pytest
+from django.contrib.auth.models import User
+
+from architecture.services.states import current_environment, write_applied
+from elevata.accounts.services.users import ensure_user, grant_role
+from elevata.audit.models import ChangeLogEntry
+from loader.domain.manifest.reads import ReadManifest
+from loader.domain.refusals import Refusal
+from loader.models import ReadRequest
+from loader.services.reads.read_requests import read_manifest, request_trial
+from loader.services.reads.trials import must_still_see_trial, record_trial, trial_answer
+from metadata.domain.sensitivity import MASK
+from metadata.models import TargetDataset
+from metadata.selectors.datasets import dataset_states
+from metadata.services import targets
+from tests.factories import TargetSchemaFactory
+from tests.loader.airports import target
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAME = "rawcore.rc_air_airport"
+SELECT = f"SELECT a.icao, a.name AS title, upper(a.name) AS loud FROM {NAME} AS a"
+# Reads all columns without their names.
+RENAMED = f"WITH c (c1, c2, c3, c4, c5, c6, c7) AS (SELECT * FROM {NAME}) SELECT c2 AS k FROM c WHERE c3 IS NOT NULL"
+COUNT = f"SELECT count(*) AS airports FROM {NAME}"
+
+
+@pytest.fixture
+def tables(airports) -> None:
+    """The tables, as if an execution had created them."""
+    for state in dataset_states():
+        write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
+
+
+@pytest.fixture
+def classified(tables) -> None:
+    target(NAME).columns.filter(name="name").update(pii=True)
+
+
+@pytest.fixture
+def board(classified) -> TargetDataset:
+    """A model of airports."""
+    return targets.create_target_dataset(
+        schema=TargetSchemaFactory(name="bizcore"), name="board", select=SELECT, business_key=["icao"]
+    )
+
+
+def viewer() -> User:
+    return ensure_user(name="vera", roles=("viewer",))
+
+
+def steward() -> User:
+    return ensure_user(name="stan", roles=("steward",))
+
+
+def tried(text: str = SELECT, user: User | None = None, **given: object) -> ReadRequest:
+    made = request_trial(text, user=user, wake_worker=False, **given)
+    return ReadRequest.objects.get(pk=made.read.pk)
+
+
+def manifest(text: str = SELECT, user: User | None = None, **given: object) -> ReadManifest:
+    return read_manifest(read=tried(text, user, **given))
+
+
+def answered(read: ReadRequest) -> dict:
+    found = {"columns": ["icao", "title", "loud"], "types": ["string"] * 3, "rows": [["EDDF", None, None]]}
+    return trial_answer(read, {**found, "truncated": False})
+
+
+def refusal(text: str = SELECT, user: User | None = None, **given: object) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        tried(text, user, **given)
+    assert not ReadRequest.objects.exists()
+    return refused.value
+
+
+def test_the_select_is_bound_to_the_tables_that_it_reads(tables):
+    made = manifest()
+    assert [source.table.qualified_name for source in made.sources] == [NAME]
+    assert made.sources[0].view in made.arguments["query"]
+    assert made.table is None
+
+
+def test_a_view_is_read_by_the_tables_beneath_it(tables):
+    made = manifest("SELECT icao FROM stage.stg_air_airport")
+    assert [source.table.qualified_name for source in made.sources] == ["raw.raw_air_airport"]
+
+
+def test_an_error_of_the_select_names_line_and_column(tables):
+    found = refusal(f"SELECT icao,\n  nothing\nFROM {NAME}")
+    assert "line 2, column 3" in found.message
+
+
+def test_the_data_of_every_input_takes_the_permission_to_read_it(tables):
+    user = ensure_user(name="vera", roles=())
+    grant_role(user=user, role="viewer", schema="raw")
+    assert refusal(user=User.objects.get(pk=user.pk)).code == "NOT_PERMITTED"
+
+
+def test_the_tables_beneath_a_view_take_the_permission_too(tables):
+    user = ensure_user(name="vera", roles=())
+    grant_role(user=user, role="viewer", schema="stage")
+    found = refusal("SELECT icao FROM stage.stg_air_airport", user=User.objects.get(pk=user.pk))
+    assert "raw.raw_air_airport" in found.message
+
+
+def test_sensitive_columns_of_inputs_are_masked_beneath_the_select(classified):
+    keys = {column.name: str(column.key) for column in target(NAME).columns.all()}
+    (source,) = manifest(user=viewer()).sources
+    assert keys["name"] not in source.masking.shown
+    assert manifest(user=steward()).sources[0].masking is None
+
+
+def test_columns_that_are_computed_from_masked_ones_are_masked(classified):
+    answer = answered(tried(user=viewer()))
+    assert answer["masked"] == ["title", "loud"]
+    assert answer["rows"] == [["EDDF", MASK, MASK]]
+    assert answer["hidden"] == {NAME: ["name"]}
+
+
+def test_a_column_of_a_masked_view_is_masked(classified):
+    TargetDataset.objects.get(name="stg_air_airport").columns.filter(name="name").update(pii=True)
+    select = "SELECT a.icao, a.name AS title, a.icao AS loud FROM stage.stg_air_airport AS a"
+    assert answered(tried(select, viewer()))["masked"] == ["title"]
+
+
+def test_a_read_of_sensitive_values_is_recorded(classified):
+    read = tried(user=steward())
+    record_trial(read, answered(read))
+    entry = ChangeLogEntry.objects.get(subject_kind="data")
+    told = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
+    assert (entry.subject_name, told["columns"], told["kind"]) == (NAME, ["name"], "try_model")
+
+
+@pytest.mark.parametrize("text", [RENAMED, "SELECT v.k FROM bizcore.renamed AS v"])
+def test_a_sensitive_column_that_comes_by_a_star_is_recorded(classified, text):
+    schema = TargetSchemaFactory(name="bizcore")
+    targets.create_target_dataset(schema=schema, name="renamed", select=RENAMED, materialization="view")
+    read = tried(text, steward())
+    record_trial(read, answered(read))
+    entry = ChangeLogEntry.objects.get(subject_kind="data")
+    assert json.loads(entry.changes)["columns"]["after"] == ["name"]
+
+
+def test_a_trial_that_only_counts_rows_is_not_recorded(classified):
+    read = tried(COUNT, steward())
+    record_trial(read, answered(read))
+    assert not ChangeLogEntry.objects.filter(subject_kind="data").exists()
+
+
+def test_a_comparison_of_sensitive_values_of_the_table_is_recorded(board):
+    read = tried(user=steward(), dataset=board, compare=True)
+    record_trial(read, answered(read) | {"difference": {}})
+    entries = ChangeLogEntry.objects.filter(subject_kind="data").order_by("subject_name")
+    assert [entry.subject_name for entry in entries] == ["bizcore.board", NAME]
+
+
+def test_an_answer_is_not_shown_after_its_columns_were_classified(tables):
+    user = viewer()
+    read = tried(user=user)
+    read.answer = answered(read)
+    must_still_see_trial(user, read)
+    target(NAME).columns.filter(name="name").update(pii=True)
+    with pytest.raises(Refusal, match=f"{NAME}.name"):
+        must_still_see_trial(user, read)
+
+
+def test_a_comparison_is_with_the_models_table_by_its_key(board):
+    made = manifest(dataset=board, compare=True, user=steward())
+    assert (made.table.qualified_name, made.arguments["key"]) == ("bizcore.board", ["icao"])
+
+
+def test_a_comparison_that_uses_masked_columns_is_refused(board):
+    found = refusal(dataset=board, compare=True, user=viewer())
+    assert (found.code, f"{NAME}.name" in found.message) == ("MASKED_COLUMN", True)
+
+
+def test_a_select_without_masked_columns_is_compared_for_every_reader(classified):
+    schema = TargetSchemaFactory(name="bizcore")
+    counts = targets.create_target_dataset(schema=schema, name="counts", select=COUNT)
+    assert manifest(COUNT, dataset=counts, compare=True, user=viewer()).table.qualified_name == "bizcore.counts"
+
+
+def test_masked_columns_of_the_table_are_left_out_of_a_comparison(board):
+    target(NAME).columns.filter(name="name").update(pii=False)
+    board.columns.filter(name="title").update(pii=True)
+    made = manifest(dataset=board, compare=True, user=viewer())
+    assert made.arguments["left_out"] == ["title"]
+    assert made.masking is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"compare": True}, "NO_TABLE"),
+        ({"sample": {"share": 0}}, "BAD_SAMPLE"),
+        ({"sample": {"share": 1.5}}, "BAD_SAMPLE"),
+        ({"sample": {"rows": 0}}, "BAD_SAMPLE"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_before_a_worker_is_asked(tables, given, code):
+    assert refusal(**given).code == code
+
+
+def test_a_sample_is_not_compared(board):
+    assert refusal(dataset=board, compare=True, sample={"rows": 10}).code == "SAMPLE_COMPARED"

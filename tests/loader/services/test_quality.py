@@ -1,0 +1,155 @@
+"""Quality checks in manifests, and their results and notices after a run."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from architecture.selectors.environments import described_states
+from architecture.services.states import current_environment
+from elevata.notifications.models import Event
+from loader.models import CheckResult, LoadRun
+from loader.services.load_runs import request_load_run
+from loader.services.load_work import perform_load_run
+from loader.services.quality import check_specs, store_results
+from metadata.domain.state import DatasetState
+from metadata.models import QualityCheck
+from metadata.services.quality import create_check, retire_check
+from tests.loader.airports import target
+from tests.loader.services.test_manifests import manifest
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
+
+
+def check(dataset: str, kind: str, severity: str = "warn", /, **arguments) -> QualityCheck:
+    return create_check(dataset=target(dataset), name=kind, kind=kind, severity=severity, arguments=arguments)
+
+
+def loads(**arguments) -> dict:
+    made = manifest(**arguments)
+    return {load.name: load for load in (*made.raw, *made.rawcore)}
+
+
+def described() -> dict[str, DatasetState]:
+    return {state.key: state for state in described_states(environment=current_environment())}
+
+
+def result(row: QualityCheck, outcome: str = "warned", **values) -> dict:
+    fields = {"key": str(row.key), "name": row.name, "kind": row.kind, "severity": row.severity, "outcome": outcome}
+    return fields | values
+
+
+def stored(row: QualityCheck, run: LoadRun, *results: dict) -> None:
+    dataset = row.dataset
+    store_results(
+        dataset_key=str(dataset.key),
+        dataset=dataset,
+        name=str(dataset),
+        environment=current_environment(),
+        results=results,
+        run=run,
+    )
+
+
+def test_a_load_has_the_active_checks_of_its_dataset(airports):
+    named = check(AIRPORT, "not_null", "stop", columns=["name"])
+    retired = check(AIRPORT, "row_count", minimum="1")
+    retire_check(check=retired, expected_version=1)
+    check("raw.raw_air_airport", "unique", columns=["icao"])
+    found = loads()
+    (spec,) = found[AIRPORT].quality
+    assert (spec.key, spec.severity, spec.arguments) == (str(named.key), "stop", {"columns": ["name"]})
+    assert [spec.kind for spec in found["raw.raw_air_airport"].quality] == ["unique"]
+    assert found[ROUTE].quality == ()
+
+
+def test_a_dataset_waits_for_the_one_that_its_checks_read(airports):
+    check(ROUTE, "relationship", columns=["origin"], dataset=AIRPORT, other_columns=["icao"])
+    found = loads()
+    (spec,) = found[ROUTE].quality
+    assert spec.other.qualified_name == AIRPORT
+    assert found[ROUTE].after == (str(target(AIRPORT).key),)
+    assert found[AIRPORT].after == ()
+
+
+def test_a_check_names_the_sensitive_columns_of_the_other_dataset(airports):
+    target(AIRPORT).columns.filter(name="icao").update(pii=True)
+    check(ROUTE, "total", aggregate="max", columns=["origin"], dataset=AIRPORT, other_columns=["icao"])
+    (spec,) = loads()[ROUTE].quality
+    assert "icao" in spec.other_sensitive
+
+
+def test_a_select_reads_tables_and_the_rows_of_its_own_batch(airports):
+    sql = f"SELECT r.route FROM {ROUTE} r JOIN {AIRPORT} a ON r.origin = a.icao WHERE a.elevation > 9000"
+    check(ROUTE, "query", sql=sql)
+    (spec,) = loads()[ROUTE].quality
+    assert {table.qualified_name for _, table in spec.views} == {ROUTE, AIRPORT}
+    assert dict(spec.views)[spec.own_view].qualified_name == ROUTE
+
+
+def test_a_select_over_an_unknown_table_or_with_a_forbidden_function_says_why_it_cannot_run(airports):
+    check(ROUTE, "query", sql="SELECT 1 FROM rawcore.nothing")
+    create_check(dataset=target(ROUTE), name="java", kind="query", arguments={"sql": "SELECT java_method('a', 'b')"})
+    java, unknown = loads()[ROUTE].quality
+    assert "the function java_method is not allowed" in java.problem
+    assert "rawcore.nothing is no published table or view" in unknown.problem
+
+
+def test_a_changed_row_count_is_compared_with_the_runs_that_were_loaded(airports):
+    row = check(AIRPORT, "row_count_change", runs=5)
+    for number, (value, outcome) in enumerate([(10, "passed"), (12, "warned"), (99, "stopped"), (11, "passed")]):
+        run = request_load_run(run_id=f"r{number}", wake_worker=False).run
+        stored(row, run, result(row, outcome, value=float(value)))
+    (spec,) = loads()[AIRPORT].quality
+    assert spec.past == (11, 12, 10)
+
+
+def test_former_row_counts_of_all_checks_are_read_by_one_query(airports, django_assert_max_num_queries):
+    run = request_load_run(run_id="r", wake_worker=False).run
+    environment, states = current_environment(), described()
+
+    def read(dataset: str) -> None:
+        row = check(dataset, "row_count_change")
+        stored(row, run, result(row, "passed", value=7.0))
+
+    read(AIRPORT)
+    with django_assert_max_num_queries(2) as few:
+        check_specs(states.values(), states, environment=environment)
+    read(ROUTE)
+    with django_assert_max_num_queries(len(few)):
+        specs = check_specs(states.values(), states, environment=environment)
+    assert [spec.past for own in specs.values() for spec in own] == [(7,), (7,)]
+
+
+def test_checks_of_a_dataset_that_has_another_key_here_are_those_of_its_name(airports):
+    check(AIRPORT, "row_count", minimum="1")
+    state = replace(described()[str(target(AIRPORT).key)], key=str(uuid4()), name="RC_AIR_AIRPORT")
+    specs = check_specs([state], {state.key: state}, environment=current_environment())
+    assert [spec.kind for spec in specs[state.key]] == ["row_count"]
+
+
+def test_results_of_a_run_are_stored_with_notices_about_failed_checks(airports, runner, script):
+    named, counted = check(AIRPORT, "not_null", columns=["name"]), check(AIRPORT, "row_count", minimum="1")
+    failed = result(named, failed=2, total=3, samples=["icao=A"])
+    script.tell(checked={AIRPORT: [failed, result(counted, "passed", value=3.0, low=1.0)]})
+    run = perform_load_run(run_pk=request_load_run(wake_worker=False).run.pk, worker="w1", runner=runner)
+    first, second = CheckResult.objects.order_by("pk")
+    assert (first.run, first.dataset, first.outcome) == (run, target(AIRPORT), "warned")
+    assert (first.failed, first.total, first.samples) == (2, 3, ["icao=A"])
+    assert (second.outcome, second.value, second.low) == ("passed", 3.0, 1.0)
+    event = Event.objects.get(kind="quality.failed")
+    assert event.title == f"1 check of {AIRPORT} failed in load run {run.run_id} in {run.environment}"
+    assert event.facts == {"run": run.run_id, "checks": ["not_null"]}
+    assert event.link == f"/datasets/{target(AIRPORT).key}/quality/"
+
+
+def test_results_of_a_repeated_attempt_replace_the_former_without_another_notice(airports):
+    row = check(AIRPORT, "not_null", columns=["name"])
+    run = request_load_run(run_id="r", load_timestamp=datetime(2024, 5, 1, tzinfo=UTC), wake_worker=False).run
+    stored(row, run, result(row, failed=2, total=3))
+    stored(row, run, result(row, failed=1, total=3))
+    assert CheckResult.objects.get().failed == 1
+    assert Event.objects.filter(kind="quality.failed").count() == 1

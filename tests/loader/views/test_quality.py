@@ -1,0 +1,204 @@
+"""Quality of a dataset on its page, on the page of a run, and downstream."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from elevata.accounts.roles import Role
+from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
+from metadata.models import DatasetInput, QualityCheck, TargetDataset
+from metadata.services.quality import create_check
+from tests.architecture.world import person as someone
+from tests.elevata.web.html import text_of
+from tests.elevata.web.pages import words
+from tests.loader.factories import EnvironmentFactory, LoadRunFactory, ReadRequestFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def check(warehouse: TargetDataset) -> QualityCheck:
+    return create_check(dataset=warehouse, name="named", kind="not_null", arguments={"columns": ["name"]})
+
+
+def add_result(check: QualityCheck, outcome: str = "warned", run: str = "good", **values) -> CheckResult:
+    dataset = check.dataset
+    return CheckResult.objects.create(
+        **{
+            "run": LoadRun.objects.get(run_id=run),
+            "environment": EnvironmentFactory(),
+            "dataset": dataset,
+            "dataset_key": dataset.key,
+            "dataset_name": str(dataset),
+            "check_key": check.key,
+            "check_name": check.name,
+            "kind": check.kind,
+            "severity": check.severity,
+            "outcome": outcome,
+            "failed": 2,
+            "total": 9,
+            "samples": ["icao=KJFK"],
+            "at": timezone.now(),
+            **values,
+        }
+    )
+
+
+def page_of(dataset: TargetDataset, part: str = "quality/") -> str:
+    return f"/datasets/{dataset.key}/{part}"
+
+
+def test_the_page_shows_the_newest_result_and_draws_the_last_ones_with_their_table(reader: Client, check: QualityCheck):
+    add_result(check, "passed", failed=0, run="bad")
+    add_result(check)
+    page = text_of(reader, page_of(check.dataset))
+    assert "Warned 2 of 9 rows failed" in words(page)
+    assert 'aria-label="Last 2 results: 1 passed, 1 warned"' in page
+    assert page.count('class="bar is-') == 2
+    assert "/load-runs/bad/" in page
+    assert "icao=KJFK" in page
+    assert "Add check" not in page
+
+
+def test_keys_of_failed_rows_of_a_sensitive_dataset_are_shown_to_stewards_alone(reader: Client, check: QualityCheck):
+    add_result(check)
+    check.dataset.columns.filter(name="name").update(pii=True)
+    assert "icao=KJFK" not in text_of(reader, page_of(check.dataset))
+    steward = Client()
+    steward.force_login(someone("sue", Role.STEWARD))
+    assert "icao=KJFK" in text_of(steward, page_of(check.dataset))
+
+
+def test_the_page_of_a_run_has_the_results_of_its_datasets(reader: Client, check: QualityCheck):
+    add_result(check)
+    assert "Warned named 2 of 9 rows failed" in words(text_of(reader, "/load-runs/good/"))
+    assert "named 2 of 9" not in words(text_of(reader, "/load-runs/bad/"))
+
+
+def test_a_dataset_downstream_says_that_its_data_failed_checks(reader: Client, check: QualityCheck, warehouse):
+    reading = TargetDataset.objects.get(name="rc_net_route")
+    other = create_check(dataset=warehouse, name="other", kind="row_count", arguments={"minimum": "1"})
+    mark = "Built on data that failed"
+    assert mark not in text_of(reader, page_of(reading, ""))
+    DatasetInput.objects.create(dataset=reading, upstream=warehouse, ordinal=9)
+    add_result(check)
+    add_result(other)
+    text = words(text_of(reader, page_of(reading, "")))
+    assert f"{mark} 2 checks: rawcore.rc_air_airport (2)" in text
+    assert mark not in text_of(reader, page_of(warehouse, ""))
+    history = TargetDataset.objects.get(history_of=warehouse)
+    assert f"{mark} 2 checks" in words(text_of(reader, page_of(history, "")))
+
+
+def test_a_check_that_passed_since_marks_nothing(reader: Client, check: QualityCheck, warehouse):
+    history = TargetDataset.objects.get(history_of=warehouse)
+    add_result(check)
+    LoadRunFactory(run_id="later")
+    add_result(check, "passed", run="later", failed=0)
+    assert "Built on data" not in text_of(reader, page_of(history, ""))
+
+
+PROFILE = {
+    "rows": 100,
+    "profile": [
+        {"name": "icao", "type": "string(4)", "rows": 100, "distinct": 100, "min_length": 4, "max_length": 4},
+        {"name": "name", "type": "string", "rows": 100, "distinct": 2, "top": [["a", 60], ["b", 40]]}
+        | {"values_complete": True},
+        {"name": "elevation", "type": "float", "rows": 100, "nulls": 3, "distinct": 50, "minimum": "1.5"}
+        | {"maximum": "9.5", "histogram": [1, 2, 3]},
+    ],
+}
+
+
+@pytest.fixture
+def profile(warehouse: TargetDataset) -> TableProfile:
+    environment = EnvironmentFactory()
+    return TableProfile.objects.create(
+        environment=environment, dataset=warehouse, masked=True, table_version=7, content=PROFILE, at=timezone.now()
+    )
+
+
+def test_a_table_without_a_profile_is_read_when_the_page_opens(reader: Client, warehouse: TargetDataset):
+    page = text_of(reader, page_of(warehouse, "quality/profile/"))
+    assert '<input type="hidden" name="kind" value="profile">' in page
+    reader.post(page_of(warehouse, "reads/"), {"kind": "profile"})
+    assert ReadRequest.objects.get().kind == "profile"
+
+
+def test_the_stored_profile_is_drawn(reader: Client, profile: TableProfile):
+    page = text_of(reader, page_of(profile.dataset, "quality/profile/"))
+    assert "100 rows, table version 7" in words(page)
+    assert 'aria-label="Histogram: 1, 2, 3 rows a bucket"' in page
+    assert "elevation float 3 50 1.5 9.5" in words(page)
+    assert "Suggested checks" not in page
+
+
+def test_values_of_a_column_that_was_classified_since_are_not_shown(reader: Client, profile: TableProfile):
+    profile.dataset.columns.filter(name="name").update(pii=True)
+    page = words(text_of(reader, page_of(profile.dataset, "quality/profile/")))
+    assert "name string 0 2 values are masked for you" in page
+
+
+def test_the_profile_of_an_empty_table_says_so(reader: Client, profile: TableProfile):
+    TableProfile.objects.update(content={"rows": 0, "profile": []})
+    assert "The table has no rows." in words(text_of(reader, page_of(profile.dataset, "quality/profile/")))
+
+
+def test_a_suggested_check_is_accepted_by_a_click(editor: Client, profile: TableProfile):
+    page = text_of(editor, page_of(profile.dataset, "quality/profile/"))
+    assert 'value="accepted_values:name"' in page
+    place = page_of(profile.dataset, "quality/suggestions/")
+    answer = editor.post(place, {"suggestion": "accepted_values:name"})
+    assert answer.headers["Location"] == page_of(profile.dataset, "quality/profile/")
+    check = QualityCheck.objects.get()
+    assert (check.kind, check.severity) == ("accepted_values", "warn")
+    assert check.arguments == {"columns": ["name"], "values": ["a", "b"]}
+    assert 'value="accepted_values:name"' not in text_of(editor, page_of(profile.dataset, "quality/profile/"))
+    assert editor.post(place, {"suggestion": "accepted_values:name"}).status_code == 404
+
+
+def test_values_of_a_sensitive_column_are_not_suggested_to_those_who_may_read_them(profile: TableProfile):
+    profile.dataset.columns.filter(name="name").update(pii=True)
+    browser = Client()
+    browser.force_login(someone("sue", Role.STEWARD, Role.EDITOR))
+    page = text_of(browser, page_of(profile.dataset, "quality/profile/"))
+    assert 'value="not_null:name"' in page
+    assert 'value="accepted_values:name"' not in page
+    wanted = {"suggestion": "accepted_values:name"}
+    assert browser.post(page_of(profile.dataset, "quality/suggestions/"), wanted).status_code == 404
+
+
+def test_quarantined_rows_are_shown_with_a_box_each(operator: Client, starter, warehouse: TargetDataset):
+    answer = {
+        "columns": ["__entry", "__run", "__at", "__reasons", "icao", "name"],
+        "rows": [["ab" * 32, "good", "2026-11-21 08:00:00", "named", "KJFK", None]],
+        "truncated": False,
+        "masked": [],
+        "table_version": 1,
+    }
+    read = ReadRequestFactory(
+        kind="quarantine", dataset=warehouse, requested_by=starter, status="succeeded", answer=answer
+    )
+    page = text_of(operator, f"/reads/{read.pk}/")
+    assert f'value="{"ab" * 32}"' in page
+    assert "named good 2026-11-21 08:00:00 KJFK NULL" in words(page)
+
+
+def test_chosen_rows_are_released_with_a_reason(operator: Client, warehouse: TargetDataset):
+    place, entry = page_of(warehouse, "quality/quarantine/"), "ab" * 32
+    assert "Decide" in text_of(operator, place)
+    without = operator.post(place, {"decision": "release"})
+    assert (without.status_code, b"Enter a reason." in without.content) == (422, True)
+    answer = operator.post(place, {"decision": "release", "reason": "confirmed", "entries": [entry]})
+    run = LoadRun.objects.get(kind="quarantine")
+    assert answer.headers["Location"] == f"/load-runs/{run.run_id}/"
+    assert run.details["asked"] == {"decision": "release", "entries": [entry], "of_run": ""}
+
+
+def test_results_are_listed_by_the_api_without_keys_of_rows(reader: Client, check: QualityCheck):
+    result = add_result(check)
+    answer = reader.get(f"/api/v1/check-results/?dataset={check.dataset.key}&outcome=warned").json()
+    (listed,) = answer["results"]
+    assert (listed["id"], listed["run"], listed["failed"], listed["total"]) == (result.pk, "good", 2, 9)
+    assert "samples" not in listed
+    assert reader.get("/api/v1/check-results/?outcome=passed").json()["count"] == 0

@@ -1,0 +1,139 @@
+"""The pages of a proposal: changes, preview, acceptance, dismissal; and the button that checks a source."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from loader.domain.sources.schema_changes import ObservedColumn
+from loader.models import SourceProposal
+from loader.services.source_observations import observe_schema
+from metadata.domain.types import parse
+from metadata.models import SourceColumn, SourceDataset, System
+from tests.elevata.web.forms import typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read, section
+from tests.loader.views.shop import generate, imported
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def orders(editor: Client, shop: System) -> SourceDataset:
+    source = imported(editor)
+    generate(editor, source)
+    return source
+
+
+def column(name: str, type_: str = "") -> ObservedColumn:
+    return ObservedColumn(name, parse(type_) if type_ else None, declared=bool(type_))
+
+
+@pytest.fixture
+def proposal(orders: SourceDataset) -> SourceProposal:
+    """The customer was renamed, the amount is gone, vip is new."""
+    columns = [column("Order No"), column("customer_no", "integer"), column("ordered at"), column("vip", "boolean")]
+    made = observe_schema(source=orders, columns=columns)
+    assert made is not None
+    return made
+
+
+def address(proposal: SourceProposal) -> str:
+    return f"/source-proposals/{proposal.key}/"
+
+
+def contract(source: SourceDataset) -> list[str]:
+    return list(SourceColumn.objects.filter(dataset=source, active=True).values_list("name", flat=True))
+
+
+def test_the_page_of_the_source_leads_to_its_proposal(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+    page = read(editor, f"/sources/{orders.key}/")
+    assert "The source differs from its contract" in page
+    assert address(proposal) in page
+
+
+def test_changes_that_lose_nothing_are_selected_and_previewed(editor: Client, proposal: SourceProposal):
+    page = read(editor, address(proposal))
+    text = words(section(page, "preview-head"))
+    assert "customer is probably customer_no now" in words(page)
+    assert "Accept 1 change" in text
+    assert "new: vip boolean" in text
+
+
+def test_a_rename_is_confirmed_by_a_user(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+    chosen = {"choose": "yes", "rename": "rename|renamed:customer>customer_no"}
+    page = html_of(editor.get(address(proposal), chosen))
+    assert "No generated column changes" in page
+    answer = editor.post(address(proposal), typed(page, having="fingerprint", reason="the shop renamed it"))
+    assert answer.url == address(proposal)
+    assert contract(orders) == ["Order No", "customer_no", "amount", "ordered at"]
+    proposal.refresh_from_db()
+    assert (proposal.status, proposal.reason) == ("accepted", "the shop renamed it")
+
+
+def test_a_rename_that_is_none_is_accepted_as_two_changes(
+    editor: Client, orders: SourceDataset, proposal: SourceProposal
+):
+    chosen = {"choose": "yes", "rename": "split|renamed:customer>customer_no"}
+    page = html_of(editor.get(address(proposal), chosen))
+    assert "Accept 2 changes" in words(page)
+    assert editor.post(address(proposal), typed(page, having="fingerprint")).status_code == 302
+    assert contract(orders) == ["Order No", "amount", "ordered at", "customer_no"]
+
+
+def test_an_accepted_proposal_leads_to_the_report(editor: Client, proposal: SourceProposal):
+    editor.post(address(proposal), typed(read(editor, address(proposal)), having="fingerprint"))
+    page = read(editor, address(proposal))
+    assert "/reports/?dataset=rawcore.rc_shop_orders#build" in page
+    assert "accepted" in page
+
+
+def test_what_was_decided_meanwhile_is_said(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+    sent = typed(read(editor, address(proposal)), having="fingerprint")
+    SourceProposal.objects.update(status="dismissed", decided_at=proposal.last_seen_at)
+    answer = editor.post(address(proposal), sent)
+    assert answer.status_code == 409
+    assert "was dismissed already" in html_of(answer)
+    assert "vip" not in contract(orders)
+
+
+def test_nothing_selected_changes_nothing(editor: Client, proposal: SourceProposal):
+    assert "Select changes to see what they do" in html_of(editor.get(address(proposal), {"choose": "yes"}))
+    assert editor.post(address(proposal), {}).status_code == 422
+
+
+def test_a_proposal_is_dismissed_with_a_reason(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+    answer = editor.post(f"{address(proposal)}dismiss/", {"reason": "a test delivery"})
+    assert answer.url == f"/sources/{orders.key}/"
+    proposal.refresh_from_db()
+    assert (proposal.status, proposal.reason) == ("dismissed", "a test delivery")
+
+
+def test_decided_proposals_are_in_the_schema_history(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+    editor.post(f"{address(proposal)}dismiss/", {"reason": "a test delivery"})
+    history = section(read(editor, f"/sources/{orders.key}/"), "schema-head")
+    assert address(proposal) in history
+    assert "customer is probably customer_no now; amount is gone; vip is new (boolean)" in words(history)
+
+
+def test_who_may_not_edit_reads_the_changes_only(viewer: Client, proposal: SourceProposal):
+    page = read(viewer, address(proposal))
+    assert "needs the editor role" in page
+    assert "preview-head" not in page
+    assert viewer.post(address(proposal), {"take": "new:vip"}).status_code == 403
+    assert viewer.post(f"{address(proposal)}dismiss/").status_code == 403
+
+
+def test_a_check_leads_to_the_proposal_or_says_that_all_is_well(editor: Client, orders: SourceDataset, landing: Path):
+    check = f"/sources/{orders.key}/check/"
+    answer = editor.post(check, follow=True)
+    assert "agrees with its contract" in html_of(answer)
+    (landing / "orders.csv").write_text("Order No,customer,amount,ordered at,vip\nA1,7,12.50,2024-01-01,true\n")
+    answer = editor.post(check)
+    assert answer.url == address(SourceProposal.objects.get(status="open"))
+
+
+def test_a_source_that_cannot_be_read_is_said_on_its_page(editor: Client, orders: SourceDataset, landing: Path):
+    (landing / "orders.csv").unlink()
+    answer = editor.post(f"/sources/{orders.key}/check/", follow=True)
+    assert "orders.csv is not there" in words(html_of(answer))

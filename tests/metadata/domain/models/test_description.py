@@ -1,0 +1,155 @@
+"""Columns of a SELECT: names, inputs, what passes, and refusals at the character."""
+
+import pytest
+
+from metadata.domain.models import ModelProblem, ReadColumn, describe_select, reads_of
+
+ORDERS = [
+    ReadColumn("id", "bigint", False),
+    ReadColumn("customer", "string(20)", True),
+    ReadColumn("amount", "decimal(10,2)", True),
+    ReadColumn("at", "timestamp", False),
+    ReadColumn("load_run_id", "string", False, True),
+]
+HISTORY = [*ORDERS[:2], ReadColumn("__valid_from", "timestamp", False), ReadColumn("__valid_to", "timestamp", True)]
+DATASETS = {
+    "rawcore.orders": ORDERS,
+    "rawcore.customer": [ReadColumn("id", "bigint", False), ReadColumn("city", "string", False)],
+    "rawcore.customer_hist": HISTORY,
+    "versions(rawcore.customer_hist)": HISTORY,
+}
+
+
+def described(text: str):
+    return {column.name: column for column in describe_select(text, DATASETS).columns}
+
+
+def test_inputs_are_those_below_subqueries_and_common_table_expressions() -> None:
+    text = """
+    WITH sums AS (SELECT customer, sum(amount) AS total FROM rawcore.orders GROUP BY customer)
+    SELECT c.city, s.total * 2 AS twice
+    FROM (SELECT id, city FROM rawcore.customer) c JOIN sums s ON s.customer = c.city
+    """
+    columns = described(text)
+    assert columns["twice"].inputs == (("rawcore.orders", "amount"),)
+    assert columns["city"].inputs == (("rawcore.customer", "city"),)
+
+
+def test_a_column_passes_through_subqueries_and_groups_but_not_through_a_union() -> None:
+    assert described("SELECT customer FROM (SELECT * FROM rawcore.orders) GROUP BY customer")["customer"].passes
+    assert described("SELECT customer FROM rawcore.orders")["customer"].type == "string(20)"
+    united = described("SELECT customer FROM rawcore.orders UNION SELECT city FROM rawcore.customer")["customer"]
+    assert (united.passes, united.type) == (False, "string")
+
+
+def test_datasets_in_filters_and_joins_are_read() -> None:
+    text = "SELECT id FROM rawcore.orders WHERE id IN (SELECT id FROM rawcore.customer)"
+    assert describe_select(text, DATASETS).reads == ("rawcore.orders", "rawcore.customer") == reads_of(text)
+
+
+def test_an_outer_join_makes_columns_nullable() -> None:
+    text = "SELECT o.id, c.city FROM rawcore.orders o {} JOIN rawcore.customer c ON c.id = o.id"
+    nullable = {
+        side: [c.nullable for c in described(text.format(side)).values()] for side in ("LEFT", "RIGHT", "FULL", "")
+    }
+    assert nullable == {"LEFT": [False, True], "RIGHT": [True, False], "FULL": [True, True], "": [False, False]}
+
+
+def test_a_later_outer_join_makes_a_column_of_using_nullable() -> None:
+    joined = "rawcore.orders JOIN rawcore.customer USING (id)"
+    assert not described(f"SELECT id FROM {joined} LEFT JOIN rawcore.customer c ON true")["id"].nullable
+    assert described(f"SELECT id FROM {joined} RIGHT JOIN rawcore.customer c ON true")["id"].nullable
+    assert described(f"SELECT id FROM {joined} FULL JOIN rawcore.customer c ON true")["id"].nullable
+    assert described(f"SELECT id FROM (SELECT 1 AS n) LEFT JOIN ({joined}) ON true")["id"].nullable
+
+
+def test_all_columns_leave_out_technical_ones_unless_named() -> None:
+    assert list(described("SELECT * FROM rawcore.orders")) == ["id", "customer", "amount", "at"]
+    assert "load_run_id" in described("SELECT o.load_run_id FROM (SELECT * FROM rawcore.orders) o")
+
+
+def test_expressions_have_placeholders_as_written() -> None:
+    text = "SELECT coalesce(at, {{load_timestamp}}) AS seen FROM rawcore.orders"
+    assert described(text)["seen"].expression == "COALESCE(at, {{ load_timestamp }})"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("", "bad_select", "line 1, column 1: the query is empty"),
+        ("SELECT", "bad_select", "line 1, column 1: the SELECT list is empty"),
+        ("SELECT id FROM", "bad_select", "line 1, column 11: this cannot be read as SQL near 'FROM'"),
+        ("SELECT id,\n  price FROM rawcore.orders", "unknown_column", "line 2, column 3: the datasets in FROM have no"),
+        ("SELECT ids FROM rawcore.orders", "unknown_column", "did you mean id?"),
+        ("SELECT o.id FROM rawcore.orders", "unknown_column", "line 1, column 8: o is not in FROM, which has orders"),
+        ("SELECT id FROM rawcore.nothing", "unknown_dataset", "line 1, column 16: rawcore.nothing is no described"),
+        ("SELECT id FROM orders", "unknown_dataset", "orders is no dataset: name it with its schema"),
+        ("SELECT id FROM as_of(rawcore.orders, DATE '2020-01-01')", "unknown_dataset", "rawcore.orders is no history"),
+        (
+            "SELECT id FROM rawcore.orders o JOIN rawcore.customer c ON true",
+            "unknown_column",
+            "line 1, column 8: id is ambiguous: o.id, c.id",
+        ),
+        ("SELECT id FROM rawcore.orders o, rawcore.customer o", "bad_select", "o is used twice in FROM"),
+        ("SELECT * FROM rawcore.orders JOIN rawcore.customer ON true", "bad_select", "two columns are named id"),
+        ("SELECT id + 1 FROM rawcore.orders", "bad_select", "line 1, column 8: this column has no name"),
+        (
+            "SELECT id, sum(amount) AS s FROM rawcore.orders",
+            "bad_select",
+            "id is neither grouped nor within an aggregate",
+        ),
+        ("SELECT sum(sum(id)) AS s FROM rawcore.orders", "bad_select", "sum cannot stand within sum"),
+        (
+            "SELECT id FROM rawcore.orders WHERE sum(id) > 1",
+            "bad_select",
+            "sum aggregates rows: it is not allowed here",
+        ),
+        ("SELECT id FROM rawcore.orders WHERE amount", "bad_select", "a condition is a boolean, not decimal(10,2)"),
+        ("SELECT id FROM rawcore.orders WHERE at = amount", "bad_select", "timestamp cannot be compared with decimal"),
+        ("SELECT at * 2 AS x FROM rawcore.orders", "bad_select", "timestamp * integer is not possible"),
+        ("SELECT upper() AS x", "bad_select", "upper takes 1 argument, not 0"),
+        ("SELECT year(id) AS x FROM rawcore.orders", "bad_select", "argument 1 of year must be a date or timestamp"),
+        ("SELECT CASE WHEN true THEN at ELSE id END AS x FROM rawcore.orders", "bad_select", "bigint does not fit"),
+        ("SELECT CAST(at AS MAP<INT, INT>) AS x FROM rawcore.orders", "bad_select", ""),
+        ("SELECT amount / 0 AS x FROM rawcore.orders", "bad_select", "line 1, column 17: this divides by zero"),
+        ("SELECT amount % 0 AS x FROM rawcore.orders", "bad_select", "this divides by zero"),
+        ("SELECT rand() AS x", "bad_select", "line 1, column 8: rand is not allowed in a model"),
+        ("SELECT current_timestamp() AS x", "bad_select", "{{ load_timestamp }} does not"),
+        ("SELECT current_date AS x", "bad_select", "{{ load_timestamp }} does not"),
+        ("SELECT CAST('now' AS TIMESTAMP) AS x", "bad_select", "{{ load_timestamp }} does not"),
+        ("SELECT first(id) AS x FROM rawcore.orders", "bad_select", "first depends on the order of rows"),
+        ("SELECT any_value(id) AS x FROM rawcore.orders", "bad_select", "depends on the order of rows"),
+        ("SELECT row_number() OVER (PARTITION BY id) AS x FROM rawcore.orders", "bad_select", "needs ORDER BY in OVER"),
+        ("SELECT id FROM rawcore.orders LIMIT 3", "bad_select", "LIMIT without ORDER BY"),
+        ("SELECT collect_list(id) AS x FROM rawcore.orders", "bad_select", "has no order"),
+        ("SELECT split(customer, ',') AS x FROM rawcore.orders", "unknown_type", "which no column can be"),
+        ("SELECT NULL AS x", "unknown_type", "x has no type"),
+        ("SELECT at - at AS x FROM rawcore.orders", "unknown_type", "x is interval"),
+        ("SELECT id FROM rawcore.orders UNION SELECT id, city FROM rawcore.customer", "bad_select", "2 columns"),
+        (
+            "SELECT at FROM rawcore.orders UNION SELECT id FROM rawcore.customer",
+            "bad_select",
+            "id is bigint, at before",
+        ),
+        ("SELECT id FROM rawcore.orders NATURAL JOIN rawcore.customer", "bad_select", "NATURAL JOIN is not allowed"),
+        ("SELECT o.id FROM rawcore.orders o JOIN rawcore.customer c", "bad_select", "a join needs ON or USING"),
+        (
+            "SELECT o.id FROM rawcore.orders o, as_of(rawcore.customer_hist, o.at) h",
+            "bad_select",
+            "line 1, column 65: as_of a column needs a join with ON",
+        ),
+        ("SELECT id FROM rawcore.orders; DROP TABLE x", "bad_select", "a second statement"),
+        ("INSERT INTO x SELECT 1", "bad_select", "only one SELECT"),
+        ("SELECT reflect('java.lang.System', 'exit') AS x", "bad_select", "the function reflect is not allowed"),
+        ("SELECT * FROM range(3)", "bad_select", "the function range is not allowed"),
+        ("SELECT '{{ load_timestamp }}' AS x", "bad_select", "it cannot be inside quotes"),
+        ("SELECT {{ today }} AS x", "bad_select", "{{ today }} is not known"),
+        ("WITH RECURSIVE c AS (SELECT 1 AS n) SELECT n FROM c", "bad_select", "WITH RECURSIVE"),
+        (f"SELECT {'(' * 3000}1{')' * 3000} AS x", "bad_select", "nested too deeply"),
+    ],
+)
+def test_a_select_is_refused(text: str, code: str, message: str) -> None:
+    with pytest.raises(ModelProblem) as refused:
+        describe_select(text, DATASETS)
+    assert message in refused.value.message
+    assert (refused.value.code, refused.value.field) == (code, "select")
