@@ -109,6 +109,8 @@ system:
 """
 
 
+# By day tests/loader/rest and tests/loader/spark/sources/test_marks.py show the parts.
+@pytest.mark.nightly
 def test_an_endpoint_with_a_watermark_is_asked_from_the_mark_of_the_last_load_on(tmp_path, api):
     crm = make_installation(tmp_path / "data", CHANGES.format(url=api.url), {"ELEVATA_SOURCE_HOSTS": ",".join(HERE)})
     with working(crm):

@@ -20,6 +20,7 @@ from loader.spark.origins import read_origin
 from loader.spark.trials import try_model
 from metadata.domain.raw_keeping import ALL, BY_DAY, LATEST, Keeping, policy_of
 from metadata.domain.state import DatasetState
+from tests.fixtures.spark import by_night
 from tests.loader.histories import Kept
 
 pytestmark = pytest.mark.spark
@@ -150,7 +151,7 @@ def test_deliveries_are_partitioned_by_the_day_of_their_load(spark, tmp_path, ro
     assert dataset.deliveries() == BOTH
 
 
-@pytest.mark.parametrize(("before", "after"), [(ALL, BY_DAY), (BY_DAY, LATEST)])
+@pytest.mark.parametrize(("before", "after"), [by_night(ALL, BY_DAY), (BY_DAY, LATEST)])
 def test_a_rebuild_changes_the_partitions_and_keeps_every_row(spark, tmp_path, before, after):
     dataset = kept(spark, tmp_path)
     dataset.mode = before
@@ -164,7 +165,7 @@ def test_a_rebuild_changes_the_partitions_and_keeps_every_row(spark, tmp_path, b
     assert dataset.current() == ONE
 
 
-@pytest.mark.parametrize("mode", [ALL, BY_DAY])
+@pytest.mark.parametrize("mode", [by_night(ALL), BY_DAY])
 def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, tmp_path, mode):
     dataset = kept(spark, tmp_path)
     dataset.mode = mode

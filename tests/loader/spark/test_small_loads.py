@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from loader.spark import datasets, small_loads
+from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset
 
 pytestmark = pytest.mark.spark
@@ -95,9 +96,9 @@ def loads(dataset: Dataset, deliveries: list[list[dict[str, Any]]], **options: A
     ("name", "described"),
     [
         ("csv", {"format": "csv"}),
-        ("parquet", {"format": "parquet", "policy": {"input": "delta", "open_end": "9999-12-31T00:00:00Z"}}),
+        by_night("parquet", {"format": "parquet", "policy": {"input": "delta", "open_end": "9999-12-31T00:00:00Z"}}),
         ("upserts", {"format": "csv", "historize": False}),
-        ("dbt", {"format": "parquet", "policy": {"profile": "dbt", "track": ["price"], "untracked": "keep"}}),
+        by_night("dbt", {"format": "parquet", "policy": {"profile": "dbt", "track": ["price"], "untracked": "keep"}}),
     ],
 )
 def test_the_tables_are_those_of_the_general_way(

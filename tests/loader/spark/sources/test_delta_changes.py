@@ -13,6 +13,7 @@ import pytest
 from loader.domain.manifest.loads import LoadManifest
 from loader.spark import datasets, load
 from metadata.domain.state import DatasetState
+from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset, finished
 from tests.loader.histories import Kept
 from tests.loader.lakes import DAY
@@ -119,7 +120,7 @@ BOUNDARIES = {
 }
 
 
-@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("boundary", [*map(by_night, list(BOUNDARIES)[:-1]), list(BOUNDARIES)[-1]])
 def test_a_run_that_dies_loses_no_version_and_doubles_none(item, monkeypatch, boundary):
     item.run(1)
     item.sql("UPDATE LAKE SET v = 'B' WHERE id = 2")
@@ -156,7 +157,7 @@ def vacuum(item: Changing) -> None:
     shutil.rmtree(item.folder / "lake" / "_change_data")
 
 
-@pytest.mark.parametrize("remove", [clean_log, vacuum])
+@pytest.mark.parametrize("remove", [by_night(clean_log), vacuum])
 def test_versions_that_were_removed_before_they_were_loaded_are_refused(item, remove):
     item.run(1)
     item.sql("ALTER TABLE LAKE SET TBLPROPERTIES (delta.checkpointInterval = 1)")

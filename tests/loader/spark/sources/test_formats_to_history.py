@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from metadata.domain.sources.formats import FOLDER_FORMATS, TEXT_FORMATS
 from metadata.domain.sources.locations import dated
 from metadata.domain.state import DatasetState
+from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset
 from tests.loader.records.workbook_files import workbook
 
@@ -94,7 +95,15 @@ def test_every_format_has_an_example():
     assert sorted(example["format"] for example in EXAMPLES["datasets"]) == sorted(FOLDER_FORMATS)
 
 
-@pytest.mark.parametrize("example", EXAMPLES["datasets"], ids=lambda example: example["format"])
+# By day tests/loader/runs/test_source_examples.py loads every format, too.
+BY_DAY = ("csv", "xml")
+DELIVERIES = [
+    (pytest.param if example["format"] in BY_DAY else by_night)(example, id=example["format"])
+    for example in EXAMPLES["datasets"]
+]
+
+
+@pytest.mark.parametrize("example", DELIVERIES)
 def test_a_delivery_reaches_raw_rawcore_and_history(spark, tmp_path, example):
     kind, options = example["format"], example.get("options", {})
     data = Delivered(spark, tmp_path, columns=dict(COLUMNS), format=kind, options=options, example=example)
