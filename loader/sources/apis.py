@@ -66,7 +66,7 @@ def sample_endpoint(system: System, location: str, options: dict[str, Any]) -> S
 
 
 def _source(system: System, location: str, options: dict[str, Any]) -> SourceSpec:
-    name = f"{system}.{location}"
+    name = f"{system}.{location}" if location.strip("/") else str(system)
     path, filled = endpoint_at(location, options, source=name, at=timezone.now())
     api = replace(api_of(system), password=password_of(system))
     return SourceSpec(name, path, REST, (), filled, api=api)
