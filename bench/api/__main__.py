@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.environment import PLACE
 from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
 from bench.report import write_result
 from bench.web.results import write_into
 from bench.web.served import database, web

@@ -110,7 +110,7 @@ class QuestionSerializer(ChangeSerializer):
 
 
 def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for ``loader.spark.reads``. Raise Refusal if the dataset has no table for the read."""
+    """Return the arguments for ``loader.spark.queries.reads``. Raise Refusal if the dataset has no table to read."""
     table = read_table(fields["dataset"], fields["kind"])
     for name in ("business_key", "after"):
         if name in fields:

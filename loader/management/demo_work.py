@@ -49,9 +49,9 @@ from loader.models import LoadRun, Schedule
 from loader.services.maintenance.prunes import request_prune
 from loader.services.schedules import create_schedule
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.exchange import import_metadata
+from metadata.services.datasets.targets import create_target_column, update_target_column
+from metadata.services.exchange.metadata_files import import_metadata
 from metadata.services.lifecycle import rename_column
-from metadata.services.targets import create_target_column, update_target_column
 
 RECORDS = "records"
 # New columns need an approval, so that the demo shows one; tables that loads create need none.

@@ -15,7 +15,7 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.refusals import Refusal
 from loader.domain.sources.hosts import check_host
-from loader.services.manifests import database_place, place_of, source_roots, stands_at
+from loader.services.loads.manifests import database_place, place_of, source_roots, stands_at
 from metadata.domain.sources.locations import DatabasePlace, Location, parse_location
 from metadata.models import System
 

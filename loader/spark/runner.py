@@ -29,12 +29,12 @@ from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select
 from loader.domain.refusals import Refusal, cause_of
 from loader.domain.spark_settings import is_cluster
-from loader.spark import reads
 from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
-from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
-from loader.spark.maintenance_runs import MANIFESTS, perform_run
-from loader.spark.model_tests import run_tests
+from loader.spark.loads.load import CANCELED, FAILED, LoadAttempt, unreadable_table
+from loader.spark.maintenance.maintenance_runs import MANIFESTS, perform_run
+from loader.spark.queries import reads
+from loader.spark.queries.model_tests import run_tests
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS

@@ -7,8 +7,8 @@ from rest_framework import serializers
 
 from elevata.api.requests import ChangeSerializer
 from elevata.core.lengths import MAX_SHORT_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TYPE
-from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.load_types import LOAD_TYPES, load_type
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.history.load_types import LOAD_TYPES, load_type
 from metadata.domain.select_check import MAX_LENGTH
 from metadata.models import (
     ColumnInput,
@@ -22,7 +22,7 @@ from metadata.models import (
 )
 from metadata.models.base import Classified
 from metadata.selectors.columns import retired_columns, shown_columns
-from metadata.services.targets import KEEPING
+from metadata.services.datasets.targets import KEEPING
 
 DATASET_KINDS = ("source", "target")
 

@@ -56,7 +56,16 @@ from metadata.selectors.datasets import (
     target_columns,
     target_datasets,
 )
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_schema,
+    update_target_column,
+    update_target_dataset,
+)
 from metadata.services.lifecycle import (
     delete_column,
     delete_dataset,
@@ -77,15 +86,6 @@ from metadata.services.sources import (
     update_source_column,
     update_source_dataset,
     update_system,
-)
-from metadata.services.targets import (
-    create_schema,
-    create_target_column,
-    create_target_dataset,
-    set_dataset_inputs,
-    update_schema,
-    update_target_column,
-    update_target_dataset,
 )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID, uuid5
 
 from elevata.core.errors import MetadataError
-from metadata.domain.history_columns import NAMES as HISTORY_COLUMNS
-from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
+from metadata.domain.history.history_columns import NAMES as HISTORY_COLUMNS
+from metadata.domain.history.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
 from metadata.domain.variables import VARIABLE
 
 HISTORY_SUFFIX = "_hist"

@@ -46,7 +46,7 @@ from elevata.audit.services import chain
 from elevata.core.canonical_json import sha256_hex
 from loader.services.executions import perform_execution
 from metadata.selectors.datasets import dataset_states
-from metadata.services.targets import update_target_dataset
+from metadata.services.datasets.targets import update_target_dataset
 from tests.architecture.conftest import built, renamed, world
 from tests.architecture.executions import code_of, customer, needing_approval
 from tests.architecture.services.test_reports import rename

@@ -36,7 +36,7 @@ class QuerySource:
 
 @dataclass(frozen=True)
 class ReadManifest:
-    """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
+    """Read request; ``loader.spark.queries.reads`` describes the kinds and their arguments.
 
     ``masking`` is None for a reader without restrictions. ``sources`` are those of kinds ``sql`` and ``try_model``,
     ``inputs`` and ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.

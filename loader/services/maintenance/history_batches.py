@@ -8,9 +8,9 @@ from typing import Any
 from loader.domain.reference.batch_files import FILES
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import HISTORY_BATCH
-from loader.services.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.manifests import plan_history_batch, stands_at
 from loader.services.maintenance.requests import scope_of
-from loader.services.manifests import plan_history_batch, stands_at
 from metadata.domain.sources.locations import parse_location
 
 FORMATS, COMPRESSIONS = ("csv", "parquet"), ("none", "zstd")

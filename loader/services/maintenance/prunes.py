@@ -12,10 +12,10 @@ from loader.domain.manifest.maintenance import PruneManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import PRUNE
 from loader.models import LoadRun
-from loader.services.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.manifests import maintenance_load, plan_one, plan_prunable, stands_at
 from loader.services.maintenance.requests import check_reason, scope_of
 from loader.services.maintenance.work import RunWork, prepare
-from loader.services.manifests import maintenance_load, plan_one, plan_prunable, stands_at
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
 

@@ -7,13 +7,13 @@ from architecture.services.automatic_changes import Pending
 from elevata.core.database import retried
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
-from loader.services.attempts import LoadAttempt
-from loader.services.manifests import LoadPlan
+from loader.services.loads.attempts import LoadAttempt
+from loader.services.loads.manifests import LoadPlan
 from loader.services.runner.worker import Conversation
 
 
 class RunWork(Protocol):
-    """Interface of ``loader.services.load_work.LoadWork`` that maintenance runs use."""
+    """Interface of ``loader.services.loads.load_work.LoadWork`` that maintenance runs use."""
 
     @property
     def run(self) -> LoadRun: ...

@@ -48,7 +48,7 @@ from loader.domain.queries.masking import must_not_tell
 from loader.domain.queries.query_results import ORIGIN
 from loader.domain.refusals import Refusal, worker_accident
 from loader.models import ReadRequest
-from loader.services.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec
+from loader.services.loads.manifests import leading_table, newest_applied, source_datasets, source_of, source_spec
 from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.quality import quality_arguments, store_profile, store_read_results, stored_profile
 from loader.services.reads.origins import origin_manifest
@@ -63,8 +63,8 @@ from loader.services.reads.trials import (
     trial_manifest,
 )
 from loader.services.runner.worker import SupportsRequests
-from metadata.domain.history_columns import ends_inclusive
-from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_columns import ends_inclusive
+from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import SourceDataset, TargetDataset
 from metadata.selectors.classification import classification

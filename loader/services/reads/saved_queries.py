@@ -6,7 +6,7 @@ from elevata.audit.services.change_log import assign, record_change, writing
 from elevata.core.errors import MetadataError
 from loader.models import SavedQuery
 from metadata.domain.select_check import MAX_LENGTH
-from metadata.services.row_changes import remove, store
+from metadata.services.rows.row_changes import remove, store
 
 FIELDS = ("name", "text", "shared")
 

@@ -27,7 +27,7 @@ from elevata.audit.services import chain
 from elevata.core.errors import MetadataError
 from elevata.notifications.models import Notice
 from metadata.models import TargetColumn
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.world import World, person
 
 pytestmark = pytest.mark.django_db

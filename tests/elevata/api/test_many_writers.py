@@ -11,7 +11,7 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import create_token
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services import chain
-from metadata.services.targets import create_target_column
+from metadata.services.datasets.targets import create_target_column
 from tests.architecture.world import customers, person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]

@@ -16,7 +16,7 @@ from loader.services.reads.trials import must_still_see_trial, record_trial, tri
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states
-from metadata.services import targets
+from metadata.services.datasets import targets
 from tests.factories import TargetSchemaFactory
 from tests.loader.airports import target
 
