@@ -33,7 +33,7 @@ from loader.domain.fivetran import (
     sent_name,
 )
 from loader.domain.refusals import Refusal
-from loader.services.loads.manifests import plan_named
+from loader.services.loads.plans import plan_named
 from metadata.domain import naming
 from metadata.domain.history.history_policy import BATCH_FILES
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset

@@ -40,8 +40,8 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.domain import parse_head
-from elevata.audit.services import chain
 from elevata.audit.services.change_log import writing
+from elevata.audit.services.verification import verify_chain
 from elevata.jobs import states
 from loader.domain.refusals import Refusal
 from loader.management.waiting import follow, follow_execution
@@ -165,7 +165,7 @@ def _export_and_verify(record: ExecutionRecord, folder: Path) -> None:
     findings = verify(artifact)
     if findings:
         raise CommandExit(FAILED, f"{path}: {findings[0].where}: {findings[0].message}", findings[0].code)
-    verification = chain.verify(against=parse_head(artifact))
+    verification = verify_chain(against=parse_head(artifact))
     if verification.problem is not None:
         raise CommandExit(FAILED, f"the chain is broken: {verification.problem.message}", verification.problem.code)
 

@@ -38,7 +38,7 @@ from loader.domain.vacuum import refuse_short
 from loader.domain.waits import CHECKED_EVERY, SKIP, START, Answer, Wait
 from loader.models import LoadRun, Schedule
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
-from loader.services.loads.manifests import plan_load
+from loader.services.loads.plans import plan_load
 from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.reads.read_requests import end_old_reads
 from loader.services.schedule_waits import check_data, check_wait

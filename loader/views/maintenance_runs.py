@@ -21,7 +21,8 @@ from loader.services.maintenance.acceptances import request_accept
 from loader.services.maintenance.prunes import archive_place, request_prune
 from loader.services.maintenance.reverts import request_revert, reversion
 from loader.services.maintenance.vacuums import request_vacuum
-from loader.services.reads.read_requests import CHECK, historized, request_read
+from loader.services.reads.manifests import historized
+from loader.services.reads.read_requests import CHECK, request_read
 from loader.views.datasets import DataPage
 from loader.views.load_runs import ForStarters, RunPage, run_address
 from metadata.models import TargetDataset

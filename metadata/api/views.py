@@ -12,29 +12,31 @@ from rest_framework.response import Response
 from elevata.api.requests import NothingSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
-from metadata.api.described_models import ModelSerializer, SelectSerializer, model_document
-from metadata.api.serializers import (
+from metadata.api.change_serializers import (
     ColumnChange,
     DatasetChange,
-    DatasetListSerializer,
-    DatasetSerializer,
     InputsSerializer,
-    LineageSerializer,
     NewColumn,
     NewDataset,
     NewSourceColumn,
     NewSourceDataset,
     SchemaChange,
-    SchemaSerializer,
     SourceColumnChange,
-    SourceColumnRowSerializer,
     SourceDatasetChange,
+    SystemChange,
+    datasets_named,
+)
+from metadata.api.described_models import ModelSerializer, SelectSerializer, model_document
+from metadata.api.serializers import (
+    DatasetListSerializer,
+    DatasetSerializer,
+    LineageSerializer,
+    SchemaSerializer,
+    SourceColumnRowSerializer,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
-    SystemChange,
     SystemSerializer,
     TargetColumnSerializer,
-    datasets_named,
 )
 from metadata.filtersets import (
     ColumnFilter,

@@ -30,7 +30,8 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE, OF_FILES
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
-from loader.services.loads.manifests import LoadPlan, plan_load, source_datasets
+from loader.services.loads.plans import LoadPlan, plan_load
+from loader.services.sources.specs import source_datasets
 from metadata.domain.sources.formats import reads_changes
 
 # Holder kind of the leases of a load run; the holder id is the run id.

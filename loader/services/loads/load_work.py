@@ -40,17 +40,11 @@ from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.run_states import BRINGING, HISTORY_BATCH
 from loader.models import DatasetRun, LoadRun
 from loader.services.executions import publish_after, publish_execution, store_step
+from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.load_runs import LOAD_RUN, attempt_of, claim
-from loader.services.loads.manifests import (
-    LoadPlan,
-    leading_table,
-    load_manifest,
-    newest_applied,
-    plan_history_batch,
-    plan_load,
-    plan_named,
-)
+from loader.services.loads.manifests import load_manifest
+from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named
 from loader.services.maintenance.compactions import request_compaction
 from loader.services.maintenance.runs import perform_run
 from loader.services.publication import publish_manifest

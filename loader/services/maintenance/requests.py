@@ -2,7 +2,7 @@
 
 from loader.domain.dependencies import DATASET, Scope, is_loaded
 from loader.domain.refusals import Refusal
-from loader.services.loads.manifests import plan_named
+from loader.services.loads.plans import plan_named
 from metadata.domain.state import DatasetState
 
 

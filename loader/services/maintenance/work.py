@@ -8,7 +8,7 @@ from elevata.core.database import retried
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.attempts import LoadAttempt
-from loader.services.loads.manifests import LoadPlan
+from loader.services.loads.plans import LoadPlan
 from loader.services.runner.worker import Conversation
 
 

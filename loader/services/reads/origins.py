@@ -10,8 +10,8 @@ from loader.domain.manifest.reads import ReadManifest
 from loader.domain.queries.query_results import ORIGIN
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
-from loader.services.loads.manifests import source_datasets, source_spec
 from loader.services.reads.read_permissions import must_read
+from loader.services.sources.specs import source_datasets, source_spec
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 

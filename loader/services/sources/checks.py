@@ -17,10 +17,11 @@ from loader.domain.refusals import Refusal, worker_accident
 from loader.domain.sources.sampling import SampledColumn, misfits
 from loader.domain.sources.schema_changes import ContractColumn, ObservedColumn, is_retyped, names_all_columns
 from loader.models import ReadRequest, SourceProposal
-from loader.services.loads.manifests import plan_load, source_datasets
+from loader.services.loads.plans import plan_load
 from loader.services.reads.read_requests import SOURCE_CHECK, RequestedRead
 from loader.services.sources.observations import observe_schema
 from loader.services.sources.proposals import contract_of, open_changes
+from loader.services.sources.specs import source_datasets
 from loader.sources.files import Sample
 from loader.sources.systems import sample
 from metadata.domain.sources import formats

@@ -8,7 +8,8 @@ from architecture.models import AppliedDataset, ExecutionOperation
 from loader.models import LoadRun
 from loader.selectors import dataset_runs
 from loader.services.maintenance.compactions import request_compaction
-from loader.services.reads.read_requests import perform_read, request_read
+from loader.services.reads.attempts import perform_read
+from loader.services.reads.read_requests import request_read
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.services.datasets.targets import create_target_column
 from tests.loader.airports import target

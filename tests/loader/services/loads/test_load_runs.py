@@ -22,7 +22,7 @@ from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.services.loads import load_runs
 from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.load_runs import attempt_of, claim, new_run_id, request_cancel, request_load_run
-from loader.services.loads.manifests import LoadPlan, plan_load
+from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.reads.read_requests import request_read
 from loader.services.schedules import sweep
 from metadata.models import SourceDataset

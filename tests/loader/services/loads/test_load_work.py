@@ -272,7 +272,7 @@ def test_an_attempt_that_was_given_up_writes_nothing(airports):
 
 def attempts_steps():
     from loader.domain.dependencies import Scope
-    from loader.services.loads.manifests import plan_load
+    from loader.services.loads.plans import plan_load
 
     return plan_load(Scope()).steps
 

@@ -13,7 +13,9 @@ from loader.domain.manifest.loads import LoadManifest
 from loader.domain.refusals import Refusal
 from loader.selectors import dataset_sql
 from loader.services.loads.load_runs import attempt_of, claim, request_load_run
-from loader.services.loads.manifests import load_manifest, plan_load, source_location
+from loader.services.loads.manifests import load_manifest
+from loader.services.loads.plans import plan_load
+from loader.services.sources.specs import source_location
 from metadata.models import Reference, SourceDataset, System, TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_target_column, create_target_dataset
