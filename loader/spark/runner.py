@@ -20,10 +20,9 @@ from pyspark.sql import SparkSession
 
 from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.executions import DryRunManifest, ExecuteManifest, ObserveManifest, SizesManifest
-from loader.domain.manifest.history_checks import CheckManifest, ReplayManifest
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import CheckManifest, ReadManifest, ReplayManifest
 from loader.domain.model_tests import ModelTests
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select

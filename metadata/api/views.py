@@ -26,17 +26,19 @@ from metadata.api.change_serializers import (
     SystemChange,
     datasets_named,
 )
-from metadata.api.described_models import ModelSerializer, SelectSerializer, model_document
 from metadata.api.serializers import (
     DatasetListSerializer,
     DatasetSerializer,
     LineageSerializer,
+    ModelSerializer,
     SchemaSerializer,
+    SelectSerializer,
     SourceColumnRowSerializer,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
     SystemSerializer,
     TargetColumnSerializer,
+    model_document,
 )
 from metadata.filtersets import (
     ColumnFilter,

@@ -23,8 +23,15 @@ from metadata.services.rows.checks import (
     refuse_if_policy_names,
     with_place,
 )
-from metadata.services.rows.retirement import BY_GENERATION, BY_PERSON, set_in_use, set_retired
-from metadata.services.rows.row_changes import former_names, remove, store
+from metadata.services.rows.row_changes import (
+    BY_GENERATION,
+    BY_PERSON,
+    former_names,
+    remove,
+    set_in_use,
+    set_retired,
+    store,
+)
 
 
 def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, reason: str = "") -> TargetDataset:

@@ -31,8 +31,16 @@ from metadata.services.rows.checks import (
     refuse_if_policy_names,
     with_place,
 )
-from metadata.services.rows.retirement import BY_GENERATION, set_retired
-from metadata.services.rows.row_changes import clear_the_way, former_names, free_key, remove, store, store_all
+from metadata.services.rows.row_changes import (
+    BY_GENERATION,
+    clear_the_way,
+    former_names,
+    free_key,
+    remove,
+    set_retired,
+    store,
+    store_all,
+)
 
 _ROLES = TargetColumn.Role
 

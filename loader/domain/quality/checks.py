@@ -1,21 +1,54 @@
 """Quality checks as Spark SQL: the condition of failing rows, the numbers of one pass, and their evaluation."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from architecture.domain.tables import TableSpec
 from elevata.core.words import counted
-from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
 from loader.domain.quality.results import BROKEN, Result, outcome_of
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 from metadata.domain.types import DataType
+
+# Number of runs before a band is learned.
+LEAST_RUNS = 5
+# Factor by which the median absolute deviation estimates the standard deviation of normally distributed numbers.
+_NORMAL = 1.4826
+# Least deviation, as a share of the median: runs that never differed do not make the next small change a failure.
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Band:
+    """Limits of a number, which are included."""
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Return True if the value lies in the band."""
+        return self.low <= value <= self.high
+
+
+def learned_band(counts: Sequence[int], deviations: float) -> Band | None:
+    """Return the band around the median of former counts; None for fewer than ``LEAST_RUNS``.
+
+    It reaches ``deviations`` times the median absolute deviation, which single outliers do not widen, to both sides.
+    """
+    if len(counts) < LEAST_RUNS:
+        return None
+    middle = median(counts)
+    spread = _NORMAL * median(abs(count - middle) for count in counts)
+    reach = deviations * max(spread, _LEAST_SHARE * middle, 1.0)
+    return Band(max(0.0, middle - reach), middle + reach)
+
 
 FAILED, TOTAL, VALUE = "failed", "total", "value"
 _MICROSECONDS_PER_HOUR = 3_600_000_000
@@ -266,3 +299,36 @@ def _is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
 def _without_number(result: Result) -> Result:
     message = result.message if result.outcome == BROKEN else result.message.partition(":")[0]
     return replace(result, value=None, low=None, high=None, message=message)
+
+
+def waits_for_checks(
+    depends_on: Mapping[str, Iterable[str]], reads: Mapping[str, Iterable[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return for each dataset those of the run that its checks read and that it can wait for.
+
+    ``depends_on`` are the datasets that each one waits for anyway. A dataset that waits for the reader itself is left
+    out: the check then reads the table as it is.
+    """
+    waiting = {key: set(upstreams) for key, upstreams in depends_on.items()}
+    after: dict[str, tuple[str, ...]] = {}
+    for key in sorted(reads):
+        chosen = []
+        for other in sorted(set(reads[key]) & waiting.keys() - {key}):
+            if key in waiting and not _reaches(waiting, other, key):
+                waiting[key].add(other)
+                chosen.append(other)
+        if chosen:
+            after[key] = tuple(chosen)
+    return after
+
+
+def _reaches(waiting: Mapping[str, set[str]], start: str, end: str) -> bool:
+    seen, pending = set(), [start]
+    while pending:
+        key = pending.pop()
+        if key == end:
+            return True
+        if key not in seen:
+            seen.add(key)
+            pending += waiting.get(key, ())
+    return False

@@ -12,10 +12,7 @@ from architecture.domain.tables import (
     raw_table,
     rawcore_table,
 )
-from loader.domain.dependencies import (
-    LoadStep,
-    is_plain_model,
-)
+from loader.domain.dependencies import LoadStep, is_plain_model
 from loader.domain.historization.detection import detecting_inputs, key_list_source
 from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.historization.references import (
@@ -30,7 +27,7 @@ from loader.domain.historization.stage import delivery_checked, raw_names
 from loader.domain.manifest.loads import HistoryFiles, LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.models import model_load, model_query
-from loader.domain.quality.order import waits_for_checks
+from loader.domain.quality.checks import waits_for_checks
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.applied_runs import Applied, leading_table, newest_applied

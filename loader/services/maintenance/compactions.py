@@ -9,8 +9,7 @@ from loader.domain.run_states import COMPACT
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named
-from loader.services.maintenance.requests import scope_of
-from loader.services.maintenance.work import RunWork
+from loader.services.maintenance.work import RunWork, scope_of
 
 
 def request_compaction(

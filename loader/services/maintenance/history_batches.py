@@ -10,7 +10,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import HISTORY_BATCH
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_history_batch
-from loader.services.maintenance.requests import scope_of
+from loader.services.maintenance.work import scope_of
 from loader.services.sources.specs import absolute_place
 from metadata.domain.sources.locations import parse_location
 

@@ -15,8 +15,7 @@ from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.manifests import maintenance_load
 from loader.services.loads.plans import plan_one, plan_prunable
-from loader.services.maintenance.requests import check_reason, scope_of
-from loader.services.maintenance.work import RunWork, prepare
+from loader.services.maintenance.work import RunWork, check_reason, prepare, scope_of
 from loader.services.sources.specs import absolute_place
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse

@@ -16,8 +16,7 @@ from loader.services.loads.applied_runs import applied_rows
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.manifests import maintenance_load
 from loader.services.loads.plans import plan_revertible
-from loader.services.maintenance.requests import check_reason, scope_of
-from loader.services.maintenance.work import RunWork, prepare
+from loader.services.maintenance.work import RunWork, check_reason, prepare, scope_of
 from metadata.domain.history.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.state import DatasetState
 

@@ -25,9 +25,8 @@ from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.services import Attempt, Fenced, claim
 from loader.domain.manifest.executions import ObserveManifest, SizesManifest
-from loader.domain.manifest.history_checks import CheckManifest
 from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import CheckManifest, ReadManifest
 from loader.domain.refusals import Refusal, worker_accident
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH

@@ -11,14 +11,15 @@ from architecture.domain.tables import (
     raw_table,
     rawcore_table,
 )
-from architecture.selectors.environments import described_state
+from architecture.selectors.environments import described_state, described_states
 from architecture.services.states import current_environment
-from loader.domain.dependencies import named_dataset
+from loader.domain.dependencies import named_dataset, tables_read
 from loader.domain.historization.history import DELETED
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
+from loader.domain.manifest.loads import StageInput
 from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import CheckManifest, ReadManifest
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.queries.masking import must_not_tell
 from loader.domain.queries.query_results import ORIGIN
@@ -27,7 +28,6 @@ from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.quality import quality_arguments, stored_profile
-from loader.services.reads.origins import origin_manifest
 from loader.services.reads.queries import SQL, query_manifest
 from loader.services.reads.read_permissions import masking_for, must_read
 from loader.services.reads.read_requests import (
@@ -190,3 +190,39 @@ def _source(read: ReadRequest) -> SourceSpec:
 def _source_dataset(read: ReadRequest) -> SourceDataset:
     sources = SourceDataset.objects.select_related("system").prefetch_related("columns")
     return sources.get(key=read.arguments["source_dataset"])
+
+
+def origin_manifest(
+    read: ReadRequest, state: DatasetState, table: TableSpec, *, timeout_seconds: float
+) -> ReadManifest:
+    """Return the manifest of a read of a row's origin. ``state`` is that of its rawcore dataset, ``table`` its table.
+
+    Raise Refusal NO_RAW, or MetadataError ``not_permitted`` for raw tables that its user may not read.
+    """
+    inputs = _raw_inputs(read, state)
+    if not inputs:
+        raise Refusal(
+            "NO_RAW",
+            f"{state.qualified_name} reads no raw table",
+            hint="The rows of its inputs have an origin of their own.",
+        )
+    for raw in TargetDataset.objects.filter(key__among={item.table.key for item in inputs}).select_related("schema"):
+        must_read(read.requested_by, raw)
+    return ReadManifest(
+        ORIGIN,
+        table=table,
+        arguments=dict(read.arguments),
+        timeout_seconds=timeout_seconds,
+        inputs=inputs,
+        entity_key=entity_key_components(state),
+    )
+
+
+def _raw_inputs(read: ReadRequest, state: DatasetState) -> tuple[StageInput, ...]:
+    if state.select:
+        return ()  # A model reads tables with keys of their own.
+    states = {item.key: item for item in described_states(environment=read.environment)}
+    specs = {key: source_spec(source) for key, source in source_datasets(tables_read(state, states)).items()}
+    no_feeds = Feeds()
+    inputs = fed_stage_inputs(state, states, sources_read(state, states, specs, no_feeds), no_feeds)
+    return tuple(item for item in inputs if item.table.kind == "raw")

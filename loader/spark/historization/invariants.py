@@ -17,7 +17,7 @@ from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableS
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import family, hashed_over
 from loader.domain.historization.history import Era, ever_tracked, may_repeat, noted_eras
-from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING

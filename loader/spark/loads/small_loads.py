@@ -31,8 +31,7 @@ from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes
 from loader.spark.historization.history import Stamp, Target, columns_hashed
 from loader.spark.historization.parents import NULLED
-from loader.spark.session import source_roots
-from loader.spark.shipped_modules import ship_modules
+from loader.spark.session import ship_modules, source_roots
 from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
 from loader.spark.sources.files import DeliveredFile as ListedFile
 from loader.spark.tables.commits import DIRECT, commit, open_files, path_in_use

@@ -10,8 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from metadata.domain.types import BIGINT, BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, DataType
-from metadata.domain.variables import VARIABLE
+from metadata.domain.types import BIGINT, BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, VARIABLE, DataType
 
 SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
 APPEND = "append"

@@ -34,8 +34,7 @@ from metadata.services.rows.checks import (
     check_target_column,
     check_target_dataset,
 )
-from metadata.services.rows.retirement import set_retired
-from metadata.services.rows.row_changes import free_key, store
+from metadata.services.rows.row_changes import free_key, set_retired, store
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)

@@ -40,8 +40,7 @@ from metadata.services.rows.checks import (
     check_target_column,
     check_target_dataset,
 )
-from metadata.services.rows.retirement import set_retired
-from metadata.services.rows.row_changes import clear_the_way, former_names, free_key, store_all
+from metadata.services.rows.row_changes import clear_the_way, former_names, free_key, set_retired, store_all
 from metadata.services.sources import DESCRIBED, plain_fields
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models.deletion import Collector
+from django.utils import timezone
 
 from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission, Place
@@ -411,3 +412,24 @@ def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
 def former_names(current: list[str], old: str, new: str) -> list[str]:
     """Return the former names after a rename, newest last, without the new name."""
     return [name for name in current if name not in (old, new)] + ([old] if old != new else [])
+
+
+BY_PERSON = TargetDataset.RetiredBy.PERSON
+BY_GENERATION = TargetDataset.RetiredBy.GENERATION
+
+
+def set_retired(row: TargetDataset | TargetColumn, *, by: str) -> bool:
+    """Retire a row; return True if it was active."""
+    if not row.active:
+        return False
+    row.active, row.retired_at, row.retired_by = False, timezone.now(), by
+    store(row)
+    return True
+
+
+def set_in_use(row: TargetDataset | TargetColumn) -> bool:
+    if row.active:
+        return False
+    row.active, row.retired_at, row.retired_by = True, None, ""
+    store(row)
+    return True

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest.history_checks import CheckManifest
 from loader.domain.manifest.maintenance import AcceptManifest
+from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
 from loader.spark.historization.invariants import check
 from loader.spark.maintenance.compaction import House
