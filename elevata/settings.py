@@ -138,7 +138,7 @@ ROLE_PLACES = {
 # Function that performs a job in the calling process, without a worker; it returns why it cannot, or "".
 LOCAL_WORKER = "loader.management.waiting.perform_here"
 # Function that returns the load runs that wrote rows into datasets after a time (architecture.services.undo).
-WRITING_RUNS = "loader.services.load_runs.runs_that_wrote"
+WRITING_RUNS = "loader.services.loads.load_runs.runs_that_wrote"
 # Handlers of jobs by kind (elevata.jobs.registry).
 JOB_HANDLERS = ["elevata.notifications.deliveries.HANDLERS", "loader.jobs.HANDLERS"]
 

@@ -35,9 +35,9 @@ from elevata.jobs import states
 from loader.domain.historization.layers import history_sql, layer_sql
 from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery, Schedule
-from loader.services.manifests import source_datasets, source_of, source_spec
+from loader.services.sources.specs import source_datasets, source_of, source_spec
+from metadata.domain.quality.unknown_parents import GHOST, KEEP
 from metadata.domain.state import DatasetState
-from metadata.domain.unknown_parents import GHOST, KEEP
 from metadata.models import DatasetInput, Reference, SourceDataset, TargetDataset, TargetSchema
 from metadata.selectors.datasets import dataset_states
 

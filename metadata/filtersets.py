@@ -9,7 +9,8 @@ from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from metadata.domain import exposures, quality, types
+from metadata.domain import exposures, types
+from metadata.domain.quality import check_kinds
 from metadata.models import (
     Exposure,
     QualityCheck,
@@ -196,7 +197,7 @@ class ReferenceFilter(filters.FilterSet):
 
 class QualityCheckFilter(filters.FilterSet):
     dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
-    kind = filters.ChoiceFilter(choices=[(name, kind.label) for name, kind in quality.KINDS.items()], label="Kind")
+    kind = filters.ChoiceFilter(choices=[(name, kind.label) for name, kind in check_kinds.KINDS.items()], label="Kind")
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("name", "updated_at"))
 

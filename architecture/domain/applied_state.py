@@ -17,7 +17,7 @@ from architecture.domain.planning.logic import match_columns, policy_choices
 from architecture.domain.state_files import FOREIGN_KEY, flat
 from architecture.domain.type_changes import TypeChange, classify
 from elevata.core.errors import MetadataError
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
 
 # Fields that a change of a dataset's logic sets.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.data import DELIVERED, KEY, ROW_HASH
 from bench.engines.engine import Engine
+from bench.history.data import DELIVERED, KEY, ROW_HASH
 
 PROJECT = """
 name: bench

@@ -40,8 +40,9 @@ from loader.domain.queries.query_results import (
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors import read_requests
+from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
-from loader.services.reads.read_requests import must_be_askable, read_table, request_read
+from loader.services.reads.read_requests import request_read
 from metadata.domain import types
 from metadata.models import TargetDataset
 
@@ -110,7 +111,7 @@ class QuestionSerializer(ChangeSerializer):
 
 
 def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for ``loader.spark.reads``. Raise Refusal if the dataset has no table for the read."""
+    """Return the arguments for ``loader.spark.queries.reads``. Raise Refusal if the dataset has no table to read."""
     table = read_table(fields["dataset"], fields["kind"])
     for name in ("business_key", "after"):
         if name in fields:

@@ -113,7 +113,7 @@ class QuestionForm(forms.Form):
         return cleaned
 
     def arguments(self) -> dict[str, Any]:
-        """Return the read's arguments (``loader.spark.reads``)."""
+        """Return the read's arguments (``loader.spark.queries.reads``)."""
         kind, values = self.cleaned_data["kind"], self.cleaned_data
         if kind == "sample":
             return {"limit": values["rows"], **({"newest": True} if values["newest"] else {})}

@@ -21,10 +21,10 @@ from loader.management import demo_data
 from loader.management.demo_work import DemoUsers, carry_out
 from loader.management.waiting import follow
 from loader.models import LoadRun
-from loader.services.load_runs import request_load_run
+from loader.services.loads.load_runs import request_load_run
 from metadata.models import SourceDataset
-from metadata.services.exchange import import_metadata
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.exchange.metadata_files import import_metadata
 
 EXAMPLE = Path(settings.BASE_DIR) / "examples" / "flights"
 FILES = ("airlines", "airports", "planes", "weather")

@@ -37,16 +37,16 @@ from loader.domain.refusals import Refusal
 from loader.domain.vacuum import refuse_short
 from loader.domain.waits import CHECKED_EVERY, SKIP, START, Answer, Wait
 from loader.models import LoadRun, Schedule
-from loader.services.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.plans import plan_load
 from loader.services.maintenance.vacuums import request_vacuum
-from loader.services.manifests import plan_load
 from loader.services.reads.read_requests import end_old_reads
 from loader.services.schedule_waits import check_data, check_wait
-from loader.services.source_checks import request_checks
-from loader.services.source_observations import settle_proposals
+from loader.services.sources.checks import request_checks
+from loader.services.sources.observations import settle_proposals
 from loader.services.uploads import sweep_uploads
 from metadata.domain.state import DatasetState
-from metadata.services.row_changes import remove, store
+from metadata.services.rows.row_changes import remove, store
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
-from loader.services.manifests import api_of, endpoint_at
+from loader.services.sources.specs import api_of, endpoint_at
 from loader.sources.file_samples import LARGEST_WHOLE, sample_files
 from loader.sources.files import Found, Listing, Reached, Sample
 from loader.sources.limits import SECONDS, password_of

@@ -28,16 +28,9 @@ from loader.forms.reads import AsOfForm, QuestionForm
 from loader.models import ReadRequest
 from loader.quality_results import profile_for
 from loader.selectors import load_times, origins, read_requests
+from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_still_read
-from loader.services.reads.read_requests import (
-    CHECK,
-    LONG,
-    PROFILE,
-    QUARANTINED,
-    must_be_askable,
-    read_table,
-    request_read,
-)
+from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read
 from loader.views.datasets import HistoryDataPage, readable
 from metadata.domain import types
 from metadata.models import TargetDataset, TargetSchema

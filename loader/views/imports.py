@@ -27,7 +27,7 @@ from metadata.domain.sources.value_formats import ValueFormats
 from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm
 from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
-from metadata.services.generation_preview import preview_import
+from metadata.services.datasets.generation_preview import preview_import
 from metadata.services.sources import ContractChanges, change_contract
 from metadata.views.base import Editing
 

@@ -27,7 +27,7 @@ from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import StartLoadForm
 from loader.models import LoadRun
 from loader.selectors import load_runs, with_totals
-from loader.services.load_runs import request_cancel, request_load_run, shut_out_holder
+from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
 from loader.views.run_status import Standing, live_part
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import target_datasets

@@ -14,7 +14,8 @@ from elevata.api.requests import ChangeSerializer, NothingSerializer, StrictSeri
 from elevata.api.resources import Editable
 from metadata.api import views
 from metadata.api.serializers import LineageNodeSerializer, LineageSerializer, ReferenceSerializer
-from metadata.domain import naming, unknown_parents
+from metadata.domain import naming
+from metadata.domain.quality import unknown_parents
 from metadata.filtersets import ReferenceFilter
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors import dependents

@@ -22,8 +22,8 @@ from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, details, grid_row, grid_rows, retired_columns, role_options, values_of
-from metadata.services.column_batches import apply, prepare
-from metadata.services.targets import create_target_column, order_target_columns, update_target_column
+from metadata.services.datasets.column_batches import apply, prepare
+from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
 from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of
 
 MAX_MOVE = 5_000

@@ -9,9 +9,9 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.forms import EditForm
 from elevata.web.views import CreatePage, DetailPage, EditPage, TemplatePage
-from metadata.domain.history_columns import time_type
-from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.history_policy_labels import history_facts, load_facts
+from metadata.domain.history.history_columns import time_type
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy_labels import history_facts, load_facts
 from metadata.forms.datasets import (
     DatasetForm,
     HistoryForm,
@@ -26,7 +26,12 @@ from metadata.permissions import may_change
 from metadata.selectors.columns import details, may_refer, retired_columns, shown_columns, stable_keys
 from metadata.selectors.datasets import LineageNode, lineage, schemas
 from metadata.selectors.lineage import layer_of, of_lineage
-from metadata.services.targets import create_schema, create_target_dataset, update_schema, update_target_dataset
+from metadata.services.datasets.targets import (
+    create_schema,
+    create_target_dataset,
+    update_schema,
+    update_target_dataset,
+)
 from metadata.views.base import DatasetPage, Editing
 from metadata.views.columns import panel_context
 

@@ -9,8 +9,8 @@ from elevata.web.views import CreatePage, DetailPage, EditPage
 from metadata.forms.datasets import InputsForm, ReferenceEditForm, ReferenceForm, inputs_of, referable
 from metadata.models import Reference, TargetDataset
 from metadata.selectors import dependents
+from metadata.services.datasets.targets import set_dataset_inputs
 from metadata.services.references import create_reference, update_reference
-from metadata.services.targets import set_dataset_inputs
 from metadata.views.base import BaseDatasetPage, DatasetPage, Editing, ReferencePage, page_of
 
 # Number of suggested parents; any other can be typed.

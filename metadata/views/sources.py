@@ -14,7 +14,7 @@ from elevata.web.views import REFUSED, ListPage, RowPage
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset
 from metadata.selectors.datasets import source_datasets, systems
-from metadata.services.generation_preview import GenerationPreview, generate_accepted, preview_generation
+from metadata.services.datasets.generation_preview import GenerationPreview, generate_accepted, preview_generation
 from metadata.views.base import Editing
 
 STALE = 409

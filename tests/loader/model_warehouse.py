@@ -10,7 +10,7 @@ from architecture.domain.tables import current_table, tables_of
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.models import model_load
 from loader.domain.quality.checks import CheckSpec
-from loader.spark.load import LoadAttempt
+from loader.spark.loads.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.state import ColumnState, DatasetState

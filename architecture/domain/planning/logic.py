@@ -13,9 +13,9 @@ from functools import cached_property
 from architecture.domain.planning.matching import Matching, Pair, match
 from architecture.domain.state_files import FOREIGN_KEY, column_pairs
 from elevata.core.errors import MetadataError
-from metadata.domain import raw_keeping
-from metadata.domain.history_columns import form_differences, form_of
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_columns import form_differences, form_of
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.sources import raw_keeping
 from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 
@@ -35,7 +35,7 @@ class Moved:
 
     ``compares``: the dataset's own history may get different values or rows. ``alters``: readers of the dataset may
     get different values or rows; a change of the history policy alone does not cause that. ``form`` are the changed
-    parts of the history's form (``metadata.domain.history_columns``).
+    parts of the history's form (``metadata.domain.history.history_columns``).
     """
 
     what: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any
 from architecture.domain.tables import ColumnSpec, TableSpec
 from loader.domain.manifest.reads import Masking
 from loader.domain.refusals import SAID, Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 
 # Purposes of columns with the time by which versions are dated.
 _DATED = ("started_at", "ended_at", "updated_at", "event_at")

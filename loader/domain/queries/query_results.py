@@ -233,8 +233,8 @@ def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str])
 
 
 # Export of the answers of reads as JSON lines or CSV, and the key after which the next part begins. Pure: it works on
-# the answer of a read (``loader.spark.reads``, ``loader.spark.history_queries``). Values are text as the warehouse
-# casts them, and NULL is null: a number that JSON would round stays exact.
+# the answer of a read (``loader.spark.queries.reads``, ``loader.spark.queries.history_queries``). Values are text as
+# the warehouse casts them, and NULL is null: a number that JSON would round stays exact.
 
 
 # Maximum number of rows in one answer. Longer results are read in parts (``after``).

@@ -8,7 +8,7 @@ from typing import Any
 
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.values import canonical
-from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 
 # The event log of a key is ordered by time, and the key's history is the fold of its events (``Fold.versions``). An
 # event sets the values from a time on, or deletes the key. No-change events are stored like any other, because a late

@@ -14,8 +14,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs.services import claim
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.lifecycle import rename_dataset
-from metadata.services.targets import (
+from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,
     create_target_dataset,
@@ -23,6 +22,7 @@ from metadata.services.targets import (
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.lifecycle import rename_dataset
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import customers
 

@@ -11,8 +11,8 @@ from architecture.services.reports import build_report, is_stale, operations_of,
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
+from metadata.services.datasets.targets import create_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
-from metadata.services.targets import create_target_column
 from tests.architecture.world import agree_on_policy, customers, person
 
 pytestmark = pytest.mark.django_db
@@ -132,7 +132,7 @@ def test_who_changed_another_dataset_is_no_author(built):
 
 
 def customers_of(world) -> TargetDataset:
-    from metadata.services.targets import create_target_dataset
+    from metadata.services.datasets.targets import create_target_dataset
 
     schema = TargetDataset.objects.get(name="rc_crm_customer").schema
     other = create_target_dataset(schema=schema, name="rc_crm_order")

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from elevata.web.middleware import CONTENT_TYPE
 from loader.models import LoadRun
 from metadata.models import SourceDataset, TargetDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from metadata.services.lifecycle import retire_column
 from tests.factories import SourceColumnFactory, SourceDatasetFactory
 from tests.loader.factories import REFUSAL, LoadRunFactory, loaded

@@ -29,11 +29,11 @@ from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
-from loader.services.attempts import seal_end
+from loader.services.loads.attempts import seal_end
+from loader.services.reads.queries import save_query
 from loader.services.reads.read_requests import request_query, request_trial
-from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
-from loader.services.source_observations import observe_schema
+from loader.services.sources.observations import observe_schema
 from metadata.domain.types import parse
 from metadata.models import QualityCheck, TargetDataset
 from metadata.services.lifecycle import rename_column

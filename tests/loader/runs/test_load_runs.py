@@ -30,7 +30,7 @@ system:
 
 PREPARE = """
 from metadata.models import SourceDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 for source in SourceDataset.objects.all():
     generate_targets(source_dataset=source)
 """

@@ -7,7 +7,7 @@ from django.test import Client
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from elevata.accounts.services.users import ensure_user, grant_role, set_roles
 from loader.models import ReadRequest
-from loader.services.reads.read_requests import read_manifest
+from loader.services.reads.manifests import read_manifest
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.datasets import dataset_state

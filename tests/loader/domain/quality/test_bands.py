@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.quality.bands import LEAST_RUNS, learned_band
+from loader.domain.quality.checks import LEAST_RUNS, learned_band
 
 COUNTS = st.lists(st.integers(0, 10**9), min_size=LEAST_RUNS, max_size=60)
 DEVIATIONS = st.floats(1, 20)

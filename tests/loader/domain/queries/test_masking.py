@@ -4,7 +4,7 @@ import pytest
 
 from loader.domain.queries.masking import Sensitive, masking_of, must_not_tell, without_values
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sensitivity import MASK, MASK_CHANGED
 from tests.loader.harness import Dataset, stable
 

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from loader.domain.historization.detection import key_list_source
 from loader.domain.sources.marks import Window
-from loader.spark import datasets, load
 from loader.spark.historization import difference
 from loader.spark.historization.detection import window_start
+from loader.spark.loads import datasets, load
 from tests.fixtures.spark import by_night
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
