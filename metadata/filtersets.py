@@ -26,7 +26,7 @@ from metadata.selectors.change_log import SUBJECT_KINDS, about_dataset
 
 
 def is_dataset(name: str) -> bool:
-    """Return whether a target dataset of this name (``schema.name``) exists."""
+    """Return True if a target dataset of this name (``schema.name``) exists."""
     schema, _, rest = name.partition(".")
     return TargetDataset.objects.filter(schema__name__iexact=schema, name__iexact=rest).exists()
 

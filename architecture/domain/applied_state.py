@@ -48,7 +48,7 @@ def advance(applied: DatasetState | None, operation: Operation, desired: Dataset
 
 
 def follows_history(dataset: DatasetState | None) -> bool:
-    """Return whether loads compare with the dataset's history and write versions."""
+    """Return True if loads compare with the dataset's history and write versions."""
     return dataset is not None and dataset.historize and dataset.materialization == "table"
 
 

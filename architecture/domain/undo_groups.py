@@ -113,7 +113,7 @@ class WayBack:
         return frozenset(step.column.key for step in steps)
 
     def answered_by(self, operation: Operation, subject: Subject) -> bool:
-        """Return whether an operation of the undo report, with this subject, undoes this group's change.
+        """Return True if an operation of the undo report, with this subject, undoes this group's change.
 
         A created history is not dropped but retired. A rebuild changes several columns.
         """

@@ -234,7 +234,7 @@ def _roles(user: Any) -> frozenset[str]:
 
 
 def _is_theirs(user: Any, ask: str, pk: int) -> bool:
-    """Return whether the user may do this with the report. Only users with a limited role need a query."""
+    """Return True if the user may do this with the report. Only users with a limited role need a query."""
     permission = _NEEDED.get(ask)
     if permission is None or may(user, permission):
         return True
@@ -267,7 +267,7 @@ def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
 
 
 def _is_decided(row: Any) -> bool:
-    """Return whether the row has a decision that counts; approvals of service accounts do not."""
+    """Return True if the row has a decision that counts; approvals of service accounts do not."""
     by_service_account = getattr(row, _OWNER) is not None and row.approvals__decision == workflow.YES
     return row.approvals__person_name is not None and not by_service_account
 

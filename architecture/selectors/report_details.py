@@ -34,7 +34,7 @@ BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.E
 
 
 def may_build(user: Any) -> bool:
-    """Return whether the user may create reports: with permission to edit, approve or execute."""
+    """Return True if the user may create reports: with permission to edit, approve or execute."""
     return any(may_somewhere(user, permission) for permission in BUILDERS)
 
 

@@ -41,7 +41,7 @@ class Seen:
     sizes: Mapping[str, dict[str, int]] = field(default_factory=dict)
 
     def knows(self, keys: Collection[str]) -> bool:
-        """Return whether all these tables were observed."""
+        """Return True if all these tables were observed."""
         return self.asked.issuperset(keys)
 
 

@@ -1,4 +1,4 @@
-"""Webhook requests: body, signature and waits between tries.
+"""Webhook requests: body, signature and waits between attempts.
 
 Requests follow the Standard Webhooks convention. Id, time and body are signed with every active secret, so that a
 secret can be replaced without losing a webhook delivery.
@@ -15,15 +15,15 @@ from datetime import timedelta
 from elevata.core.canonical_json import canonical_json
 from elevata.core.errors import MetadataError
 
-# Number of tries of a delivery; the last one is about 13 hours after the first.
-TRIES = 8
+# Number of attempts of a delivery; the last one is about 13 hours after the first.
+MAX_ATTEMPTS = 8
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=6)
 
 _BASE64 = "whsec_"
 
 
 @dataclass(frozen=True)
-class Told:
+class WebhookPayload:
     """Event in a webhook's request.
 
     ``time`` is ISO 8601; ``page`` is a URL, or a path if ``PUBLIC_URL`` is not set.

@@ -103,11 +103,11 @@ def restore(path: Path, *, force: bool = False) -> Backup:
     connection.close()
     call_command("migrate", interactive=False, verbosity=0)
     reason = f"restored from {path.name}, made at {backup.made_at or 'an unknown time'}"
-    state_restore(reason=reason, before=before, source=backup.digest)
+    record_restore(reason=reason, before=before, source=backup.digest)
     return backup
 
 
-def state_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> recorded_heads.Restore:
+def record_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> recorded_heads.Restore:
     """Record that the chain in its current state is the right one, outside the database and in the change log.
 
     ``before`` is the head of the database that was replaced, ``source`` the SHA-256 of the copy.

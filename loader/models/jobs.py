@@ -144,7 +144,7 @@ class DatasetRun(models.Model):
 
     @property
     def is_acceptable(self) -> bool:
-        """Return whether the table was refused as another than the last run left, so that it may be accepted."""
+        """Return True if the table was refused as another than the last run left, so that it may be accepted."""
         return (self.error or {}).get("code") in ACCEPTABLE
 
     @property

@@ -15,7 +15,16 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SAME, Line, compare_contract
-from loader.forms.imports import Row, all_valid, contract_changes, known_columns, packed, rows_of, seen_again, unpacked
+from loader.forms.imports import (
+    Row,
+    all_valid,
+    contract_changes,
+    known_columns,
+    lines_as_text,
+    lines_from_text,
+    rows_of,
+    with_current_contract,
+)
 from loader.forms.source_drafts import SourceDraft
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample
@@ -163,7 +172,7 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
         "decided": [row for row in rows if row.form is not None],
         "same": [row for row in rows if row.line.status == SAME],
         "clashing": [row for row in rows if row.form is None and row.line.status != SAME],
-        "lines": packed([row.line for row in rows]),
+        "lines": lines_as_text([row.line for row in rows]),
         "said": facts,
         "said_json": json.dumps(facts),
         "known_types": ColumnChoiceForm.known_types,
@@ -192,7 +201,7 @@ class SourceColumns(Editing, RowPage):
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Take the ticked lines, all or nothing."""
         try:
-            lines = unpacked(request.POST.get("lines", ""))
+            lines = lines_from_text(request.POST.get("lines", ""))
             facts = json.loads(request.POST.get("said") or "{}")
         except ValueError:
             raise BadRequest("The form is invalid. Reload the page.") from None
@@ -203,7 +212,7 @@ class SourceColumns(Editing, RowPage):
             try:
                 change_contract(source_dataset=source, changes=changes)
             except StaleVersion:
-                rows = rows_of(seen_again(lines, self.find()), **names, data=request.POST)
+                rows = rows_of(with_current_contract(lines, self.find()), **names, data=request.POST)
                 return self.render(status=STALE, **_lines_part(rows, facts), stale=True)
             except MetadataError as error:
                 problem = _by_its_line(error, rows, str(source))

@@ -294,7 +294,7 @@ def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterabl
 
 
 def _names(text: str, column: str) -> bool:
-    """Return whether a filter or expression reads a column of this name."""
+    """Return True if a filter or expression reads a column of this name."""
     if not text:
         return False
     try:

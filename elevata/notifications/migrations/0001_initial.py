@@ -102,7 +102,7 @@ class Migration(migrations.Migration):
                         to="jobs.job",
                     ),
                 ),
-                ("tries", models.PositiveIntegerField()),
+                ("max_attempts", models.PositiveIntegerField()),
                 ("sent", models.PositiveIntegerField(default=0)),
                 (
                     "user",
@@ -154,14 +154,16 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("number", models.PositiveIntegerField()),
                 ("at", models.DateTimeField(auto_now_add=True)),
-                ("code", models.PositiveSmallIntegerField(null=True)),
+                ("status_code", models.PositiveSmallIntegerField(null=True)),
                 ("milliseconds", models.PositiveIntegerField(null=True)),
                 ("answer", models.TextField(blank=True, default="")),
                 ("error", models.CharField(blank=True, default="", max_length=500)),
                 (
                     "delivery",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="tried", to="notifications.delivery"
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="attempts",
+                        to="notifications.delivery",
                     ),
                 ),
             ],

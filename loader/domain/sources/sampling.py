@@ -73,7 +73,7 @@ def infer(values: Iterable[Value], rows: int, formats: ValueFormats = STANDARD) 
 
 
 def holds(data_type: DataType, value: Value) -> bool:
-    """Return whether a load would accept the value for a column of this type."""
+    """Return True if a load would accept the value for a column of this type."""
     try:
         typed(value, data_type)
     except DoesNotFit:

@@ -195,7 +195,7 @@ class LoadAttempt(Attempt):
 
         @transaction.atomic
         def write() -> None:
-            if not self.held().exists():
+            if not self.own_job().exists():
                 raise Fenced
             name = ""
             if dataset_key is not None:

@@ -250,22 +250,22 @@ def save_query(*, owner: Any, name: str, text: str, shared: bool = False) -> Sav
         raise MetadataError("bad_query", f"a query needs a text of up to {MAX_LENGTH} characters", "text")
     with writing():
         saved = SavedQuery.objects.select_for_update().filter(owner=owner, name=name).first()
-        before = None if saved is None else told(saved)
+        before = None if saved is None else logged_values(saved)
         saved = saved or SavedQuery(owner=owner)
         assign(saved, {"name": name, "text": text, "shared": shared}, FIELDS)
         store(saved)
-        _log("created" if before is None else "changed", saved, before=before, after=told(saved))
+        _log("created" if before is None else "changed", saved, before=before, after=logged_values(saved))
         return saved
 
 
 def delete_query(*, saved: SavedQuery) -> None:
     """Delete a saved query."""
     with writing():
-        _log("deleted", saved, before=told(saved))
+        _log("deleted", saved, before=logged_values(saved))
         remove([saved])
 
 
-def told(saved: SavedQuery) -> dict[str, Any]:
+def logged_values(saved: SavedQuery) -> dict[str, Any]:
     return {name: getattr(saved, name) for name in FIELDS} | {"owner": saved.owner.get_username()}
 
 

@@ -21,7 +21,7 @@ from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
 
 
 @dataclass
-class House:
+class MaintenanceContext:
     """Context of one maintenance run; ``tables`` collects the Delta versions of its tables by name."""
 
     session: SparkSession
@@ -31,7 +31,7 @@ class House:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spark: SparkSession, warehouse: str, run_id: str, phase: Callable[[str], None]) -> "House":
+    def of(cls, spark: SparkSession, warehouse: str, run_id: str, phase: Callable[[str], None]) -> "MaintenanceContext":
         return cls(dataset_session(spark, user_metadata=""), warehouse, run_id, phase)
 
     def sign(self, signature: str) -> None:
@@ -107,28 +107,28 @@ def _has_small_files(table: DeltaTable) -> bool:
     return not per_partition.where(F.col("count") > run_states.MOST_SMALL_FILES).isEmpty()
 
 
-def compact(house: House, manifest: CompactManifest) -> dict[str, int]:
+def compact(context: MaintenanceContext, manifest: CompactManifest) -> dict[str, int]:
     """Compact every table of a dataset that needs it; return the number of files before and after."""
     from delta.tables import DeltaTable as Delta
 
-    house.session.conf.set(_BOUNDS + "minFileSize", str(run_states.SMALL_FILE_BYTES))
-    house.session.conf.set(_BOUNDS + "maxFileSize", str(run_states.COMPACTED_FILE_BYTES))
+    context.session.conf.set(_BOUNDS + "minFileSize", str(run_states.SMALL_FILE_BYTES))
+    context.session.conf.set(_BOUNDS + "maxFileSize", str(run_states.COMPACTED_FILE_BYTES))
     counts = {"files_before": 0, "files_after": 0}
     for spec in manifest.tables:
-        table = DeltaTable(house.session, house.warehouse, spec.key)
+        table = DeltaTable(context.session, context.warehouse, spec.key)
         if not is_crowded(table):
             continue
-        house.phase(f"compacting {spec.qualified_name}")
+        context.phase(f"compacting {spec.qualified_name}")
         files = file_count(table)
-        house.before(spec.qualified_name, table, files_before=files)
+        context.before(spec.qualified_name, table, files_before=files)
         signed = table.newest_run_commit()
         run_counts = dict(signed.counts) if signed is not None and signed.version == table.version() else {}
-        house.sign(carried(signed, run_id=house.run_id, what=run_states.COMPACT, counts=run_counts))
+        context.sign(carried(signed, run_id=context.run_id, what=run_states.COMPACT, counts=run_counts))
         if _has_many_deleted_rows(table):
-            house.session.sql(f"REORG TABLE {table.sql_name} APPLY (PURGE)")
+            context.session.sql(f"REORG TABLE {table.sql_name} APPLY (PURGE)")
         if _has_small_files(table):
-            Delta.forPath(house.session, table.location).optimize().executeCompaction()
-        house.after(spec.qualified_name, table, files_after=file_count(table))
+            Delta.forPath(context.session, table.location).optimize().executeCompaction()
+        context.after(spec.qualified_name, table, files_after=file_count(table))
         counts["files_before"] += files
         counts["files_after"] += file_count(table)
     return counts

@@ -32,7 +32,7 @@ from loader.spark.historization.history import Stamp, Target, refuse_policy_chan
 from loader.spark.historization.versions import KEY
 from loader.spark.loads.datasets import Canceled
 from loader.spark.loads.load import CANCELED, FAILED, SUCCEEDED
-from loader.spark.maintenance.compaction import House, carried, compact
+from loader.spark.maintenance.compaction import MaintenanceContext, carried, compact
 from loader.spark.maintenance.reverts import revert
 from loader.spark.maintenance.vacuum import vacuum
 from loader.spark.quality.quarantine import decide
@@ -58,47 +58,47 @@ ARCHIVED_BY = "archived_by_run_id"
 _EPOCH = "1970-01-01T00:00:00+00:00"
 
 
-def prune(house: House, manifest: PruneManifest) -> dict[str, int]:
+def prune(context: MaintenanceContext, manifest: PruneManifest) -> dict[str, int]:
     """Prune a history, or finish an interrupted prune; return the counts."""
-    return _Prune(house, manifest).perform()
+    return _Prune(context, manifest).perform()
 
 
 @dataclass
 class _Prune:
-    house: House
+    context: MaintenanceContext
     manifest: PruneManifest
 
     @cached_property
     def _target(self) -> Target:
-        return Target.of(self.house.session, self.house.warehouse, self.manifest.load)
+        return Target.of(self.context.session, self.context.warehouse, self.manifest.load)
 
     @property
     def _horizon(self) -> Column:
         return F.lit(self.manifest.ended_before).cast(self._target.versions.time_type)
 
     def perform(self) -> dict[str, int]:
-        house, target, load = self.house, self._target, self.manifest.load
+        context, target, load = self.context, self._target, self.manifest.load
         leading, event_log = target.leading, target.event_log
         refuse_policy_changed(load, target.signed)
-        house.before(load.leading.qualified_name, leading)
+        context.before(load.leading.qualified_name, leading)
         if event_log is not None and load.event_log is not None:
-            house.before(load.event_log.qualified_name, event_log)
-            house.sign(carried(target.signed, run_id=house.run_id, what=PRUNE))
+            context.before(load.event_log.qualified_name, event_log)
+            context.sign(carried(target.signed, run_id=context.run_id, what=PRUNE))
             committed = leading.committed_sequence(leading.key)
             refuse_changed(event_log, load.name)
-            forget_unfinished(house.session, event_log, load.event_log, committed, target.signed)
+            forget_unfinished(context.session, event_log, load.event_log, committed, target.signed)
         done = any(
-            (run_commit.run_id, run_commit.what) == (house.run_id, PRUNE) for run_commit in leading.run_commits()
+            (run_commit.run_id, run_commit.what) == (context.run_id, PRUNE) for run_commit in leading.run_commits()
         )
         if target.history is None:
             counts = self._horizon_of_rows(done)
         else:
             counts = target.segments() | {"removed": 0} if done else self._history()
-        house.after(load.leading.qualified_name, leading)
+        context.after(load.leading.qualified_name, leading)
         if event_log is not None and load.event_log is not None:
-            house.phase("pruning the event log")
+            context.phase("pruning the event log")
             counts["forgotten"] = self._event_log()
-            house.after(load.event_log.qualified_name, event_log)
+            context.after(load.event_log.qualified_name, event_log)
         return counts
 
     def _horizon_of_rows(self, done: bool) -> dict[str, int]:
@@ -106,16 +106,16 @@ class _Prune:
         target = self._target
         if not done:
             notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
-            self.house.sign(carried(target.signed, run_id=self.house.run_id, what=PRUNE, notes=notes))
+            self.context.sign(carried(target.signed, run_id=self.context.run_id, what=PRUNE, notes=notes))
             commit(target.rawcore_files, None)
         return {"rows": target.rawcore_rows()}
 
     # --- the history ------------------------------------------------------------------------------
 
     def _history(self) -> dict[str, int]:
-        house, target, manifest = self.house, self._target, self.manifest
+        context, target, manifest = self.context, self._target, self.manifest
         assert target.history is not None
-        house.phase("reading closed versions")
+        context.phase("reading closed versions")
         counts = target.segments()
         segments = (CLOSED,) if target.versions.tombstones else (CLOSED, DELETED)
         files = target.versions.files_of(*segments)
@@ -125,13 +125,13 @@ class _Prune:
         if not removed:
             return counts | {"removed": 0}
         if manifest.archive:
-            house.phase("archiving")
+            context.phase("archiving")
             self._archive(rows.drop(PLACE), manifest.archive, removed)
-        house.phase("writing history")
+        context.phase("writing history")
         counts["versions"] -= removed
         notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
-        signature = carried(target.signed, run_id=house.run_id, what=PRUNE, counts=counts, notes=notes)
-        house.sign(signature)
+        signature = carried(target.signed, run_id=context.run_id, what=PRUNE, counts=counts, notes=notes)
+        context.sign(signature)
         commit(target.versions.files, None, gone=rows.select(PLACE), gone_from=files)
         return counts | {"removed": removed}
 
@@ -148,9 +148,9 @@ class _Prune:
 
     def _archive(self, rows: DataFrame, place: str, expected: int) -> None:
         """Write the versions to the archive, a Delta table; replace rows that this run has already written."""
-        run_id = self.house.run_id
+        run_id = self.context.run_id
         own = f"{quote_identifier(ARCHIVED_BY)} = {quote_text(run_id)}"
-        reader = self.house.session.read.format("delta")
+        reader = self.context.session.read.format("delta")
         try:
             (
                 rows.withColumn(ARCHIVED_BY, F.lit(run_id))
@@ -170,7 +170,7 @@ class _Prune:
             ) from error
         if written != expected:
             raise Refusal("NOT_ARCHIVED", f"{place} holds {written} of {expected} versions; nothing was pruned")
-        self.house.tables["archive"] = {"location": place, "rows": written}
+        self.context.tables["archive"] = {"location": place, "rows": written}
 
     # --- the event log ----------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class _Prune:
         spec = load.event_log
         purposes = ("entity_key", "event_at", "event_own", "event_kind", "sequence")
         identity = tuple(spec.column(purpose).name for purpose in purposes)
-        files = open_files(self.house.session, target.event_log, identity)
+        files = open_files(self.context.session, target.event_log, identity)
         if not files.all:
             return 0
         events = files.frame(files.all, placed=True)
@@ -198,7 +198,7 @@ class _Prune:
             count = places.count()
             if count:
                 signed = target.leading.newest_run_commit()
-                self.house.sign(carried(signed, run_id=self.house.run_id, what=PRUNE))
+                self.context.sign(carried(signed, run_id=self.context.run_id, what=PRUNE))
                 commit(files, None, gone=places, gone_from=files.all)
         finally:
             forget(places)
@@ -211,9 +211,9 @@ class _Prune:
         """
         target, load = self._target, self.manifest.load
         assert target.event_log is not None
-        stamp = Stamp(self.house.run_id, _EPOCH, _EPOCH)
+        stamp = Stamp(self.context.run_id, _EPOCH, _EPOCH)
         noted = target.signed.notes if target.signed else {}
-        fold = EventBatch(self.house.session, load, target.versions, target.event_log, stamp, noted).fold
+        fold = EventBatch(self.context.session, load, target.versions, target.event_log, stamp, noted).fold
         per_key = logs(events, load.event_log, fold).select(KEY, LOG)
         horizon = f"CAST({quote_text(self.manifest.ended_before)} AS {fold.time_type})"
         pruned = f"filter({fold.versions(LOG, 'fp')}, p -> p.until IS NOT NULL AND p.until < {horizon})"
@@ -234,7 +234,7 @@ class _Prune:
 HELD, SEQUENCE = "held", "sequence"
 
 
-def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
+def accept(context: MaintenanceContext, manifest: AcceptManifest) -> dict[str, int]:
     """Commit this run to the leading table and update the other tables; return the counts.
 
     Events of missing runs are removed from the event log, so that they can be loaded again. The sequence of this run
@@ -242,7 +242,7 @@ def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
     NO_TABLE, or EVENT_LOG_CHANGED if the event log lacks events of runs that the table has.
     """
     load = manifest.load
-    target = Target.of(house.session, house.warehouse, load)
+    target = Target.of(context.session, context.warehouse, load)
     table, signed = target.leading, target.signed
     if not table.exists():
         raise Refusal(
@@ -250,35 +250,35 @@ def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
             f"{load.name}: there is no table to accept",
             hint="Make a report of the dataset, execute it, and accept the new table.",
         )
-    done = signed is not None and (signed.run_id, signed.what) == (house.run_id, ACCEPT)
+    done = signed is not None and (signed.run_id, signed.what) == (context.run_id, ACCEPT)
     newest_sequence = int(signed.notes[HELD]) if signed and done else signed.sequence if signed else -1
     committed = table.committed_sequence(load.leading.key)
     sequence = signed.sequence if signed and done else max(load.sequence, committed + 1)
-    house.before(load.leading.qualified_name, table, **{HELD: newest_sequence, SEQUENCE: sequence})
+    context.before(load.leading.qualified_name, table, **{HELD: newest_sequence, SEQUENCE: sequence})
     counts = target.segments() if target.history else {"rows": target.rawcore_rows()}
     notes = (signed.notes if signed else {}) | {HELD: str(newest_sequence)}
     signature = run_signature(
-        run_id=house.run_id,
+        run_id=context.run_id,
         at=signed.at if signed else "",
         sequence=sequence,
         counts=counts,
         notes=notes,
         what=ACCEPT,
     )
-    house.sign(signature)
+    context.sign(signature)
     if not done:
         if target.event_log is not None and load.event_log is not None:
-            house.phase("removing events of missing runs")
+            context.phase("removing events of missing runs")
             changed = refuse_changed(target.event_log, load.name, held=newest_sequence)
-            forget_unfinished(house.session, target.event_log, load.event_log, newest_sequence, signed)
+            forget_unfinished(context.session, target.event_log, load.event_log, newest_sequence, signed)
             if changed:
-                commit(open_files(house.session, target.event_log), load.event_log.key, sequence)
-        house.phase("accepting the table")
-        commit(open_files(house.session, table), load.leading.key, sequence)
+                commit(open_files(context.session, target.event_log), load.event_log.key, sequence)
+        context.phase("accepting the table")
+        commit(open_files(context.session, table), load.leading.key, sequence)
     if target.history:
-        house.phase("writing rawcore")
-        history.rebuild(Target.of(house.session, house.warehouse, replace(load, sequence=sequence)))
-    house.after(load.leading.qualified_name, table)
+        context.phase("writing rawcore")
+        history.rebuild(Target.of(context.session, context.warehouse, replace(load, sequence=sequence)))
+    context.after(load.leading.qualified_name, table)
     return counts
 
 
@@ -318,11 +318,11 @@ def perform_run(
     emit("dataset_started", dataset=about.dataset)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", "load")
     spark.sparkContext.setJobGroup(job_group, f"{manifest.run_id} {kind} {about.name}")
-    house = House.of(spark, warehouse, manifest.run_id, phase)
+    context = MaintenanceContext.of(spark, warehouse, manifest.run_id, phase)
     counts: dict[str, int] = {}
     error, status = None, SUCCEEDED
     try:
-        counts = _WORK[kind](house, manifest)
+        counts = _WORK[kind](context, manifest)
     except Canceled:
         status = CANCELED
     except Refusal as refusal:
@@ -333,7 +333,7 @@ def perform_run(
         else:
             log.exception("%s of %s failed", kind, about.name)
             error, status = accident(about.name, failure), FAILED
-    leading = next(iter(house.tables.values()), {})
+    leading = next(iter(context.tables.values()), {})
     emit(
         "dataset_finished",
         dataset=about.dataset,
@@ -344,4 +344,4 @@ def perform_run(
         version_after=leading.get("version_after"),
         seconds=round(time.monotonic() - started, 3),
     )
-    return {"status": status, "answer": {"tables": house.tables}}
+    return {"status": status, "answer": {"tables": context.tables}}

@@ -40,7 +40,7 @@ from loader.spark.historization.events import EventBatch
 from loader.spark.historization.history import Stamp, Target, kept_hashes, refuse_policy_changed
 from loader.spark.historization.stage import typed_stage
 from loader.spark.historization.versions import KEY, PACKED
-from loader.spark.maintenance.compaction import House
+from loader.spark.maintenance.compaction import MaintenanceContext
 from loader.spark.session import forget
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE
@@ -64,29 +64,29 @@ _MISSING_FILES_ERRORS = (
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "COMPUTE STATS", "SET TBLPROPERTIES")
 
 
-def revert(house: House, manifest: RevertManifest) -> dict[str, int]:
+def revert(context: MaintenanceContext, manifest: RevertManifest) -> dict[str, int]:
     """Revert a run, or finish an interrupted revert; return the counts. Raise Refusal before any write."""
-    return _Revert(house, manifest).perform()
+    return _Revert(context, manifest).perform()
 
 
 @dataclass
 class _Revert:
-    house: House
+    context: MaintenanceContext
     manifest: RevertManifest
 
     def perform(self) -> dict[str, int]:
-        house, manifest = self.house, self.manifest
+        context, manifest = self.context, self.manifest
         target = self._target()
         tables = {manifest.load.leading.qualified_name: target.leading, manifest.load.name: target.rawcore}
         if target.event_log is not None and manifest.load.event_log is not None:
             tables[manifest.load.event_log.qualified_name] = target.event_log
         for name, table in tables.items():
-            house.before(name, table)
-        house.phase("reading the history" if target.history else "reading the table")
+            context.before(name, table)
+        context.phase("reading the history" if target.history else "reading the table")
         commits = target.leading.run_commits()
         done = next((commit for commit in commits if (commit.run_id, commit.what) == (manifest.run_id, REVERT)), None)
         if done is not None:
-            house.sign(_repeated_metadata(done))
+            context.sign(_repeated_metadata(done))
         else:
             self._refuse(commits)
             refuse_policy_changed(manifest.load, target.signed)
@@ -97,17 +97,17 @@ class _Revert:
             else:
                 self._restore(target, commits)
         if target.event_log is not None and manifest.load.event_log is not None:
-            forget_run(house.session, target.event_log, manifest.load.event_log, manifest.reverted_sequence)
+            forget_run(context.session, target.event_log, manifest.load.event_log, manifest.reverted_sequence)
         now = self._target()
         if now.history:
-            house.phase("writing rawcore")
+            context.phase("writing rawcore")
             rawcore.rebuild(now)
         for name, table in tables.items():
-            house.after(name, table)
+            context.after(name, table)
         return now.segments() if now.history else {"rows": now.rawcore_rows()}
 
     def _target(self) -> Target:
-        return Target.of(self.house.session, self.house.warehouse, self.manifest.load)
+        return Target.of(self.context.session, self.context.warehouse, self.manifest.load)
 
     def _refuse(self, commits: list[RunCommit]) -> None:
         manifest = self.manifest
@@ -119,7 +119,7 @@ class _Revert:
     def _sign(
         self, at: str, counts: dict[str, int], before: dict[str, str], notes: dict[str, str] | None = None
     ) -> None:
-        self.house.sign(
+        self.context.sign(
             run_signature(
                 run_id=self.manifest.run_id,
                 at=at,
@@ -141,16 +141,16 @@ class _Revert:
         signed = target.signed
         self._sign(signed.at if signed else "", {}, signed.notes if signed else {})
         refuse_changed(target.event_log, load.name)
-        forget_unfinished(self.house.session, target.event_log, load.event_log, committed, signed)
+        forget_unfinished(self.context.session, target.event_log, load.event_log, committed, signed)
         stamp = Stamp(manifest.run_id, manifest.newest_applied_at or _EPOCH, _EPOCH)
         batch = EventBatch(
-            self.house.session, load, target.versions, target.event_log, stamp, signed.notes if signed else {}
+            self.context.session, load, target.versions, target.event_log, stamp, signed.notes if signed else {}
         )
         self._refuse_repeated_rows(target)
         before = target.segments() if target.history else {}
         rows = 0 if target.history else target.rawcore_rows()
         refuse_missing(batch.files, load.name, versions=before.get("versions", 0), rows=rows)
-        self.house.phase("folding")
+        self.context.phase("folding")
         batch.take(self._fold_without_run(batch, target.event_log))
         try:
             counts = {}
@@ -161,7 +161,7 @@ class _Revert:
                 }
             notes = {VOID: str(manifest.reverted_sequence)} | kept_hashes(load, signed)
             self._sign(manifest.newest_applied_at or "", counts, self._notes_without_run(signed, commits), notes)
-            self.house.phase("writing history" if target.history else "writing rawcore")
+            self.context.phase("writing history" if target.history else "writing rawcore")
             if target.history:
                 batch.write_history(small=before["versions"] <= REWRITE_UP_TO_ROWS // 4)
             else:
@@ -246,8 +246,8 @@ class _Revert:
                 replace(source, feed=False, filter=f"({source.filter}) AND {condition}" if source.filter else condition)
             )
         delivered = typed_stage(
-            self.house.session,
-            self.house.warehouse,
+            self.context.session,
+            self.context.warehouse,
             replace(load, inputs=tuple(inputs)),
             run_id=manifest.run_id,
             load_timestamp=manifest.newest_applied_at or _EPOCH,
@@ -280,9 +280,9 @@ class _Revert:
         self._committed(target)
         self._sign(manifest.newest_applied_at or "", {}, signed.notes if signed else {})
         run_id = load.table.column("run_id").name
-        files = open_files(self.house.session, target.rawcore, (run_id,))
+        files = open_files(self.context.session, target.rawcore, (run_id,))
         rows = files.frame(files.all, placed=True).where(F.col(quote_identifier(run_id)) == manifest.reverted_run)
-        self.house.phase("writing rawcore")
+        self.context.phase("writing rawcore")
         commit(files, load.table.key, load.sequence, gone=rows.select(PLACE), gone_from=files.all)
 
     # --- by Delta's RESTORE -----------------------------------------------------------------------
@@ -311,9 +311,9 @@ class _Revert:
         at = signed.at if signed else ""
         notes = {NOTE: commits[0].notes[NOTE]} if NOTE in commits[0].notes else {}
         self._sign(at, dict(signed.counts) if signed else {}, signed.notes if signed else {}, notes)
-        self.house.phase("restoring the history")
+        self.context.phase("restoring the history")
         try:
-            self.house.session.sql(f"RESTORE TABLE {history.sql_name} TO VERSION AS OF {version}")
+            self.context.session.sql(f"RESTORE TABLE {history.sql_name} TO VERSION AS OF {version}")
         except Exception as failure:
             raise self._as_refusal(failure) from None
 

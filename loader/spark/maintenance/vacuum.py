@@ -18,7 +18,7 @@ from architecture.domain.tables import TableSpec
 from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import VACUUM
-from loader.spark.maintenance.compaction import House, carried
+from loader.spark.maintenance.compaction import MaintenanceContext, carried
 from loader.spark.sources.kept_deliveries import remove_deliveries, stored_deliveries
 from loader.spark.sources.key_lists import KeyList, remove_other_key_lists
 from loader.spark.tables.tables import DeltaTable
@@ -44,50 +44,52 @@ class DiskUse:
     log_bytes: int
 
 
-def vacuum(house: House, manifest: VacuumManifest) -> dict[str, int]:
+def vacuum(context: MaintenanceContext, manifest: VacuumManifest) -> dict[str, int]:
     """Vacuum every table of a dataset, or list the removable files; return counts, with the disk use afterwards.
 
     Raise Refusal RETENTION_TOO_SHORT before anything is removed if a table's own retention is longer.
     """
-    house.session.conf.set(_LOGGING, "false")
-    tables = [(spec, DeltaTable(house.session, house.warehouse, spec.key)) for spec in manifest.tables]
+    context.session.conf.set(_LOGGING, "false")
+    tables = [(spec, DeltaTable(context.session, context.warehouse, spec.key)) for spec in manifest.tables]
     tables = [(spec, table) for spec, table in tables if table.exists()]
     for spec, table in tables:
         _refuse_short(spec, table, manifest.retention_hours)
     outcome = "removable" if manifest.dry_run else "removed"
     counts = dict.fromkeys((f"files_{outcome}", f"bytes_{outcome}", *(field.name for field in fields(DiskUse))), 0)
     for spec, table in tables:
-        house.phase(f"listing files of {spec.qualified_name}")
-        house.before(spec.qualified_name, table)
-        deliveries = _retain(house, spec, table, manifest) if spec.kind == "raw" else {}
+        context.phase(f"listing files of {spec.qualified_name}")
+        context.before(spec.qualified_name, table)
+        deliveries = _retain(context, spec, table, manifest) if spec.kind == "raw" else {}
         files = _removable(table, manifest.retention_hours) + _expired_log(table)
         if not manifest.dry_run:
-            house.phase(f"removing files of {spec.qualified_name}")
+            context.phase(f"removing files of {spec.qualified_name}")
             _statement(table, manifest.retention_hours)
             if spec.kind == "raw":
                 commit = table.newest_run_commit()
-                remove_other_key_lists(house.session, table, commit and KeyList.of_note(commit.notes))
+                remove_other_key_lists(context.session, table, commit and KeyList.of_note(commit.notes))
             _clean_log(table)
         use = disk_use(table)
         removed = {f"files_{outcome}": len(files), f"bytes_{outcome}": sum(size for _, size in files)}
         listed = [{"file": file, "bytes": size} for file, size in sorted(files)[:MOST_LISTED]]
         counts |= {name: deliveries[name] for name in (DELIVERIES, f"{DELIVERIES}_{outcome}") if name in deliveries}
-        house.after(spec.qualified_name, table, **removed, **asdict(use), **deliveries, files=listed)
+        context.after(spec.qualified_name, table, **removed, **asdict(use), **deliveries, files=listed)
         for name, value in {**removed, **asdict(use)}.items():
             counts[name] += value
     return counts
 
 
-def _retain(house: House, spec: TableSpec, table: DeltaTable, manifest: VacuumManifest) -> dict[str, Any]:
+def _retain(
+    context: MaintenanceContext, spec: TableSpec, table: DeltaTable, manifest: VacuumManifest
+) -> dict[str, Any]:
     """Remove the deliveries that the retention no longer keeps, or count them; return what is in the table."""
-    house.phase(f"listing deliveries of {spec.qualified_name}")
+    context.phase(f"listing deliveries of {spec.qualified_name}")
     stored = stored_deliveries(table, spec)
     keeping, now = manifest.keeping or Keeping(), datetime.now(UTC)
     times = [(delivery.run_id, delivery.loaded_at) for delivery in stored]
     outdated = frozenset(keeping.outdated(times, now)) if keeping.has_retention else frozenset()
     if outdated and not manifest.dry_run:
-        house.phase(f"removing deliveries of {spec.qualified_name}")
-        house.sign(carried(table.newest_run_commit(), run_id=house.run_id, what=VACUUM))
+        context.phase(f"removing deliveries of {spec.qualified_name}")
+        context.sign(carried(table.newest_run_commit(), run_id=context.run_id, what=VACUUM))
         remove_deliveries(table, spec, outdated)
     rest = stored if manifest.dry_run else [delivery for delivery in stored if delivery.run_id not in outdated]
     outcome = "removable" if manifest.dry_run else "removed"

@@ -21,7 +21,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import DROP, QUARANTINE, RELEASE
 from loader.spark.expressions import all_of
 from loader.spark.historization.history import Stamp, Target
-from loader.spark.maintenance.compaction import House, carried
+from loader.spark.maintenance.compaction import MaintenanceContext, carried
 from loader.spark.quality.frame_checks import CheckedRows, RowChecker
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_policy import CDC, EFFECTIVE, WINDOW, HistoryPolicy
@@ -241,19 +241,19 @@ def _shaped(frame: DataFrame, schema: T.StructType) -> DataFrame:
 # Decisions of users, as maintenance runs.
 
 
-def decide(house: House, manifest: QuarantineManifest) -> dict[str, int]:
+def decide(context: MaintenanceContext, manifest: QuarantineManifest) -> dict[str, int]:
     """Release or drop waiting rows of a dataset's quarantine; return their number.
 
     A run that is repeated after its commit decides nothing again. Raise Refusal NOTHING_QUARANTINED.
     """
-    table = quarantine_table(house.session, house.warehouse, manifest.dataset)
+    table = quarantine_table(context.session, context.warehouse, manifest.dataset)
     if not table.exists():
         raise _nothing(manifest)
     name = f"{manifest.name} quarantine"
-    house.before(name, table)
-    done = next((commit.counts for commit in table.run_commits() if commit.run_id == house.run_id), None)
+    context.before(name, table)
+    done = next((commit.counts for commit in table.run_commits() if commit.run_id == context.run_id), None)
     if done is not None:
-        house.after(name, table)
+        context.after(name, table)
         return done
     chosen = f"state = '{WAITING}'"
     if manifest.entries:
@@ -263,15 +263,15 @@ def decide(house: House, manifest: QuarantineManifest) -> dict[str, int]:
     count = table.frame().where(chosen).count()
     if not count:
         raise _nothing(manifest)
-    house.phase("deciding")
+    context.phase("deciding")
     counts = {"released" if manifest.decision == RELEASE else "dropped": count}
-    house.sign(carried(None, run_id=house.run_id, what=QUARANTINE, counts=counts))
+    context.sign(carried(None, run_id=context.run_id, what=QUARANTINE, counts=counts))
     if manifest.decision == DROP:
-        house.session.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")
+        context.session.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")
     else:
-        values = f"state = '{RELEASED}', decided_by = {quote_text(house.run_id)}"
-        house.session.sql(f"UPDATE {table.sql_name} SET {values} WHERE {chosen}")
-    house.after(name, table)
+        values = f"state = '{RELEASED}', decided_by = {quote_text(context.run_id)}"
+        context.session.sql(f"UPDATE {table.sql_name} SET {values} WHERE {chosen}")
+    context.after(name, table)
     return counts
 
 

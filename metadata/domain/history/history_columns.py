@@ -197,5 +197,5 @@ def form_differences(before: Mapping[str, object], now: Mapping[str, object]) ->
 
 
 def ends_inclusive(policy: HistoryPolicy) -> bool:
-    """Return whether an end is the last millisecond of a version (rule 21), not the first after it."""
+    """Return True if an end is the last millisecond of a version (rule 21), not the first after it."""
     return policy.input == BATCH_FILES

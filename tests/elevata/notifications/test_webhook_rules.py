@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from elevata.core.errors import MetadataError
 from elevata.notifications.kinds import CHOICES, Kind, check_kinds, check_secret_name, check_url, shown_url
-from elevata.notifications.webhook_requests import TRIES, Told, signature, wait_after
+from elevata.notifications.webhook_requests import MAX_ATTEMPTS, WebhookPayload, signature, wait_after
 
-TOLD = Told(
+TOLD = WebhookPayload(
     event_id="5e6f",
     kind="report.waiting",
     time="2026-11-22T02:00:00.000+00:00",
@@ -68,7 +68,7 @@ def test_waits_grow_up_to_a_bound(attempt: int, spread: float):
 
 
 def test_a_delivery_is_tried_for_half_a_day_at_least():
-    assert sum((wait_after(one, 0.0) for one in range(1, TRIES)), timedelta()) > timedelta(hours=9)
+    assert sum((wait_after(one, 0.0) for one in range(1, MAX_ATTEMPTS)), timedelta()) > timedelta(hours=9)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def _patterns(resolver: URLResolver) -> list[URLPattern]:
 
 
 def is_open(pattern: URLPattern) -> bool:
-    """Return whether the route answers users who are not signed in. Resources of the API check that themselves."""
+    """Return True if the route answers users who are not signed in. Resources of the API check that themselves."""
     view = pattern.callback
     if hasattr(view, "cls"):
         asked = [one for method in methods_of(pattern) for one in permissions_of(view, method)]

@@ -8,7 +8,7 @@ import pytest
 from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.manifest.reads import ReadManifest
 from loader.domain.refusals import Refusal
-from loader.spark.maintenance.compaction import House
+from loader.spark.maintenance.compaction import MaintenanceContext
 from loader.spark.maintenance.maintenance_runs import perform_run
 from loader.spark.quality.quarantine import decide, quarantine_table
 from loader.spark.queries import reads
@@ -42,7 +42,7 @@ def quarantined(item: Dataset) -> list[dict]:
 
 def decision(item: Dataset, decision: str, run_id: str = "decided", entries: tuple = ()) -> dict[str, int]:
     manifest = QuarantineManifest(run_id, item.state.key, item.state.qualified_name, decision, entries)
-    return decide(House.of(item.spark, item.warehouse, run_id, lambda _: None), manifest)
+    return decide(MaintenanceContext.of(item.spark, item.warehouse, run_id, lambda _: None), manifest)
 
 
 def names(item: Dataset) -> dict[int, str | None]:

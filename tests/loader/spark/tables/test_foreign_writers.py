@@ -13,7 +13,7 @@ from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
 from loader.spark.historization.invariants import check
-from loader.spark.maintenance.compaction import House
+from loader.spark.maintenance.compaction import MaintenanceContext
 from loader.spark.maintenance.maintenance_runs import accept
 from loader.spark.tables.tables import DeltaTable
 from tests.fixtures.spark import by_night
@@ -381,9 +381,9 @@ def accepted(item: Dataset, **changes) -> dict:
     """Accept the dataset's table; return the counts, and the report about its history."""
     manifest = item.manifest(item.folder / "none.jsonl", at=DAY[0], run_id="accepted")
     load = replace(manifest.rawcore[0], **changes)
-    house = House.of(item.spark, item.warehouse, "accepted", lambda _: None)
-    counts = accept(house, AcceptManifest("accepted", load))
-    return {"counts": counts, **house.tables[item.history_spec.qualified_name]}
+    context = MaintenanceContext.of(item.spark, item.warehouse, "accepted", lambda _: None)
+    counts = accept(context, AcceptManifest("accepted", load))
+    return {"counts": counts, **context.tables[item.history_spec.qualified_name]}
 
 
 @pytest.mark.nightly
