@@ -17,8 +17,10 @@ from elevata.accounts.permissions import without_role
 from elevata.accounts.sign_in import SignIn, SingleSignOn, SingleSignOnCallback
 from elevata.api import description
 from elevata.api.resources import JsonOnly, Reads
+from elevata.api.search import SearchViewSet
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
+from elevata.web.search_page import SearchPage
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet, ScheduleViewSet
 from loader.api.maintenance import (
     AcceptViewSet,
@@ -29,7 +31,7 @@ from loader.api.maintenance import (
     RevertViewSet,
     VacuumViewSet,
 )
-from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.metadata import MetadataViewSet, SourceDatasetViewSet, SystemViewSet
 from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
@@ -108,6 +110,7 @@ urlpatterns = [
     path("users/", account_views.UserList.as_view(), name="user_list"),
     path("users/<str:name>/", account_views.UserPage.as_view(), name="user_page"),
     path("new-user/", account_views.UserCreate.as_view(), name="user_new"),
+    path("search/", SearchPage.as_view(), name="search"),
     path("healthz", home.healthz, name="healthz"),
     path("readyz", monitoring.readyz, name="readyz"),
     path("metrics", monitoring.metrics_page, name="metrics"),
