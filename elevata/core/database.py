@@ -155,6 +155,7 @@ class TrigramIndexes(Operation):
         for field in self.fields:
             schema_editor.execute(
                 f"CREATE INDEX {self._name(table, field)} ON {table} USING gin (UPPER({field}::text) gin_trgm_ops)"
+                " WITH (fastupdate = off)"
             )
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
