@@ -139,6 +139,13 @@ ROLE_PLACES = {
 LOCAL_WORKER = "loader.management.waiting.perform_here"
 # Function that returns the load runs that wrote rows into datasets after a time (architecture.services.undo).
 WRITING_RUNS = "loader.services.load_runs.runs_that_wrote"
+# Functions that follow changes of metadata, in their transaction (metadata.services.row_changes).
+METADATA_FOLLOWERS = ["architecture.services.health.follow_changes"]
+# Functions that return the findings about what is not metadata (architecture.selectors.health).
+HEALTH_CHECKS = [
+    "architecture.selectors.health.outdated_approvals",
+    "loader.services.schedule_overlaps.overlapping_schedules",
+]
 # Kinds of things that the search finds (elevata.web.search).
 SEARCH_KINDS = [
     "elevata.accounts.search.KINDS",

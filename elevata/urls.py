@@ -8,6 +8,7 @@ from rest_framework.routers import APIRootView, DefaultRouter
 
 from architecture.api.data_contracts import ContractViewSet
 from architecture.api.environments import EnvironmentViewSet
+from architecture.api.health import HealthViewSet
 from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
 from elevata import home
@@ -87,6 +88,7 @@ router.register("dry-runs", DryRunViewSet, basename="api-dry-run")
 router.register("executions", ExecutionViewSet, basename="api-execution")
 router.register("records", RecordViewSet, basename="api-record")
 router.register("drift", DriftViewSet, basename="api-drift")
+router.register("health-findings", HealthViewSet, basename="api-health-finding")
 router.register("changes", ChangeLogViewSet, basename="api-change")
 router.register("maintenance-records", MaintenanceRecordViewSet, basename="api-maintenance-record")
 router.register("notices", NoticeViewSet, basename="api-notice")

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.db import transaction
 from django.urls import reverse
 
-from architecture.models import DryRun, Preview, Refresh
+from architecture.models import DryRun, HealthFinding, Preview, Refresh
 from architecture.services.refreshes import request_refresh
 from bench.problem import BenchProblem
 from bench.web.control import Control
@@ -98,6 +98,7 @@ class Things:
             "column_key": lambda: ("key", dataset.columns.order_by("-ordinal")[0].key),
             "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
             "source_key": lambda: ("key", source.key),
+            "finding": lambda: ("pk", self._finding().pk),
             "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "check": lambda: ("key", self._check().key),
@@ -141,6 +142,10 @@ class Things:
         dataset = self._control.dataset
         known = QualityCheck.objects.filter(dataset=dataset).first()
         return known or create_check(dataset=dataset, name="rows", kind="row_count", arguments={"minimum": "1"})
+
+    def _finding(self) -> HealthFinding:
+        dataset = self._control.dataset
+        return HealthFinding.objects.get_or_create(dataset=dataset, code="orphan", severity="hint")[0]
 
     def _contract(self) -> TargetDataset:
         return TargetDataset.objects.filter(contract=True).order_by("pk")[0]
