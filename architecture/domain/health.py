@@ -40,7 +40,7 @@ class Severity(StrEnum):
 
 
 class Fix(StrEnum):
-    """Safe change that resolves a finding: it changes no values, and can be taken back."""
+    """Safe change that resolves a finding: it changes no values, and can be undone."""
 
     TAKE_OWNER = "take_owner"
     RETIRE = "retire"
@@ -87,7 +87,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What surrounds the datasets that are examined, by stable keys.
+    """Context of the datasets that are examined, by stable keys.
 
     ``datasets`` are the examined ones and their inputs, ``reads`` are the datasets that each dataset reads, of the
     whole warehouse. ``read`` are datasets with an active reader.

@@ -35,7 +35,7 @@ KINDS = (
             PageEntry("Change reports", "report_list", "architecture approvals differences plan"),
             PageEntry("Executions", "execution_list", "records"),
             PageEntry("Drift", "drift_page", "warehouse observed differences"),
-            PageEntry("Health", "health_page", "findings metadata checks problems"),
+            PageEntry("Health", "health_page", "findings checks problems"),
             PageEntry("Inbox", "inbox", "waiting for you approvals"),
             PageEntry("Change policy", "own_policy", "approvals environment rules"),
         ),
