@@ -216,7 +216,7 @@ DATABASES = {
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # Pages run many small queries: JIT compilation takes PostgreSQL longer than answering. Names whose parts are as
     # similar to a text as the threshold are found for it (elevata.core.database.Resembles).
-    _options = "-c jit=off -c pg_trgm.word_similarity_threshold=0.45"
+    _options = "-c jit=off -c pg_trgm.word_similarity_threshold=0.4"
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", _options)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -348,6 +348,8 @@ SPECTACULAR_SETTINGS = {
         "CheckOutcomeEnum": "loader.domain.quality.results.OUTCOME_CHOICES",
         "QualityCheckKindEnum": "metadata.models.quality.KINDS",
         "ExposureKindEnum": "metadata.models.exposures.KINDS",
+        "SeverityEnum": "metadata.models.quality.SEVERITIES",
+        "FindingSeverityEnum": "architecture.models.health.SEVERITIES",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },
 }

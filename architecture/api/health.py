@@ -9,7 +9,7 @@ from architecture.selectors.health import findings
 from elevata.api.resources import ReadOnly
 
 
-class FindingSerializer(serializers.ModelSerializer):
+class HealthFindingSerializer(serializers.ModelSerializer):
     """Finding about a dataset or a column. ``field`` is where it is corrected, ``fix`` a safe change, if any."""
 
     dataset = serializers.UUIDField(source="dataset.key", read_only=True)
@@ -26,7 +26,7 @@ class HealthViewSet(ReadOnly):
     """Findings about metadata, the gravest first."""
 
     queryset = HealthFinding.objects.none()
-    serializer_class = FindingSerializer
+    serializer_class = HealthFindingSerializer
     filterset_class = FindingFilter
 
     def get_queryset(self) -> QuerySet[HealthFinding]:
