@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from architecture.views import change_policy, data_contracts, drift, executions, inbox, report_steps, reports
+from architecture.views import change_policy, data_contracts, drift, executions, health, inbox, report_steps, reports
 from metadata.views import changes
 
 urlpatterns = [
@@ -39,6 +39,8 @@ urlpatterns = [
     path("drift/", drift.DriftPage.as_view(), name="drift_page"),
     path("drift/refresh/", report_steps.drift_refresh, name="drift_refresh"),
     path("drift/adopt/", drift.DriftAdopt.as_view(), name="drift_adopt"),
+    path("health/", health.HealthPage.as_view(), name="health_page"),
+    path("health/<int:pk>/fix/", health.HealthFix.as_view(), name="health_fix"),
     path("policies/", change_policy.own_policy, name="own_policy"),
     path("policies/<str:name>/", change_policy.PolicyPage.as_view(), name="policy_page"),
     path("changes/", changes.ChangeList.as_view(), name="change_list"),

@@ -69,7 +69,7 @@ _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "Architecture",
         "report_list",
         "git-compare",
-        ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/"),
+        ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/", "/health/"),
     ),
 )
 

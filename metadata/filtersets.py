@@ -1,6 +1,5 @@
 """Filters of metadata lists: the same for pages and the API."""
 
-import json
 from typing import ClassVar
 
 import django_filters as filters
@@ -9,6 +8,7 @@ from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
+from elevata.web.search import list_contains
 from metadata.domain import exposures, types
 from metadata.domain.quality import check_kinds
 from metadata.models import (
@@ -128,10 +128,10 @@ class DatasetFilter(filters.FilterSet):
         schema, dot, rest = value.partition(".")
         if dot and queryset.filter(schema__name__iexact=schema).exists():
             dataset, _, column = rest.partition(".")
-            called = Q(name__istartswith=dataset) | _formerly(f'"{dataset}')
+            called = Q(name__istartswith=dataset) | list_contains("former_names", f'"{dataset}')
             found = queryset.filter(called, schema__name__iexact=schema)
             return found.filter(pk__in=_with_column(column)) if column else found
-        described = Q(name__icontains=value) | Q(description__icontains=value) | _formerly(value)
+        described = Q(name__icontains=value) | Q(description__icontains=value) | list_contains("former_names", value)
         return queryset.filter(described | Q(pk__in=_with_column(value)))
 
     def of_kind(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
@@ -142,18 +142,7 @@ class DatasetFilter(filters.FilterSet):
 
 def called(text: str) -> Q:
     """Return the condition that a name or former name contains the text."""
-    return Q(name__icontains=text) | _formerly(text)
-
-
-def _formerly(text: str) -> Q:
-    """Return the condition on former names, a list in JSON. SQLite stores letters outside of ASCII escaped."""
-    quote = '"' if text.startswith('"') else ""
-    escaped = quote + json.dumps(text.removeprefix('"'))[1:-1]
-    found = Q(former_names__icontains=text)
-    if escaped != text:
-        found |= Q(former_names__icontains=escaped)
-    # Hardly a row has any: looking is quicker than making a text of every list.
-    return ~Q(former_names=[]) & found
+    return Q(name__icontains=text) | list_contains("former_names", text)
 
 
 def _with_column(text: str) -> QuerySet:

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models.deletion import Collector
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission, Place
@@ -173,6 +175,8 @@ class ChangedRows:
 
     def check(self) -> None:
         must_stay_classified(self.before)
+        for name in settings.METADATA_FOLLOWERS:
+            import_string(name)(self.before)
 
     def changes(self) -> Iterator[list[Change]]:
         """Yield the changes in batches, by kind of object, oldest row first."""

@@ -21,7 +21,7 @@ LISTS = ["systems", "source-datasets", "source-columns", "schemas", "datasets", 
 MAINTENANCE = ("history-reverts", "history-prunes", "history-checks", "table-acceptances")
 OTHERS = ["changes", "deliveries", "environments", "history-batches", "notices", "reads", "schedules", "users"]
 OTHERS += ["quality-checks", "check-results", "quarantine-decisions", "references", "search", "vacuums", "webhooks"]
-OTHERS += ["source-checks", "source-proposals", "contracts", "exposures"]
+OTHERS += ["health-findings", "source-checks", "source-proposals", "contracts", "exposures"]
 
 
 def get(client: Client, path: str) -> Any:

@@ -126,6 +126,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "execution_cancel": _form(EXECUTE),
     "execution_resume": _form(EXECUTE),
     "execution_undo": _form(BUILD),
+    "health_fix": _form(CHANGE),
     "inputs_depend": _form(CHANGE),
     "lease_break": _form(EXECUTE),
     "model_builder": _form(CHANGE),

@@ -37,8 +37,8 @@ def test_what_is_found_leads_to_it(reader: Client, airport: TargetDataset):
         assert reader.get(one["url"]).status_code == 200, one
 
 
-def test_there_may_be_more_than_is_told(reader: Client, airport: TargetDataset):
-    said = get(reader, "search/?q=a&limit=2")
+def test_there_may_be_more_results_than_the_limit(reader: Client, airport: TargetDataset):
+    said = get(reader, "search/?q=air&limit=2")
     assert (len(said["results"]), said["more"]) == (2, True)
     assert get(reader, "search/?q=nowhere") == {"results": [], "more": False}
 
@@ -50,3 +50,14 @@ def test_there_may_be_more_than_is_told(reader: Client, airport: TargetDataset):
 def test_a_search_that_makes_no_sense_names_its_parameter(reader: Client, query: str, field: str):
     answer = reader.get(f"/api/v1/search/?{query}")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
+
+
+def test_pages_have_no_address_in_the_api(reader: Client):
+    (result,) = get(reader, "search/?q=change+reports&kind=page")["results"]
+    assert (result["name"], result["url"], result["page"]) == ("Change reports", "", "/reports/")
+
+
+@pytest.mark.parametrize("text", ["%00", "a" * 201])
+def test_a_text_that_no_name_has_is_refused(reader: Client, text: str):
+    answer = reader.get(f"/api/v1/search/?q={text}")
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, ["q"])
