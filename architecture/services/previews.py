@@ -67,7 +67,7 @@ def make_preview(*, report: ChangeReport, user: Any, seen: Seen | None = None) -
         "document": planned.document,
         "sizes": sizes,
         "estimate": estimate(planned.steps, sizes),
-        "observed_at": basis.seen.at,
+        "observed_at": basis.observed_at(),
         "created_by": user,
         "signature": sign_preview(row, planned.fingerprint),
     }

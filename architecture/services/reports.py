@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -116,6 +117,11 @@ class Basis:
     def keys(self) -> frozenset[str]:
         """Return the stable keys of the datasets in scope."""
         return self.scope.resolve(self.current, self.desired)
+
+    def observed_at(self) -> datetime | None:
+        """Return the time of the oldest observation of the tables in scope."""
+        keys = self.keys()
+        return self.seen.oldest(table_keys(state for state in (*self.desired, *self.applied) if state.key in keys))
 
 
 def gather(
@@ -252,7 +258,7 @@ def store_report(
         destructive=made.destructive,
         authors=names,
         through=basis.through,
-        observed_at=basis.seen.at,
+        observed_at=basis.observed_at(),
         created_by=user,
         undo_of=undo_of,
     )
