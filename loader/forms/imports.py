@@ -38,9 +38,7 @@ def all_valid(rows: list[Row]) -> bool:
 def retyped(rows: list[Row]) -> list[Row]:
     """Return the valid rows that were taken with another type than proposed."""
     return [
-        row
-        for row in rows
-        if row.form is not None and row.form.cleaned_data.get("type") not in (None, row.line.type)
+        row for row in rows if row.form is not None and row.form.cleaned_data.get("type") not in (None, row.line.type)
     ]
 
 

@@ -15,7 +15,17 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SAME, Line, compare_contract, contradiction
-from loader.forms.imports import Row, all_valid, contract_changes, known_columns, packed, retyped, rows_of, seen_again, unpacked
+from loader.forms.imports import (
+    Row,
+    all_valid,
+    contract_changes,
+    known_columns,
+    packed,
+    retyped,
+    rows_of,
+    seen_again,
+    unpacked,
+)
 from loader.forms.source_drafts import SourceDraft
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample

@@ -27,6 +27,7 @@ class Migration(migrations.Migration):
                             ("report.waiting", "report.waiting"),
                             ("report.approved", "report.approved"),
                             ("report.rejected", "report.rejected"),
+                            ("report.outdated", "report.outdated"),
                             ("report.executed", "report.executed"),
                             ("execution.failed", "execution.failed"),
                             ("drift.found", "drift.found"),
