@@ -70,7 +70,12 @@ class Migration(migrations.Migration):
                 (
                     "format",
                     models.CharField(
-                        choices=[("signed", "Signed JSON"), ("openlineage", "OpenLineage")],
+                        choices=[
+                            ("signed", "Signed JSON"),
+                            ("openlineage", "OpenLineage"),
+                            ("slack", "Slack message"),
+                            ("teams", "Teams message"),
+                        ],
                         default="signed",
                         max_length=20,
                     ),
@@ -84,7 +89,8 @@ class Migration(migrations.Migration):
                 "ordering": ["name"],
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(("format__in", ["signed", "openlineage"])), name="webhook_format_is_known"
+                        condition=models.Q(("format__in", ["signed", "openlineage", "slack", "teams"])),
+                        name="webhook_format_is_known",
                     )
                 ],
             },
