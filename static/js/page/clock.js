@@ -13,8 +13,9 @@ const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 
 function exact(instant) {
   const parts = { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" };
+  const timeZone = document.body.dataset.zone || undefined;
   try {
-    return new Intl.DateTimeFormat("en-GB", { ...parts, timeZone: document.body.dataset.zone || undefined }).format(instant);
+    return new Intl.DateTimeFormat("en-GB", { ...parts, timeZone }).format(instant);
   } catch {
     // A zone that this browser does not know.
     return new Intl.DateTimeFormat("en-GB", parts).format(instant);
