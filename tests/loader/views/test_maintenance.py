@@ -6,6 +6,7 @@ from django.test import Client
 from loader.models import LoadRun, ReadRequest
 from metadata.models import TargetDataset
 from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory
 
 pytestmark = pytest.mark.django_db
