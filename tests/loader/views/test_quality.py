@@ -181,7 +181,7 @@ def test_quarantined_rows_are_shown_with_a_box_each(operator: Client, starter, w
     )
     page = text_of(operator, f"/reads/{read.pk}/")
     assert f'value="{"ab" * 32}"' in page
-    assert "named good 2026-11-21 08:00:00 UTC KJFK NULL" in words(page)
+    assert "named good 2026-11-21 08:00:00 KJFK NULL" in words(page)
 
 
 def test_chosen_rows_are_released_with_a_reason(operator: Client, warehouse: TargetDataset):
