@@ -2,13 +2,24 @@
 
 from django.urls import path
 
-from architecture.views import change_policy, data_contracts, drift, executions, health, inbox, report_steps, reports
+from architecture.views import (
+    change_policy,
+    data_contracts,
+    drift,
+    executions,
+    health,
+    inbox,
+    pending,
+    report_steps,
+    reports,
+)
 from metadata.views import changes
 
 urlpatterns = [
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/rows/", inbox.inbox_rows, name="inbox_rows"),
     path("datasets/<uuid:key>/contract/", data_contracts.DatasetContract.as_view(), name="dataset_contract"),
+    path("pending-changes/", pending.PendingChanges.as_view(), name="pending_changes"),
     path("reports/", reports.ReportList.as_view(), name="report_list"),
     path("reports/<uuid:report_id>/", reports.ReportDetail.as_view(), name="report_page"),
     path("reports/<uuid:report_id>/standing/", reports.ReportStanding.as_view(), name="report_standing"),

@@ -320,9 +320,9 @@ DRAWN = 300
 AFFECTED = "affected"
 _WORDS = {
     ops.BLOCKED: "blocked",
-    DESTRUCTIVE: "destructive",
-    REVIEW: "review risk",
-    SAFE: "safe",
+    DESTRUCTIVE: "high risk",
+    REVIEW: "medium risk",
+    SAFE: "low risk",
     AFFECTED: "reads from it",
 }
 

@@ -76,6 +76,7 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("dataset_retire", reverse("dataset_retire", args=[hub]), "referred to by most")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
     yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")
+    yield Page("pending_changes", f"{reverse('pending_changes')}?dataset={hub}", "of a dataset")
     yield Page("report_page", reverse("report_page", args=[control.executed.report_id]), "executed")
     changes = reverse("change_list")
     yield Page("change_list", f"{changes}?q=as+the+source", "found by a text")

@@ -176,7 +176,7 @@ def _send_request(delivery: Delivery) -> Outcome:
 
 def _signed(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
     """Return the request of an event: body and headers with the signature."""
-    body, at = payload_of(event).body(), int(time.time())
+    body, at = _BODIES[webhook.format](payload_of(event)), int(time.time())
     secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
     header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
     return [(body, {_ID: str(event.event_id), _TIMESTAMP: str(at), _SIGNATURE: header})]
@@ -188,7 +188,12 @@ def _open_lineage(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[
     return ((body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event))
 
 
-_REQUESTS = {Webhook.Format.SIGNED: _signed, Webhook.Format.OPENLINEAGE: _open_lineage}
+_BODIES = {
+    Webhook.Format.SIGNED: WebhookPayload.body,
+    Webhook.Format.SLACK: WebhookPayload.slack_body,
+    Webhook.Format.TEAMS: WebhookPayload.teams_body,
+}
+_REQUESTS = {**dict.fromkeys(_BODIES, _signed), Webhook.Format.OPENLINEAGE: _open_lineage}
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:

@@ -71,12 +71,14 @@ class Webhook(Versioned):
 
     ``former_secret`` names the variable with the former secret, with which deliveries are signed as well until the
     receiver has the new one. An ``openlineage`` endpoint gets events of that standard, about loads only, and the secret
-    as its API key.
+    as its API key. Slack and Teams get one line of text with a link.
     """
 
     class Format(models.TextChoices):
         SIGNED = "signed", "Signed JSON"
         OPENLINEAGE = "openlineage", "OpenLineage"
+        SLACK = "slack", "Slack message"
+        TEAMS = "teams", "Teams message"
 
     key = models.UUIDField(unique=True, default=uuid4, editable=False)
     name = models.CharField(max_length=100, unique=True)
@@ -91,7 +93,8 @@ class Webhook(Versioned):
         ordering = ["name"]
         constraints = [
             models.CheckConstraint(
-                name="webhook_format_is_known", condition=models.Q(format__in=["signed", "openlineage"])
+                name="webhook_format_is_known",
+                condition=models.Q(format__in=["signed", "openlineage", "slack", "teams"]),
             ),
         ]
 

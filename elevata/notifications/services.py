@@ -159,9 +159,14 @@ def mark_read(*, user: Any, notice: Notice | None = None) -> int:
     return count
 
 
-def mark_settled(*, subject_kind: str, subject_key: str) -> int:
-    """Mark all notices about a subject that needs no action any more as read; return the number of unread ones."""
+def mark_settled(*, subject_kind: str, subject_key: str, kinds: Collection[Kind] = ()) -> int:
+    """Mark the notices about a subject that needs no action any more as read; return the number of unread ones.
+
+    ``kinds`` are the events that asked for the action (default: all).
+    """
     events = Event.objects.filter(subject_kind=subject_kind, subject_key=subject_key)
+    if kinds:
+        events = events.filter(kind__in=kinds)
     return Notice.objects.filter(event__in=events, read_at__isnull=True).update(read_at=timezone.now())
 
 

@@ -17,6 +17,7 @@ from django.db.models import Manager, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.views import View
 from django_filters import FilterSet
 
@@ -189,10 +190,18 @@ class FormPage(Page):
         return self.service(**form.given())
 
     def done(self, form: Any, row: Any) -> HttpResponse:
-        """Add the message and redirect."""
+        """Add the message, with a link to the row if it is a line of the page, and redirect."""
         if self.message:
-            messages.success(self.request, self.message.format(row=row))
+            message, line = self.message.format(row=row), self.line(row)
+            if line:
+                message = format_html('{} <a href="{}">Show it</a>', message, line)
+            messages.success(self.request, message)
         return redirect(self.address(row))
+
+    def line(self, row: Any) -> str:
+        """Return the address of the row's line on a page; empty for a row with a page of its own."""
+        address = self.address(row)
+        return address if "#" in address else ""
 
     def show(self, form: forms.Form, *, status: int = 200) -> HttpResponse:
         return self.render(form=form, status=status)
@@ -207,6 +216,7 @@ class CreatePage(FormPage):
 
     page: ClassVar[str]
     page_by: ClassVar[str] = "key"
+    message = "{row} was created."
 
     def address(self, row: Any) -> str:
         return reverse(self.page, args=[getattr(row, self.page_by)])
@@ -216,6 +226,7 @@ class EditPage(RowPage, FormPage):
     """Page with the form of a row. If another user saved the row meanwhile, both values are shown (409)."""
 
     form_class: ClassVar[type[EditForm]]
+    message = "{row} was saved."
     overwrite: ClassVar[str] = "Overwrite with mine"
 
     def context(self) -> dict[str, Any]:

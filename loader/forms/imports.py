@@ -35,6 +35,13 @@ def all_valid(rows: list[Row]) -> bool:
     return not [row for row in rows if row.form is not None and not row.form.is_valid()]
 
 
+def retyped(rows: list[Row]) -> list[Row]:
+    """Return the valid rows that were taken with another type than proposed."""
+    return [
+        row for row in rows if row.form is not None and row.form.cleaned_data.get("type") not in (None, row.line.type)
+    ]
+
+
 def known_columns(source: SourceDataset) -> list[KnownColumn]:
     """Return the contract's columns as a comparison needs them."""
     return [

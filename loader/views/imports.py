@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
-from loader.domain.sources.sampling import SAME, Line, compare_contract
+from loader.domain.sources.sampling import SAME, Line, compare_contract, contradiction
 from loader.forms.imports import (
     Row,
     all_valid,
@@ -22,6 +22,7 @@ from loader.forms.imports import (
     known_columns,
     lines_as_text,
     lines_from_text,
+    retyped,
     rows_of,
     with_current_contract,
 )
@@ -72,7 +73,7 @@ class SourceImport(Editing, SystemPage):
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check the decisions as if the dataset were created now, and keep them for the next steps."""
         draft = SourceDraft.sent(self.row, request.POST)
-        if not draft.is_valid:
+        if not draft.is_valid or _contradicted(request, self.row, draft.place, None, draft.rows):
             return self.show(draft, wrong=True)
         before = SourceDraft.of(request.session, self.row, draft.place.location)
         try:
@@ -162,6 +163,32 @@ def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line
     return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
 
 
+def _contradicted(
+    request: HttpRequest, system: System, place: Place, source: SourceDataset | None, rows: list[Row]
+) -> bool:
+    """Add an error to each row with a type that does not hold all sampled values; return True if there is one.
+
+    The sample is read again if a type was changed, because pages do not send its values.
+    """
+    changed = retyped(rows)
+    if not changed:
+        return False
+    try:
+        result, masked = readable_sample(request.user, system, place, source)
+    except Refusal as refusal:
+        for row in changed:
+            row.form.add_error("type", f"The sample cannot be read to check this type: {refusal.one_line()}")
+        return True
+    values = dict(zip([column.name for column in result.columns], result.values, strict=False))
+    formats = ValueFormats.of(result.options)
+    for row in changed:
+        name, wanted = row.line.name, row.form.cleaned_data["type"]
+        problem = contradiction(wanted, values.get(name, ()), formats, masked=name.lower() in masked)
+        if problem:
+            row.form.add_error("type", as_sentence(f"{problem}; a load would refuse them"))
+    return not all_valid(changed)
+
+
 def _facts(result: Sample) -> dict[str, Any]:
     return {"said": result.said, "notes": list(result.notes)}
 
@@ -207,7 +234,8 @@ class SourceColumns(Editing, RowPage):
             raise BadRequest("The form is invalid. Reload the page.") from None
         source, names, problem = self.row, _names(self.row), ""
         rows = rows_of(lines, **names, data=request.POST)
-        if all_valid(rows):
+        place = Place(source.location, source.format, dict(source.options))
+        if all_valid(rows) and not _contradicted(request, source.system, place, source, rows):
             changes = contract_changes(rows, **names)
             try:
                 change_contract(source_dataset=source, changes=changes)

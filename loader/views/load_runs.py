@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -21,7 +21,7 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.jobs import states
 from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
-from loader.domain.dependencies import Scope
+from loader.domain.dependencies import LOADED_LAYERS, Scope
 from loader.domain.refusals import Refusal
 from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import StartLoadForm
@@ -39,6 +39,7 @@ SUGGESTED = 500
 def loadable_names() -> QuerySet:
     """Return the names of loadable datasets, as suggestions in a form."""
     names = target_datasets().filter(active=True, history_of__isnull=True, materialization="table")
+    names = names.filter(Q(schema__layer__in=LOADED_LAYERS) | ~Q(select=""))
     return names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED]
 
 
@@ -67,7 +68,7 @@ class RunList(ListPage):
             "rows": [(total, Scope.from_json(total.run.scope)) for total in with_totals(runs)],
             "live": any(not run.is_finished for run in runs),
             "form": self.form,
-            "form_opened": self.form.is_bound or bool(self.form.initial),
+            "form_opened": self.form.is_bound or "start" in self.request.GET,
             "may_start": may(self.request.user, START, on=here),
             "dataset_names": loadable_names(),
         }

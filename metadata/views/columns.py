@@ -165,6 +165,9 @@ class ColumnCreate(Editing, CreatePage, DatasetPage):
     def address(self, row: TargetColumn) -> str:
         return reverse("column_create", args=[self.row.key]) if "another" in self.request.POST else page_of(row)
 
+    def line(self, row: TargetColumn) -> str:
+        return page_of(row)
+
 
 # --- pasting -----------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class SchemaPage(Editing):
     template_name = "metadata/schema_form.html"
 
     def address(self, row: Any = None) -> str:
-        return reverse("schema_list")
+        return reverse("schema_list") + (f"#schema-{row.name}" if row is not None else "")
 
     def context(self) -> dict[str, Any]:
         return super().context() | {"back": self.address()}
@@ -148,7 +148,7 @@ class SchemaCreate(SchemaPage, CreatePage):
     """Create a schema."""
 
     form_class, service = NewSchemaForm, staticmethod(create_schema)
-    message = "Schema {row.name} is described."
+    message = "Schema {row.name} is created."
 
 
 class SchemaEdit(SchemaPage, EditPage):

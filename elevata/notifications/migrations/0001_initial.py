@@ -27,6 +27,7 @@ class Migration(migrations.Migration):
                             ("report.waiting", "report.waiting"),
                             ("report.approved", "report.approved"),
                             ("report.rejected", "report.rejected"),
+                            ("report.outdated", "report.outdated"),
                             ("report.executed", "report.executed"),
                             ("execution.failed", "execution.failed"),
                             ("drift.found", "drift.found"),
@@ -69,7 +70,12 @@ class Migration(migrations.Migration):
                 (
                     "format",
                     models.CharField(
-                        choices=[("signed", "Signed JSON"), ("openlineage", "OpenLineage")],
+                        choices=[
+                            ("signed", "Signed JSON"),
+                            ("openlineage", "OpenLineage"),
+                            ("slack", "Slack message"),
+                            ("teams", "Teams message"),
+                        ],
                         default="signed",
                         max_length=20,
                     ),
@@ -83,7 +89,8 @@ class Migration(migrations.Migration):
                 "ordering": ["name"],
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(("format__in", ["signed", "openlineage"])), name="webhook_format_is_known"
+                        condition=models.Q(("format__in", ["signed", "openlineage", "slack", "teams"])),
+                        name="webhook_format_is_known",
                     )
                 ],
             },

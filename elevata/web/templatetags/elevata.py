@@ -109,6 +109,22 @@ def at_second(instant: Any) -> str:
 
 
 @register.filter
+def ago(instant: Any) -> SafeString:
+    """Render an instant in UTC; ``page/clock.js`` shows how long ago it is, with the time in the user's zone on hover.
+
+    Times that are data, like the begin of a version, are shown by ``at_second``: they are never relative.
+    """
+    if not instant:
+        return SafeString("")
+    return format_html(
+        '<time datetime="{}" title="{} UTC" data-ago>{} UTC</time>',
+        instant.isoformat(),
+        at_second(instant),
+        at_second(instant),
+    )
+
+
+@register.filter
 def iso(instant: Any) -> str:
     return instant.isoformat() if instant else ""
 

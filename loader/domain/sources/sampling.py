@@ -89,6 +89,15 @@ def misfits(data_type: DataType, values: Iterable[Value], formats: ValueFormats 
     return len(wrong), wrong[0] if wrong else ""
 
 
+def contradiction(data_type: DataType, values: Iterable[Value], formats: ValueFormats, *, masked: bool) -> str:
+    """Return the number of values that the type does not hold, in words with an example; empty if it holds all."""
+    count, first = misfits(data_type, values, formats)
+    if not count:
+        return ""
+    value = "value does" if count == 1 else "values do"
+    return f"{count:,} sampled {value} not fit {data_type}" + ("" if masked else f", {shown(first)} for one")
+
+
 def standard_values(values: list[str], type_name: str, formats: ValueFormats) -> list[Value]:
     """Return the standard texts of values for a type; None for a value that is not in its declared format."""
     read = formats.reader(type_name)
@@ -345,11 +354,9 @@ def _known(
             differs.append(f"the contract says {known.type}, {found.evidence}")
             wanted = found.type
     else:
-        count, first = misfits(known.type, values, formats)
-        if count:
-            value = "value does" if count == 1 else "values do"
-            example = "" if masked else f", {shown(first)} for one"
-            differs.append(f"{count:,} sampled {value} not fit {known.type}{example}")
+        contradicted = contradiction(known.type, values, formats, masked=masked)
+        if contradicted:
+            differs.append(contradicted)
             wanted = found.type
     nullable = known.nullable
     if found.nulls and not known.nullable and known.key_ordinal is None:

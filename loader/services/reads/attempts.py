@@ -15,8 +15,7 @@ from architecture.domain.workflow import Refused
 from architecture.models import Refresh
 from architecture.permissions import on_behalf_of
 from architecture.selectors.report_details import may_build
-from architecture.services.previews import make_preview
-from architecture.services.reports import build_report
+from architecture.services.previews import build_previewed_report, make_preview
 from architecture.services.states import keep_what_was_seen
 from elevata.audit.services.change_log import writing
 from elevata.core.database import retried
@@ -158,7 +157,8 @@ def _serve_purpose(refresh: Refresh) -> dict[str, Any]:
             return {"preview": make_preview(report=refresh.report, user=user)}
         if not may_build(user):
             raise Refused("NOT_PERMITTED")
-        return {"report": build_report(environment=refresh.environment, scope=Scope(**refresh.scope), user=user)}
+        scope = Scope(**refresh.scope)
+        return {"report": build_previewed_report(environment=refresh.environment, scope=scope, user=user)}
 
 
 def _answer(finished: dict) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from architecture.domain.workflow import Refused
-from architecture.services.reports import build_report
+from architecture.services.previews import build_previewed_report
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as
 from elevata.audit.services.change_log import writing
@@ -203,6 +203,6 @@ def _build_report(source: SourceDataset) -> None:
         return
     try:
         with acting_as(None):
-            build_report(environment=current_environment(), scope=scope)
+            build_previewed_report(environment=current_environment(), scope=scope)
     except (Refused, MetadataError) as problem:
         log.warning("no report was made of the new columns of %s: %s", source, problem)

@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import hmac
+import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -59,6 +61,20 @@ def test_a_broken_base64_secret_is_refused_without_being_told():
 def test_a_body_is_the_same_at_every_try():
     assert TOLD.body() == TOLD.body()
     assert b'"type":"report.waiting"' in TOLD.body()
+
+
+def test_chats_get_one_line_with_a_link_and_no_markup_of_names():
+    told = replace(TOLD, title="Drift in <!channel>\n*rc_a*", page="https://elevata.example.org/drift/")
+    text = json.loads(told.slack_body())["text"]
+    assert text == "[prod] Drift in &lt;!channel&gt; *rc_a* <https://elevata.example.org/drift/|Open>"
+    card = json.loads(told.teams_body())["attachments"][0]["content"]
+    assert card["body"][0]["text"] == r"\[prod\] Drift in \<!channel\> \*rc\_a\*"
+    assert card["actions"][0]["url"] == "https://elevata.example.org/drift/"
+
+
+def test_a_path_is_no_link_in_a_chat():
+    assert json.loads(TOLD.slack_body())["text"] == "[prod] The report of all datasets waits"
+    assert "actions" not in json.loads(TOLD.teams_body())["attachments"][0]["content"]
 
 
 @given(attempt=st.integers(1, 1000), spread=st.floats(0, 1))

@@ -58,6 +58,7 @@ RULES = {
     "home_now": Rule(),
     "home_warehouse": Rule(),
     "search": Rule(data={"q": "air"}),
+    "pending_changes": Rule(),
     "healthz": Rule(anonymous=200, page=False),
     # No worker is there in the tests of routes.
     "readyz": Rule(anonymous=503, reader=503, operator=503, page=False),

@@ -234,7 +234,7 @@ def test_without_a_schema_the_form_says_what_to_do_first(editor: Client):
 
 def test_a_schema_is_described_and_edited(editor: Client):
     given = typed(read(editor, "/schemas/new/"), having="layer", name="mart", layer="bizcore", ordinal="5", owner="Kim")
-    assert editor.post("/schemas/new/", given).url == "/schemas/"
+    assert editor.post("/schemas/new/", given).url == "/schemas/#schema-mart"
     do(editor, "/schemas/mart/edit/", name="marts", description="For hand-written models", tags="gold")
     row = TargetSchema.objects.get()
     assert (row.name, row.layer, row.ordinal, row.description, row.tags) == (

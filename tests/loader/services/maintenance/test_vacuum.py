@@ -15,7 +15,7 @@ from loader.domain.dependencies import DATASET, Scope
 from loader.domain.refusals import Refusal
 from loader.domain.vacuum import Need
 from loader.management import run_command
-from loader.models import LoadRun, MaintenanceRecord, Schedule
+from loader.models import DatasetRun, LoadRun, MaintenanceRecord, Schedule
 from loader.selectors import disk_use, last_loads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
@@ -93,6 +93,19 @@ def test_the_newest_measure_is_the_disk_use_and_not_the_last_load(airports, runn
     assert (row.run, row.counts) == (run, USE)
     assert row.finished_at is not None
     assert last_loads([key()])[key()].counts == loaded
+
+
+def test_a_prune_is_no_load_and_leaves_the_number_of_rows(airports, runner, script):
+    perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
+    loaded = last_loads([key()])[key()]
+    prune = LoadRun.objects.create(
+        run_id="p1", kind="prune", environment=loaded.newest.run.environment, status="succeeded", scope={}
+    )
+    counts = {"open": 1, "versions": 2, "removed": 3}
+    given = {"qualified_name": AIRPORT, "kind": "rawcore", "ordinal": 0, "status": "succeeded", "counts": counts}
+    DatasetRun.objects.create(run=prune, dataset_key=key(), **given)
+    after = last_loads([key()])[key()]
+    assert (after.newest, after.counts) == (loaded.newest, loaded.counts | counts)
 
 
 @pytest.mark.parametrize(

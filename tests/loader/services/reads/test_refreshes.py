@@ -58,7 +58,7 @@ def test_a_worker_that_was_given_up_creates_nothing_more(keys, editor, runner, m
         mark_lost()
 
     monkeypatch.setattr("loader.services.reads.attempts.keep_what_was_seen", lost)
-    monkeypatch.setattr("loader.services.reads.attempts.build_report", lambda **_: None)
+    monkeypatch.setattr("loader.services.reads.attempts.build_previewed_report", lambda **_: None)
     done = perform_refresh(refresh_pk=refresh.pk, worker="w", runner=runner)
     assert (done.status, done.error["code"], done.report) == ("failed", "WORKER_LOST", None)
 
