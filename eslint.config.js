@@ -1,7 +1,8 @@
 import js from "@eslint/js";
 
 const BROWSER = [
-  "Event", "FormData", "Option", "ResizeObserver", "URL", "URLSearchParams", "Worker", "clearTimeout", "console",
+  "Blob", "CustomEvent", "Event", "FormData", "Option", "ResizeObserver", "URL", "URLSearchParams", "Worker",
+  "XMLSerializer", "clearTimeout", "console",
   "document", "fetch", "getComputedStyle", "navigator", "setInterval", "setTimeout", "window",
 ];
 

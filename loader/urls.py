@@ -52,6 +52,7 @@ urlpatterns = [
     ),
     path("sources/<uuid:key>/edit/", systems.SourceEdit.as_view(), name="source_edit"),
     path("datasets/", datasets.DatasetList.as_view(), name="dataset_list"),
+    path("lineage/columns.openlineage.json", datasets.column_lineage_events, name="column_lineage_events"),
     path("datasets/<uuid:key>/sql/", datasets.DatasetSql.as_view(), name="dataset_sql"),
     path("datasets/<uuid:key>/policy/", policies.DatasetPolicy.as_view(), name="dataset_policy"),
     path("datasets/<uuid:key>/runs/", datasets.DatasetRuns.as_view(), name="dataset_runs"),

@@ -15,15 +15,17 @@ from elevata.api.resources import Editable
 from metadata.api import views
 from metadata.api.serializers import LineageNodeSerializer, LineageSerializer, ReferenceSerializer
 from metadata.domain import naming, unknown_parents
+from metadata.domain.column_lineage import BOTH, DIRECTIONS, DOWNSTREAM, KINDS, UPSTREAM
+from metadata.domain.exposures import KINDS as EXPOSURE_KINDS
 from metadata.filtersets import ReferenceFilter
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors import dependents
+from metadata.selectors.column_lineage import MOST_STEPS, column_lineage
 from metadata.selectors.columns import stable_keys
 from metadata.selectors.datasets import Lineage, LineageNode, lineage, references
-from metadata.selectors.lineage import BOTH, DIRECTIONS, DOWNSTREAM, MOST_STEPS, UPSTREAM, column_lineage
 from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
 
-COLUMN_KINDS = (("source", "source"), ("target", "target"))
+COLUMN_KINDS = tuple(KINDS.items())
 RENAME, RETIRE, DELETE = "rename", "retire", "delete"
 
 
@@ -50,27 +52,51 @@ class ImpactRequest(serializers.Serializer):
 
 
 class ColumnNodeSerializer(serializers.Serializer):
-    """Column. ``distance`` is 0 for the requested column, negative upstream, positive downstream."""
+    """Column. ``distance`` is 0 for the requested column, negative upstream, positive downstream.
 
+    A column of a history has the key of its base's column, and an id of its own.
+    """
+
+    id = serializers.CharField()
     key = serializers.UUIDField()
     kind = serializers.ChoiceField(choices=COLUMN_KINDS)
     name = serializers.CharField()
+    type = serializers.CharField()
+    expression = serializers.CharField(allow_blank=True, help_text="Empty if the value is passed on unchanged.")
     dataset = serializers.CharField()
     dataset_key = serializers.UUIDField()
+    layer = serializers.CharField()
     active = serializers.BooleanField()
     distance = serializers.IntegerField()
 
 
 class ColumnEdgeSerializer(serializers.Serializer):
-    """Edge of the lineage: values flow from column ``start`` to column ``end``."""
+    """Edge of the lineage: values flow from the id ``start`` of a column to ``end``, a column or exposure."""
 
-    start = serializers.UUIDField()
-    end = serializers.UUIDField()
+    start = serializers.CharField()
+    end = serializers.CharField()
+
+
+class ExposureNodeSerializer(serializers.Serializer):
+    """Consumer of a dataset's columns."""
+
+    id = serializers.CharField()
+    key = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=tuple(EXPOSURE_KINDS.items()))
+    owner = serializers.CharField()
+    dataset = serializers.CharField()
+    dataset_key = serializers.UUIDField()
+    distance = serializers.IntegerField()
 
 
 class ColumnLineageSerializer(serializers.Serializer):
     nodes = ColumnNodeSerializer(many=True)
+    exposures = ExposureNodeSerializer(many=True)
     edges = ColumnEdgeSerializer(many=True)
+    cycles = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField()), help_text="Ids of columns that read each other."
+    )
 
 
 class DependentSerializer(serializers.Serializer):
@@ -183,11 +209,10 @@ class ColumnViewSet(views.ColumnViewSet):
     @extend_schema(responses=ColumnLineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
-        """Return the columns upstream and downstream of a column."""
+        """Return the columns upstream and downstream of a column, with their expressions, and the exposures."""
         query = _query(ReachRequest, request)
-        graph = column_lineage(self.get_object(), query["direction"], query["depth"])
-        edges = [{"start": start, "end": end} for start, end in graph.edges]
-        return Response(ColumnLineageSerializer({"nodes": graph.nodes, "edges": edges}).data)
+        lineage = column_lineage(self.get_object(), query["direction"], query["depth"])
+        return Response(ColumnLineageSerializer(lineage.as_json()).data)
 
     @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
