@@ -14,7 +14,7 @@ from elevata.api.requests import ChangeSerializer, NothingSerializer, StrictSeri
 from elevata.api.resources import Editable
 from metadata.api import views
 from metadata.api.serializers import LineageNodeSerializer, LineageSerializer, ReferenceSerializer
-from metadata.domain import naming, unknown_parents
+from metadata.domain import impact, naming, unknown_parents
 from metadata.domain.column_lineage import BOTH, DIRECTIONS, DOWNSTREAM, KINDS, UPSTREAM
 from metadata.domain.exposures import KINDS as EXPOSURE_KINDS
 from metadata.filtersets import ReferenceFilter
@@ -23,10 +23,11 @@ from metadata.selectors import dependents
 from metadata.selectors.column_lineage import MOST_STEPS, column_lineage
 from metadata.selectors.columns import stable_keys
 from metadata.selectors.datasets import Lineage, LineageNode, lineage, references
+from metadata.selectors.impact import impact_of
 from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
 
 COLUMN_KINDS = tuple(KINDS.items())
-RENAME, RETIRE, DELETE = "rename", "retire", "delete"
+RENAME, RETIRE, DELETE, RETYPE = "rename", "retire", "delete", "retype"
 
 
 class ReachRequest(serializers.Serializer):
@@ -49,6 +50,12 @@ class ImpactRequest(serializers.Serializer):
         max_length=200,
         help_text="New name of a rename; shows the rewritten texts.",
     )
+
+
+class ColumnImpactRequest(ImpactRequest):
+    """Change of a column whose effects are requested."""
+
+    change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE, RETYPE))
 
 
 class ColumnNodeSerializer(serializers.Serializer):
@@ -105,9 +112,7 @@ class DependentSerializer(serializers.Serializer):
     It is updated (follows), is unchanged (stays), has nothing left to read (breaks) or prevents the change (refuses).
     """
 
-    effect = serializers.ChoiceField(
-        choices=(dependents.FOLLOWS, dependents.STAYS, dependents.BREAKS, dependents.REFUSES)
-    )
+    effect = serializers.ChoiceField(choices=(impact.FOLLOWS, impact.STAYS, impact.BREAKS, impact.REFUSES))
     dataset = serializers.UUIDField(source="dataset.key")
     dataset_name = serializers.CharField(source="dataset")
     what = serializers.CharField()
@@ -119,7 +124,7 @@ class DependentSerializer(serializers.Serializer):
 class ImpactSerializer(serializers.Serializer):
     """Dependents that a change affects, and every dataset downstream of the changed one."""
 
-    change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
+    change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE, RETYPE))
     name = serializers.CharField(allow_blank=True)
     refused = serializers.BooleanField(help_text="True if something prevents the change.")
     dependents = DependentSerializer(many=True)
@@ -214,14 +219,15 @@ class ColumnViewSet(views.ColumnViewSet):
         lineage = column_lineage(self.get_object(), query["direction"], query["depth"])
         return Response(ColumnLineageSerializer(lineage.as_json()).data)
 
-    @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
+    @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ColumnImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
-        """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
-        query, row = _query(ImpactRequest, request), self.get_object()
+        """Return the effects of a rename, retirement, deletion or new type on everything downstream."""
+        query, row = _query(ColumnImpactRequest, request), self.get_object()
         affected = {
-            RENAME: lambda: dependents.of_column_rename(row, query["name"]),
-            RETIRE: lambda: dependents.of_column_retirement(row),
+            RENAME: lambda: impact_of(row, impact.RENAME, query["name"]),
+            RETIRE: lambda: impact_of(row, impact.DROP),
+            RETYPE: lambda: impact_of(row, impact.RETYPE),
             DELETE: lambda: dependents.of_column_deletion(row),
         }[query["change"]]()
         return _impact(query, affected, row.dataset)

@@ -4,8 +4,10 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from metadata.domain.column_lineage import BOTH, UPSTREAM, ColumnLineage
+from metadata.domain.impact import BREAKS, DROP, FOLLOWS, REFUSES, RETYPE, STAYS
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors.column_lineage import column_lineage, lineage_of, requested, starts_named, whole_lineage
+from metadata.selectors.impact import impact_of
 from metadata.selectors.lineage import of_columns
 from metadata.services.exposures import create_exposure
 from metadata.services.targets import create_target_dataset
@@ -131,3 +133,15 @@ def test_queries_depend_on_steps_only(mart: TargetDataset, django_assert_max_num
         ColumnInputFactory(column=column, dataset_input=item, upstream_column=named(AIRPORT, "name"))
     with django_assert_max_num_queries(32):
         assert len(column_lineage(named(AIRPORT, "name")).nodes) == 26
+
+
+def test_the_impact_of_a_drop_has_direct_and_distant_dependents(mart: TargetDataset):
+    found = {(each.effect, str(each.dataset), each.what) for each in impact_of(named(AIRPORT, "name"), DROP)}
+    assert (BREAKS, "mart.names", "exposure Board") in found
+    assert (REFUSES, "mart.names", "SELECT") in found
+    assert (STAYS, HISTORY, "column name") in found
+
+
+def test_the_impact_of_a_new_type_reaches_the_exposure(mart: TargetDataset):
+    found = [(each.effect, each.what) for each in impact_of(named(AIRPORT, "name"), RETYPE)]
+    assert found == [(FOLLOWS, "column name"), (FOLLOWS, "column shout"), (BREAKS, "exposure Board")]

@@ -80,3 +80,11 @@ def test_openlineage_has_a_job_for_each_dataset_with_the_columns_read(reader: Cl
     assert (read["name"], read["field"]) == ("stage.stg_air_airport", "name")
     assert read["transformations"][0]["subtype"] == "IDENTITY"
     assert {job["job"]["name"] for job in jobs} >= {"raw.raw_air_airport", f"{AIRPORT}_hist"}
+
+
+def test_the_editor_of_a_column_shows_what_breaks(editor: Client, airport: TargetDataset):
+    key = id_of("name").partition(":")[2]
+    assert f"/columns/{key}/impact/" in html_of(get(editor, f"/columns/{key}/edit/"))
+    part = html_of(get(editor, f"/columns/{key}/impact/", **{"HX-Request": "true"}))
+    assert "If you drop it" in part
+    assert f"{AIRPORT}_hist" in part
