@@ -3,7 +3,7 @@ import js from "@eslint/js";
 const BROWSER = [
   "Blob", "CustomEvent", "Event", "FormData", "Option", "ResizeObserver", "URL", "URLSearchParams", "Worker",
   "XMLSerializer", "clearTimeout", "console",
-  "document", "fetch", "getComputedStyle", "navigator", "setInterval", "setTimeout", "window",
+  "document", "fetch", "getComputedStyle", "navigator", "performance", "setInterval", "setTimeout", "window",
 ];
 
 export default [

@@ -11,14 +11,16 @@ const SVG = "http://www.w3.org/2000/svg";
 const HEAD = 24;
 
 // --- texts -----------------------------------------------------------------------------------
-const pen = document.createElement("canvas").getContext("2d");
+const pens = new Map(); // by font: setting the font of a context takes longer than measuring
 
 function measureIn(weight, size, family) {
   const font = `${weight} ${size}px ${getComputedStyle(document.documentElement).getPropertyValue(family)}`;
-  return (text) => {
+  if (!pens.has(font)) {
+    const pen = document.createElement("canvas").getContext("2d");
     pen.font = font;
-    return pen.measureText(text).width;
-  };
+    pens.set(font, pen);
+  }
+  return (text) => pens.get(font).measureText(text).width;
 }
 
 const titleWidth = () => measureIn(500, 12, "--tblr-font-monospace");

@@ -58,7 +58,9 @@ async function drawGraph(graph) {
   const { id, data, way } = graph;
   const isCurrent = () => graphs.get(id) === graph;
   try {
+    const start = performance.now();
     const laid = await layOut(layoutRequest(data, way, boxWidths(data.nodes, way === "DOWN")));
+    performance.measure("graph-layout", { start });
     if (!isCurrent()) return;
     draw(graph, laid);
     mount(graph);
