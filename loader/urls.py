@@ -58,6 +58,7 @@ urlpatterns = [
     path("datasets/<uuid:key>/runs/", datasets.DatasetRuns.as_view(), name="dataset_runs"),
     path("datasets/<uuid:key>/data/", datasets.DatasetSample.as_view(), name="dataset_data"),
     path("datasets/<uuid:key>/origin/<str:entity_key>/", datasets.DatasetOrigin.as_view(), name="dataset_origin"),
+    path("datasets/<uuid:key>/why/<str:entity_key>/", datasets.DatasetWhy.as_view(), name="dataset_why"),
     path("datasets/<uuid:key>/data/changes/", datasets.DatasetRunChanges.as_view(), name="dataset_run_changes"),
     path("datasets/<uuid:key>/history/", history.DatasetHistory.as_view(), name="dataset_history"),
     path("datasets/<uuid:key>/history/as-of/", history.DatasetAsOf.as_view(), name="dataset_as_of"),

@@ -26,11 +26,11 @@ from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
 from loader.services.reads.read_permissions import may_read, must_still_read
-from metadata.domain.column_lineage import ColumnLineage
+from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
 from metadata.forms.lineage import LineageForm
 from metadata.models import TargetDataset
-from metadata.selectors.column_lineage import requested
+from metadata.selectors.column_lineage import column_lineage, requested
 from metadata.selectors.columns import found_by
 from metadata.selectors.datasets import schemas, target_datasets
 from metadata.views.base import DatasetPage
@@ -132,6 +132,24 @@ class DatasetOrigin(DataPage, DetailPage):
     def context(self) -> dict[str, Any]:
         entity_key = self.kwargs["entity_key"]
         return super().context() | {"question": {"kind": ORIGIN, "entity_key": entity_key}}
+
+
+class DatasetWhy(DataPage, DetailPage):
+    """Page about a value of one key: its path through the layers, the versions of the key and its delivered rows."""
+
+    template_name, view = "loader/queries/data_why.html", "why"
+
+    def context(self) -> dict[str, Any]:
+        described, entity_key = self.row.history_of or self.row, self.kwargs["entity_key"]
+        name = self.request.GET.get("column", "")[:200]
+        column = described.columns.filter(name=name).first()
+        return super().context() | {
+            "name": name,
+            "column": column,
+            "path": column_lineage(column, UPSTREAM).nodes if column is not None else (),
+            "versions": {"kind": "versions", "entity_key": entity_key} if described.historize else None,
+            "origin": {"kind": ORIGIN, "entity_key": entity_key},
+        }
 
 
 class DatasetRunChanges(HistoryDataPage):
