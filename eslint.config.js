@@ -1,8 +1,9 @@
 import js from "@eslint/js";
 
 const BROWSER = [
-  "Event", "FormData", "Option", "ResizeObserver", "URL", "URLSearchParams", "Worker", "clearTimeout", "console",
-  "document", "fetch", "getComputedStyle", "navigator", "setInterval", "setTimeout", "window",
+  "Blob", "CustomEvent", "Event", "FormData", "Option", "ResizeObserver", "URL", "URLSearchParams", "Worker",
+  "XMLSerializer", "clearTimeout", "console",
+  "document", "fetch", "getComputedStyle", "navigator", "performance", "setInterval", "setTimeout", "window",
 ];
 
 export default [

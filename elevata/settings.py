@@ -340,6 +340,7 @@ SPECTACULAR_SETTINGS = {
         "ExecutionStatusEnum": "architecture.models.Execution.STATUSES",
         "JobStatusEnum": "loader.models.ReadRequest.STATUSES",
         "ReadKindEnum": "loader.api.reads.KINDS",
+        "ColumnKindEnum": "metadata.api.lineage.COLUMN_KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
         "WebhookFormatEnum": "elevata.notifications.models.Webhook.Format",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",

@@ -22,6 +22,7 @@ from architecture.selectors.environments import executions, records, reports
 from architecture.selectors.inbox import refusals_of
 from architecture.selectors.report_details import (
     changed_size,
+    column_impacts,
     downstream_graph,
     environments,
     may_build,
@@ -259,4 +260,4 @@ class ReportDownstream(ReportPart):
     part = "downstream"
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"downstream": downstream_graph(self.row)}
+        return super().context() | {"downstream": downstream_graph(self.row), "impacts": column_impacts(self.row)}

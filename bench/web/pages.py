@@ -73,6 +73,8 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("search", f"{search}?q=amuont", "a misspelled name")
     yield Page("dataset_page", reverse("dataset_page", args=[hub]), "referred to by most")
     yield Page("dataset_lineage", reverse("dataset_lineage", args=[hub]), "referred to by most")
+    by_column = reverse("column_lineage")
+    yield Page("column_lineage", f"{by_column}?focus={control.hub}", "of a dataset")
     yield Page("dataset_retire", reverse("dataset_retire", args=[hub]), "referred to by most")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
     yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from elevata.accounts.permissions import permitted
@@ -21,13 +23,18 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.forms.reads import ChangesForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
+from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
 from loader.services.reads.read_permissions import may_read, must_still_read
+from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
+from metadata.forms.lineage import LineageForm
 from metadata.models import TargetDataset
+from metadata.selectors.column_lineage import column_lineage, requested
 from metadata.selectors.columns import found_by
 from metadata.selectors.datasets import schemas, target_datasets
 from metadata.views.base import DatasetPage
+from metadata.views.lineage import lineage_file
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
@@ -67,6 +74,14 @@ class DatasetRuns(DatasetPage, ListPage):
 
     def listed(self) -> QuerySet[DatasetRun]:
         return dataset_runs(dataset=self.row)
+
+
+@require_safe
+def column_lineage_events(request: HttpRequest) -> HttpResponse:
+    """Return the lineage by column of the address as OpenLineage jobs, in a JSON array."""
+    lineage = requested(**LineageForm.values_of(request.GET)) or ColumnLineage()
+    events = lineage_events(lineage, environment=settings.ENVIRONMENT, at=timezone.now())
+    return lineage_file(events, "column-lineage.openlineage.json")
 
 
 class DataPage(DatasetPage):
@@ -117,6 +132,24 @@ class DatasetOrigin(DataPage, DetailPage):
     def context(self) -> dict[str, Any]:
         entity_key = self.kwargs["entity_key"]
         return super().context() | {"question": {"kind": ORIGIN, "entity_key": entity_key}}
+
+
+class DatasetWhy(DataPage, DetailPage):
+    """Page about a value of one key: its path through the layers, the versions of the key and its delivered rows."""
+
+    template_name, view = "loader/queries/data_why.html", "why"
+
+    def context(self) -> dict[str, Any]:
+        described, entity_key = self.row.history_of or self.row, self.kwargs["entity_key"]
+        name = self.request.GET.get("column", "")[:200]
+        column = described.columns.filter(name=name).first()
+        return super().context() | {
+            "name": name,
+            "column": column,
+            "path": column_lineage(column, UPSTREAM).nodes if column is not None else (),
+            "versions": {"kind": "versions", "entity_key": entity_key} if described.historize else None,
+            "origin": {"kind": ORIGIN, "entity_key": entity_key},
+        }
 
 
 class DatasetRunChanges(HistoryDataPage):

@@ -10,12 +10,13 @@ from django.db.models import QuerySet
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.impact import BREAKS, FOLLOWS, REFUSES, STAYS
 from metadata.domain.sql import check_expression, rename_in_expression
 from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors import model_dependents
 from metadata.selectors.datasets import LineageNode, lineage
 from metadata.selectors.datasets import downstream as everything_after
-from metadata.selectors.model_dependents import BREAKS, FOLLOWS, REFUSES, STAYS, Dependent
+from metadata.selectors.model_dependents import Dependent
 from metadata.services.quality import checks_naming
 from metadata.services.rows.checks import column_names_of, refuse_if_policy_names
 
