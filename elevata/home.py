@@ -30,7 +30,7 @@ from elevata.audit.selectors import entries
 from elevata.jobs.registry import live_workers
 from elevata.web import middleware
 from elevata.web.middleware import body_too_big
-from loader import selectors
+from loader import charts, selectors
 from loader.selectors import active_executions, active_runs, newest_runs, schedules
 from metadata.models import SourceDataset, TargetDataset
 from metadata.selectors.columns import layer_counts
@@ -212,7 +212,7 @@ def _page_of(dataset_key: UUID | None) -> str:
     return ""
 
 
-LATEST, COMING = 8, 5
+LATEST, COMING, DRAWN = 8, 5, 25
 
 
 @never_cache
@@ -242,6 +242,16 @@ def home_warehouse(request: HttpRequest) -> HttpResponse:
     """Show the warehouse on the home page; loaded after the page, because it takes longer."""
     context = {"warehouse": selectors.warehouse(), "drift": selectors.drift_glance(current_environment())}
     return render(request, "home/warehouse.html", context)
+
+
+@never_cache
+@require_safe
+def home_charts(request: HttpRequest) -> HttpResponse:
+    """Show the charts on the home page; loaded after the page, because they take longer."""
+    runs = newest_runs().filter(environment=current_environment(), finished_at__isnull=False)[:DRAWN]
+    freshness = charts.freshness_chart()
+    drawn = [*charts.run_charts(selectors.with_totals(runs)), *([freshness] if freshness else [])]
+    return render(request, "home/charts.html", {"charts": drawn})
 
 
 def _active_work(request: HttpRequest) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("dataset_page", reverse("dataset_page", args=[hub]), "referred to by most")
     yield Page("dataset_lineage", reverse("dataset_lineage", args=[hub]), "referred to by most")
     yield Page("dataset_retire", reverse("dataset_retire", args=[hub]), "referred to by most")
+    yield Page("run_charts", f"{reverse('run_charts')}?status=succeeded", "of everything")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
     yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")
     yield Page("report_page", reverse("report_page", args=[control.executed.report_id]), "executed")

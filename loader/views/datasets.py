@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission, needed_role
 from elevata.web.views import DetailPage, ListPage
+from loader.charts import dataset_charts
 from loader.domain.queries.query_results import ORIGIN, csv_text, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
@@ -67,6 +68,15 @@ class DatasetRuns(DatasetPage, ListPage):
 
     def listed(self) -> QuerySet[DatasetRun]:
         return dataset_runs(dataset=self.row)
+
+
+class DatasetCharts(DatasetPage, DetailPage):
+    """Charts of a dataset's loads, quality checks and disk use."""
+
+    template_name = "loader/datasets/dataset_charts.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"charts": dataset_charts(self.row)}
 
 
 class DataPage(DatasetPage):

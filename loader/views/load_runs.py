@@ -21,12 +21,13 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.jobs import states
 from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
+from loader.charts import run_charts
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import StartLoadForm
 from loader.models import LoadRun
-from loader.selectors import load_runs, with_totals
+from loader.selectors import load_runs, newest_runs, with_totals
 from loader.services.load_runs import request_cancel, request_load_run, shut_out_holder
 from loader.views.run_status import Standing, live_part
 from metadata.models import TargetDataset
@@ -69,6 +70,21 @@ class RunList(ListPage):
             "form": self.form,
             "form_opened": self.form.is_bound or bool(self.form.initial),
             "may_start": may(self.request.user, START, on=here),
+            "dataset_names": loadable_names(),
+        }
+
+
+class RunCharts(ListPage):
+    """Charts of the load runs that the filters select, the newest first by page."""
+
+    filterset, per_page, template_name = LoadRunFilter, 60, "loader/runs/run_charts.html"
+
+    def listed(self) -> QuerySet[LoadRun]:
+        return newest_runs()
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "charts": run_charts(with_totals(self.rows_page.object_list)),
             "dataset_names": loadable_names(),
         }
 

@@ -13,3 +13,4 @@ import "./page/history_policy.js";
 import "./page/format_options.js";
 import "./page/wait_fields.js";
 import "./graph/graph.js";
+import "./chart/chart.js";
