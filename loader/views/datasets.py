@@ -24,6 +24,7 @@ from loader.forms.reads import ChangesForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
 from loader.services.reads.read_permissions import may_read, must_still_read
+from loader.services.reads.read_requests import read_table
 from metadata.filtersets import DatasetFilter
 from metadata.models import TargetDataset
 from metadata.selectors.columns import found_by
@@ -108,13 +109,16 @@ class DatasetSample(DataPage, DetailPage):
     template_name, view = "loader/queries/data_sample.html", "sample"
 
     def context(self) -> dict[str, Any]:
-        form = SampleForm(self.request.GET or None)
+        is_view = self.row.materialization == TargetDataset.Materialization.VIEW
+        columns = [] if is_view else [column.name for column in read_table(self.row, "sample").columns]
+        form = SampleForm(self.request.GET or None, columns=columns)
         chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
+        question = {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {})
         loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
         return super().context() | {
             "form": form,
-            "question": {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {}),
-            "is_view": self.row.materialization == TargetDataset.Materialization.VIEW,
+            "question": question | form.selection.as_arguments(),
+            "is_view": is_view,
             "last_load": loads.first(),
         }
 
