@@ -15,9 +15,10 @@ from django.views.decorators.http import require_safe
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission, needed_role
+from elevata.core.spreadsheets import csv_text
 from elevata.web.views import DetailPage, ListPage
 from loader.charts import dataset_charts
-from loader.domain.queries.query_results import ORIGIN, csv_text, header_of
+from loader.domain.queries.query_results import ORIGIN, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.forms.reads import ChangesForm, SampleForm
@@ -41,6 +42,18 @@ class DatasetList(ListPage):
 
     filterset, template_name = DatasetFilter, "loader/datasets/dataset_list.html"
     listed = staticmethod(target_datasets)
+    csv_columns: ClassVar = {
+        "dataset": str,
+        "layer": "schema.layer",
+        "kind": lambda row: "history" if row.history_of_id else row.materialization,
+        "historized": lambda row: "yes" if row.historize else "no",
+        "columns": "column_count",
+        "source": "generated_from",
+        "owner": "owner",
+        "sensitivity": "sensitivity",
+        "active": lambda row: "yes" if row.active else "no",
+        "description": "description",
+    }
 
     def context(self) -> dict[str, Any]:
         page = self.rows_page

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import messages
 from django.db.models import QuerySet
@@ -53,6 +53,19 @@ class RunList(ListPage):
     """List of load runs, newest first, with the form that starts one."""
 
     filterset, per_page, template_name = LoadRunFilter, 25, "loader/runs/run_list.html"
+    csv_columns: ClassVar = {
+        "run": "run_id",
+        "kind": "kind",
+        "state": "status",
+        "scope": lambda run: Scope.from_json(run.scope),
+        "as of": "load_timestamp",
+        "requested": "requested_at",
+        "by": "who",
+        "datasets": "dataset_count",
+        "failed": "failed_count",
+        "seconds": "seconds",
+        "reason": "reason",
+    }
 
     def listed(self) -> QuerySet[LoadRun]:
         return load_runs()
