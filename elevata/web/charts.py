@@ -12,6 +12,8 @@ from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 
+from elevata.core.words import counted
+
 # Anomalies that a summary names.
 _NAMED = 3
 
@@ -78,7 +80,8 @@ class Chart:
         """Return the chart in words: its period, the newest and extreme numbers of each series, its anomalies."""
         if not self.points:
             return "No numbers yet."
-        period = f"{len(self.points)} points, {self.points[0].at:%Y-%m-%d %H:%M} to {self.points[-1].at:%Y-%m-%d %H:%M}"
+        first, last = (f"{point.at:%Y-%m-%d %H:%M}" for point in (self.points[0], self.points[-1]))
+        period = f"{counted(len(self.points), 'point')}, {first} to {last}"
         parts = [f"{period} UTC.", *(text for series in self.series if (text := self._in_words(series)))]
         if self.anomalies:
             named = [self.points[place] for place in sorted(self.anomalies)[-_NAMED:]]

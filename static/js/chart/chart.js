@@ -84,12 +84,13 @@ function draw(host, data) {
   if (data.band) {
     const fill = tones("accent-wash");
     const limit = { stroke: "transparent", points: { show: false } };
-    lines.push(
+    // Before the lines, which would lie beneath the band otherwise.
+    lines.unshift(
       { ...limit, label: "Expected, high", value: (_, value) => shown(value, data.unit) },
       { ...limit, label: "Expected, low", value: (_, value) => shown(value, data.unit) },
     );
-    columns.push(data.band.high, data.band.low);
-    bands.push({ series: [columns.length - 2, columns.length - 1], fill });
+    columns.splice(1, 0, data.band.high, data.band.low);
+    bands.push({ series: [1, 2], fill });
   }
   host.replaceChildren();
   return new window.uPlot(

@@ -104,7 +104,7 @@ def test_each_chart_has_a_summary_a_table_and_links_to_its_runs(reader: Client, 
 
 def test_the_charts_of_runs_follow_the_filters(reader: Client, week):
     assert "8 points" in text_of(reader, "/load-runs-over-time/")
-    assert "1 points" in text_of(reader, "/load-runs-over-time/?q=day-3")
+    assert "1 point," in text_of(reader, "/load-runs-over-time/?q=day-3")
 
 
 def test_the_home_page_has_the_charts(reader: Client, week):
