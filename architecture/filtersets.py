@@ -24,7 +24,7 @@ class ReportFilter(filters.FilterSet):
     risk = filters.ChoiceFilter(choices=ChangeReport.Risk.choices, label="Risk")
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     author = filters.CharFilter(method="written_by", label="Author")
-    ordering = StableOrdering(fields=("created_at", "id"))
+    ordering = StableOrdering(fields=("created_at", "id", "status"))
 
     known: ClassVar = {"author": is_there(get_user_model(), "username")}
 

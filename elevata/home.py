@@ -34,7 +34,7 @@ from elevata.audit.selectors import entries
 from elevata.jobs.registry import live_workers
 from elevata.web import middleware
 from elevata.web.middleware import body_too_big
-from loader import selectors
+from loader import charts, selectors
 from loader.domain.run_states import LOAD
 from loader.models import DatasetRun
 from loader.selectors import active_executions, active_runs, newest_runs, schedules
@@ -218,7 +218,7 @@ def _page_of(dataset_key: UUID | None) -> str:
     return ""
 
 
-LATEST, COMING = 8, 5
+LATEST, COMING, DRAWN = 8, 5, 25
 
 
 @never_cache
@@ -284,6 +284,16 @@ def first_steps(user: Any) -> list[FirstStep]:
         FirstStep("Approve it, where the change policy asks for it", reports, done["approved"]),
         FirstStep("Load", f"{reverse('run_list')}?start=#start", done["loaded"]),
     ]
+
+
+@never_cache
+@require_safe
+def home_charts(request: HttpRequest) -> HttpResponse:
+    """Show the charts on the home page; loaded after the page, because they take longer."""
+    runs = newest_runs().filter(environment=current_environment(), finished_at__isnull=False)[:DRAWN]
+    freshness = charts.freshness_chart()
+    drawn = [*charts.run_charts(selectors.with_totals(runs)), *([freshness] if freshness else [])]
+    return render(request, "home/charts.html", {"charts": drawn})
 
 
 def _active_work(request: HttpRequest) -> dict[str, Any]:

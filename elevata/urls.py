@@ -103,6 +103,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("home/now/", home.home_now, name="home_now"),
     path("home/warehouse/", home.home_warehouse, name="home_warehouse"),
+    path("home/charts/", home.home_charts, name="home_charts"),
     path("sign-in/", SignIn.as_view(), name="sign_in"),
     path("sign-in/sso/", SingleSignOn.as_view(), name="sso"),
     path("sign-in/sso/callback/", SingleSignOnCallback.as_view(), name="sso_callback"),

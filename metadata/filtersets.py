@@ -52,7 +52,7 @@ class SourceDatasetFilter(filters.FilterSet):
     system = filters.CharFilter(field_name="system__short_name", label="System")
     format = filters.ChoiceFilter(choices=SourceDataset.Format.choices)
     active = YesNoFilter(field_name="active", label="Active")
-    ordering = StableOrdering(fields=("name", "short_name", ("system__short_name", "system")))
+    ordering = StableOrdering(fields=("name", "short_name", ("system__short_name", "system"), "format", "location"))
 
     known: ClassVar = {"system": is_there(System, "short_name")}
 
@@ -112,7 +112,9 @@ class DatasetFilter(filters.FilterSet):
     historized = YesNoFilter(field_name="historize", label="Historized")
     sensitivity = filters.ChoiceFilter(choices=TargetDataset.Sensitivity.choices)
     active = YesNoFilter(field_name="active", label="Active")
-    ordering = StableOrdering(fields=("name", ("schema__name", "schema"), "updated_at"))
+    ordering = StableOrdering(
+        fields=("name", ("schema__name", "schema"), ("schema__layer", "layer"), "materialization", "updated_at")
+    )
 
     known: ClassVar = {"schema": is_there(TargetSchema, "name")}
 

@@ -55,6 +55,15 @@ class ReportList(ListPage):
 
     filterset, per_page, template_name = ReportFilter, PER_PAGE, "architecture/report_list.html"
     listed = staticmethod(reports)
+    csv_columns: ClassVar = {
+        "report": "report_id",
+        "fingerprint": "fingerprint",
+        "state": "status",
+        "risk": "risk",
+        "environment": "environment.name",
+        "created by": "created_by",
+        "created": "created_at",
+    }
 
     @cached_property
     def form(self) -> ScopeForm:

@@ -76,6 +76,7 @@ def _more(control: Control) -> Iterator[Page]:
     by_column = reverse("column_lineage")
     yield Page("column_lineage", f"{by_column}?focus={control.hub}", "of a dataset")
     yield Page("dataset_retire", reverse("dataset_retire", args=[hub]), "referred to by most")
+    yield Page("run_charts", f"{reverse('run_charts')}?status=succeeded", "of everything")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
     yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")
     yield Page("pending_changes", f"{reverse('pending_changes')}?dataset={hub}", "of a dataset")

@@ -17,8 +17,10 @@ from django.views.decorators.http import require_safe
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission, needed_role
+from elevata.core.spreadsheets import csv_text
 from elevata.web.views import DetailPage, ListPage
-from loader.domain.queries.query_results import ORIGIN, csv_text, header_of
+from loader.charts import dataset_charts
+from loader.domain.queries.query_results import ORIGIN, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.forms.reads import ChangesForm, SampleForm
@@ -26,6 +28,7 @@ from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
 from loader.services.reads.read_permissions import may_read, must_still_read
+from loader.services.reads.manifests import read_table
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
 from metadata.forms.lineage import LineageForm
@@ -46,6 +49,18 @@ class DatasetList(ListPage):
 
     filterset, template_name = DatasetFilter, "loader/datasets/dataset_list.html"
     listed = staticmethod(target_datasets)
+    csv_columns: ClassVar = {
+        "dataset": str,
+        "layer": "schema.layer",
+        "kind": lambda row: "history" if row.history_of_id else row.materialization,
+        "historized": lambda row: "yes" if row.historize else "no",
+        "columns": "column_count",
+        "source": "generated_from",
+        "owner": "owner",
+        "sensitivity": "sensitivity",
+        "active": lambda row: "yes" if row.active else "no",
+        "description": "description",
+    }
 
     def context(self) -> dict[str, Any]:
         page = self.rows_page
@@ -84,6 +99,15 @@ def column_lineage_events(request: HttpRequest) -> HttpResponse:
     return lineage_file(events, "column-lineage.openlineage.json")
 
 
+class DatasetCharts(DatasetPage, DetailPage):
+    """Charts of a dataset's loads, quality checks and disk use."""
+
+    template_name = "loader/datasets/dataset_charts.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"charts": dataset_charts(self.row)}
+
+
 class DataPage(DatasetPage):
     """Base of pages of a dataset's data, for users who may read it; ``view`` is the tab."""
 
@@ -113,13 +137,16 @@ class DatasetSample(DataPage, DetailPage):
     template_name, view = "loader/queries/data_sample.html", "sample"
 
     def context(self) -> dict[str, Any]:
-        form = SampleForm(self.request.GET or None)
+        is_view = self.row.materialization == TargetDataset.Materialization.VIEW
+        columns = [] if is_view else [column.name for column in read_table(self.row, "sample").columns]
+        form = SampleForm(self.request.GET or None, columns=columns)
         chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
+        question = {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {})
         loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
         return super().context() | {
             "form": form,
-            "question": {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {}),
-            "is_view": self.row.materialization == TargetDataset.Materialization.VIEW,
+            "question": question | form.selection.as_arguments(),
+            "is_view": is_view,
             "last_load": loads.first(),
         }
 

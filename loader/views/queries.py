@@ -13,8 +13,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
+from elevata.core.spreadsheets import csv_text
 from elevata.web.views import ButtonPage, ListPage
-from loader.domain.queries.query_results import csv_text, value_text
+from loader.domain.queries.query_results import value_text
 from loader.domain.refusals import Refusal
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery

@@ -1,6 +1,6 @@
 """Pages of sources, and target generation."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import messages
@@ -25,6 +25,16 @@ class SourceList(ListPage):
 
     filterset, template_name = SourceDatasetFilter, "metadata/source_list.html"
     listed = staticmethod(source_datasets)
+    csv_columns: ClassVar = {
+        "source dataset": str,
+        "system": "system.short_name",
+        "format": "format",
+        "location": "location",
+        "columns": "column_count",
+        "historized": lambda row: "yes" if row.historize else "no",
+        "active": lambda row: "yes" if row.active else "no",
+        "description": "description",
+    }
 
     def context(self) -> dict[str, Any]:
         rows = list(systems().order_by("short_name"))

@@ -15,3 +15,4 @@ import "./page/format_options.js";
 import "./page/wait_fields.js";
 import "./page/column_lineage.js";
 import "./graph/graph.js";
+import "./chart/chart.js";

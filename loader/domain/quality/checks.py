@@ -1,54 +1,21 @@
 """Quality checks as Spark SQL: the condition of failing rows, the numbers of one pass, and their evaluation."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
-from statistics import median
 from typing import Any
 
 from architecture.domain.tables import TableSpec
 from elevata.core.words import counted
+from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
 from loader.domain.quality.results import BROKEN, Result, outcome_of
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 from metadata.domain.types import DataType
-
-# Number of runs before a band is learned.
-LEAST_RUNS = 5
-# Factor by which the median absolute deviation estimates the standard deviation of normally distributed numbers.
-_NORMAL = 1.4826
-# Least deviation, as a share of the median: runs that never differed do not make the next small change a failure.
-_LEAST_SHARE = 0.01
-
-
-@dataclass(frozen=True)
-class Band:
-    """Limits of a number, which are included."""
-
-    low: float
-    high: float
-
-    def holds(self, value: float) -> bool:
-        """Return True if the value lies in the band."""
-        return self.low <= value <= self.high
-
-
-def learned_band(counts: Sequence[int], deviations: float) -> Band | None:
-    """Return the band around the median of former counts; None for fewer than ``LEAST_RUNS``.
-
-    It reaches ``deviations`` times the median absolute deviation, which single outliers do not widen, to both sides.
-    """
-    if len(counts) < LEAST_RUNS:
-        return None
-    middle = median(counts)
-    spread = _NORMAL * median(abs(count - middle) for count in counts)
-    reach = deviations * max(spread, _LEAST_SHARE * middle, 1.0)
-    return Band(max(0.0, middle - reach), middle + reach)
-
 
 FAILED, TOTAL, VALUE = "failed", "total", "value"
 _MICROSECONDS_PER_HOUR = 3_600_000_000

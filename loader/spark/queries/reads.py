@@ -2,7 +2,8 @@
 
 Kinds and their arguments:
 
-    sample      limit, newest                rows of a table; ``newest``: the last loaded rows first
+    sample      limit, newest, …             rows of a table; ``newest``: the last loaded rows first; or those of a
+                                             selection (``loader.domain.queries.row_selection``)
     changes     run_id, op, limit            changes of a run in a history by key (``historization.changes``)
     key_search  text, limit                  business keys of a history or rawcore table that start with text
     versions    entity_key | business_key    every version of one key, oldest first
@@ -41,6 +42,7 @@ from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.domain.quality.checks import CheckSpec, without_sensitive
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.query_results import MOST_ROWS, ORIGIN
+from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import all_of
 from loader.spark.quality.frame_checks import RowChecker, placeholder_values
@@ -49,6 +51,7 @@ from loader.spark.quality.quarantine import quarantine_table, waiting_rows
 from loader.spark.queries import history_queries, select_statements, trials
 from loader.spark.queries.history_queries import after_key, changes
 from loader.spark.queries.origins import read_origin
+from loader.spark.queries.row_selections import select_rows
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain import types
@@ -195,6 +198,8 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             sides = [side for side in ("before", "after") if change[side] is not None]
             change |= zip(sides, hidden(answer["columns"], [change[side] for side in sides], names), strict=True)
         return {"table_version": version, "masked": names, **answer}
+    if manifest.kind == "sample":
+        frame = select_rows(frame, manifest.table, RowSelection.from_arguments(arguments), names)
     result = kinds[manifest.kind](frame, manifest.table, arguments)
     return {"table_version": version, **_rows(result, arguments, names, in_order=manifest.kind == "versions")}
 

@@ -59,6 +59,7 @@ RULES = {
     "home_warehouse": Rule(),
     "search": Rule(data={"q": "air"}),
     "pending_changes": Rule(),
+    "home_charts": Rule(),
     "healthz": Rule(anonymous=200, page=False),
     # No worker is there in the tests of routes.
     "readyz": Rule(anonymous=503, reader=503, operator=503, page=False),
@@ -83,6 +84,7 @@ RULES = {
     "dataset_sql": Rule(values=("key",)),
     "dataset_policy": Rule(values=("key",)),
     "dataset_runs": Rule(values=("key",)),
+    "dataset_charts": Rule(values=("key",)),
     "dataset_history": Rule(values=("key",)),
     "dataset_as_of": Rule(values=("key",)),
     "dataset_versions": Rule(values=("key", "entity_key")),
@@ -182,6 +184,7 @@ RULES = {
     "source_proposal": Rule(values=("proposal",)),
     "source_proposal_dismiss": _editing("proposal"),
     "run_list": Rule(),
+    "run_charts": Rule(),
     "run_page": Rule(values=("run_id",)),
     "run_live": Rule(values=("run_id",)),
     "run_start": Rule("post", reader=REFUSED, operator="/load-runs/", data={"scope": "all"}, page=False),

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 
 from elevata.web.search import Rank, Result, search
-from loader.services.reads.saved_queries import save_query
+from loader.services.reads.queries import save_query
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.lifecycle import rename_column
