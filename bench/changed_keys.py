@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from bench.dataset import Dataset, create_tables, described_model, run_load
 from bench.environment import PLACE
@@ -28,6 +29,9 @@ from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.models import model_load
 from loader.spark.model_queries import read_model
+from loader.spark.session import dataset_session
+from loader.spark.tables import table_files
+from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.types import parse, spark_type
 
@@ -132,13 +136,25 @@ class Orders:
         self._fill(customer, customers, {name: sql for name, (_, sql) in _CUSTOMER.items()})
 
     def change(self, one_in: int, number: int) -> int:
-        """Change one row in this many, spread over the table, other ones by each number; return how many."""
-        table = DeltaTable(self.spark, self.warehouse, self.line.key).sql_name
-        which = f"line_id % {one_in} = {number % one_in}"
-        done = self.spark.sql(
-            f"UPDATE {table} SET quantity = quantity + 1, row_hash = sha2(row_hash, 256) WHERE {which}"
+        """Change one row in this many, spread over the table, as a load of rawcore does; return how many.
+
+        Other rows change with each number.
+        """
+        session = dataset_session(self.spark, user_metadata="")
+        table = DeltaTable(session, self.warehouse, self.line.key)
+        files = open_files(session, table)
+        rows = files.frame(placed=True).where(f"line_id % {one_in} = {number % one_in}").repartition(2).persist()
+        changed = {"quantity": F.expr("quantity + 1"), "row_hash": F.expr("sha2(row_hash, 256)")}
+        commit(
+            files,
+            None,
+            add=rows.withColumns(changed).drop(table_files.PLACE),
+            gone=rows.select(table_files.PLACE),
+            gone_from=files.all,
         )
-        return done.first()[0]
+        count = rows.count()
+        rows.unpersist()
+        return count
 
     def load(self, name: str, *, full: bool) -> dict[str, int]:
         """Load a model; return its counts."""
