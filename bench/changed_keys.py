@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from bench.dataset import Dataset, create_tables, described_model, run_load
 from bench.environment import PLACE
 from bench.flights.digests import digest_of_model
-from bench.meter import measure
+from bench.meter import Measured, measure
 from bench.plan import load_time
 from bench.problem import BenchProblem
 from bench.report import write_result
@@ -202,30 +202,30 @@ def _increment(column: str) -> dict[str, Any]:
 
 
 def _measure(orders: Orders, options: argparse.Namespace) -> dict[str, Any]:
-    seconds: dict[str, list[float]] = {}
+    costs: dict[str, list[Measured]] = {}
     counts: dict[str, dict[str, int]] = {}
     changed = 0
     for number in range(options.repeats + 1):
         for name in orders.models:
-            _timed(orders, seconds, f"{FULL}, {name}", name, full=True)
+            _load(orders, costs, f"{FULL}, {name}", name, full=True)
         changed = orders.change(options.changed, number)
         for name in orders.models:
-            counts[name] = _timed(orders, seconds, f"{INCREMENTAL}, {name}", name, full=False)
+            counts[name] = _load(orders, costs, f"{INCREMENTAL}, {name}", name, full=False)
             if "keys" not in counts[name]:
                 raise BenchProblem(f"{name} was computed as a whole: {counts[name]}")
             orders.check(name)
-    counted = {name: values[1:] for name, values in seconds.items()}
+    seconds = {what: [cost.seconds for cost in measured[1:]] for what, measured in costs.items()}
+    processor = {what: [cost.cpu_seconds for cost in measured[1:]] for what, measured in costs.items()}
     return {
         "rows": options.rows,
         "changed": changed,
         "counts": counts,
-        "seconds": counted,
+        "seconds": seconds,
+        "processor_seconds": processor,
         "measures": {
             f"{name}: {INCREMENTAL} / {FULL}": {
-                "ratio": round(
-                    median(counted[f"{INCREMENTAL}, {name}"]) / median(counted[f"{FULL}, {name}"]),
-                    3,
-                ),
+                "ratio": _ratio(seconds, name),
+                "by_processor": _ratio(processor, name),
                 "wanted": WANTED,
             }
             for name in orders.models
@@ -233,10 +233,14 @@ def _measure(orders: Orders, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _timed(orders: Orders, seconds: dict[str, list[float]], what: str, model: str, *, full: bool) -> dict[str, int]:
+def _ratio(values: dict[str, list[float]], model: str) -> float:
+    return round(median(values[f"{INCREMENTAL}, {model}"]) / median(values[f"{FULL}, {model}"]), 3)
+
+
+def _load(orders: Orders, costs: dict[str, list[Measured]], what: str, model: str, *, full: bool) -> dict[str, int]:
     with measure(orders.spark) as measured:
         counts = orders.load(model, full=full)
-    seconds.setdefault(what, []).append(measured.seconds)
+    costs.setdefault(what, []).append(measured)
     print(f"{what}: {measured.seconds:.2f} s, {counts}", file=sys.stderr, flush=True)
     return counts
 
