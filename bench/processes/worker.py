@@ -24,6 +24,8 @@ ENGINES = {
     "datacoolie": ("bench.engines.datacoolie_scd2", "DataCoolie"),
     "small_tables": ("bench.engines.ours", "OursSmallTables"),
     "small_tables_dbt_snapshot": ("bench.engines.dbt_snapshot", "DbtSmallTables"),
+    "flights": ("bench.flights.ours", "OurFlights"),
+    "flights_dbt": ("bench.flights.dbt", "DbtFlights"),
 }
 
 

@@ -27,8 +27,8 @@ from loader.forms.reads import ChangesForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
-from loader.services.reads.read_permissions import may_read, must_still_read
 from loader.services.reads.manifests import read_table
+from loader.services.reads.read_permissions import may_read, must_still_read
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
 from metadata.forms.lineage import LineageForm

@@ -38,6 +38,11 @@ class Warehouse:
         frame = self.spark.createDataFrame(rows, self._table(name).schema())
         frame.write.format("delta").mode("append").save(self._table(name).location)
 
+    def execute(self, name: str, statement: str) -> int:
+        """Run a statement, in which ``{table}`` is the table of this name; return the table's version after it."""
+        self.spark.sql(statement.format(table=self._table(name).sql_name))
+        return self._table(name).version()
+
     def files(self, name: str) -> list[Path]:
         """Return the data files in the folder of a table."""
         return sorted(Path(self._table(name).location).rglob("*.parquet"))

@@ -285,7 +285,7 @@ class ModelRows:
         try:
             if not source.has(version, content):
                 return None
-            keys = self._keep(_changed_keys(source, version, list(self.increment.columns)))
+            keys = self._keep(source.changed_rows(version, list(self.increment.columns)).distinct())
             self.counts = {"keys": keys.count()}
         except JAVA_ERRORS as failure:
             if not misses_version(failure):
@@ -304,16 +304,6 @@ class ModelRows:
         placed = self.target.frame(placed=True)
         condition = _key_condition(placed, changed, list(self.increment.columns.values()))
         self._gone = placed.join(changed, condition, "left_semi").select(PLACE)
-
-
-def _changed_keys(source: Input, before: int, names: list[str]) -> DataFrame:
-    """Return the distinct keys with rows that were added or removed since a version.
-
-    Only files that the two versions do not share are read.
-    """
-    added, removed = source.rows_apart(before)
-    changed = added.exceptAll(removed).unionByName(removed.exceptAll(added))
-    return changed.select(*map(quote_identifier, names)).distinct()
 
 
 def _key_condition(frame: DataFrame, changed: DataFrame, names: Sequence[str]) -> Column:

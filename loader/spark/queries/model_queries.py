@@ -1,6 +1,6 @@
 """Rows of a model's SELECT over the tables as they are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.session import error_condition, lost_executor
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
-from loader.spark.tables.table_files import TableFiles
+from loader.spark.tables.table_files import TableFiles, rows_apart
 from loader.spark.tables.tables import DeltaTable
 
 # Tables of up to this number of files are read by their list of files, without a query of the log.
@@ -47,14 +47,14 @@ class Input:
         """Return True if an earlier version has this content, as it has unless the table was created anew since."""
         return version <= self.files.version and self.files.content_of(version) == content
 
-    def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
-        """Return rows with all that were added since an earlier version, and rows with all that were removed.
+    def changed_rows(self, before: int, columns: Sequence[str]) -> DataFrame:
+        """Return these columns of the rows that were added or removed since an earlier version.
 
         A delivery that is no longer the newest counts as removed, although its files stay.
         """
         if self.delivery is None:
-            return self.files.rows_apart(before)
-        return self.frame(), self.files.table.frame_as_of(before)
+            return self.files.changed_rows(before, columns)
+        return rows_apart(self.frame(), self.files.table.frame_as_of(before), columns)
 
 
 def open_inputs(session: SparkSession, warehouse: str, query: ModelQuery, name: str) -> list[Input]:

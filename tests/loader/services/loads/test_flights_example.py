@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from loader.management.demo_flights import deliver_flights, package_folder
+from loader.management.demo_data import deliver_flights, package_folder
 from tests.loader.installation import make_installation, working
 
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120)]

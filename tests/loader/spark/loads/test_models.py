@@ -172,6 +172,47 @@ def test_by_changed_keys_only_keys_with_changed_rows_are_computed(warehouse):
     assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 2, "3.00"), ("cid", 1, "1.00")]
 
 
+def test_by_changed_keys_rows_that_are_marked_as_deleted_in_a_file_are_those_of_changed_keys(warehouse):
+    orders = [order(1), order(2, "bob"), order(3, "cid"), order(4, "dan")]
+    warehouse.table("sales.orders", ORDERS, orders)
+    warehouse.execute("sales.orders", "DELETE FROM {table} WHERE id = 4")
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.execute("sales.orders", "UPDATE {table} SET price = 9 WHERE id = 2")
+    warehouse.execute("sales.orders", "DELETE FROM {table} WHERE id = 3")
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"]["keys"] == 2
+    assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 1, "9.00")]
+
+
+def test_by_changed_keys_rows_of_an_earlier_version_that_is_restored_are_computed(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
+    version = warehouse.execute("sales.orders", "DELETE FROM {table} WHERE id = 2")
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.execute("sales.orders", f"RESTORE {{table}} TO VERSION AS OF {version - 1}")
+
+    done = warehouse.load("mart.totals")
+
+    assert done["counts"]["keys"] == 1
+    assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 1, "1.00"), ("cid", 1, "1.00")]
+
+
+def test_by_changed_keys_the_input_may_have_a_further_column(warehouse):
+    warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
+    warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
+    warehouse.load("mart.totals")
+    warehouse.execute("sales.orders", "ALTER TABLE {table} ADD COLUMN note STRING")
+    warehouse.execute("sales.orders", "INSERT OVERWRITE {table} SELECT *, 'new' FROM VALUES (1, 'ann', 2, NULL)")
+
+    done = warehouse.load("mart.totals")
+
+    assert (done["status"], done["warnings"]) == ("succeeded", [])
+    assert totals(warehouse) == [("ann", 1, "2.00")]
+
+
 def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
