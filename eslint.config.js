@@ -1,9 +1,9 @@
 import js from "@eslint/js";
 
 const BROWSER = [
-  "Blob", "CustomEvent", "Event", "FormData", "MutationObserver", "Option", "ResizeObserver", "URL", "URLSearchParams", "Worker",
-  "XMLSerializer", "clearTimeout", "console",
-  "document", "fetch", "getComputedStyle", "navigator", "performance", "setInterval", "setTimeout", "window",
+  "Blob", "CustomEvent", "Event", "FormData", "MutationObserver", "Option", "ResizeObserver", "URL",
+  "URLSearchParams", "Worker", "XMLSerializer", "clearTimeout", "console", "document", "fetch", "getComputedStyle",
+  "navigator", "performance", "setInterval", "setTimeout", "window",
 ];
 
 export default [
