@@ -58,7 +58,7 @@ setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers
 
 bench: setup ## all measures, peers side by side; writes bench/results.json (over an hour)
-	@$(RUN) -m bench.environment
+	@$(RUN) -m bench.processes.environment
 	@$(RUN) -m bench --full
 
 lint: ## style of code, scripts and templates, and the import rules between the apps

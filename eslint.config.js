@@ -1,8 +1,9 @@
 import js from "@eslint/js";
 
 const BROWSER = [
-  "Event", "FormData", "Option", "ResizeObserver", "URL", "URLSearchParams", "Worker", "clearTimeout", "console",
-  "document", "fetch", "getComputedStyle", "navigator", "setInterval", "setTimeout", "window",
+  "Blob", "CustomEvent", "Event", "FormData", "MutationObserver", "Option", "ResizeObserver", "URL",
+  "URLSearchParams", "Worker", "XMLSerializer", "clearTimeout", "console", "document", "fetch", "getComputedStyle",
+  "navigator", "performance", "setInterval", "setTimeout", "window",
 ];
 
 export default [
@@ -30,7 +31,10 @@ export default [
   },
   // Pure modules run without a browser, in the page and under node.
   {
-    files: ["static/js/grid/{cells,clipboard}.js", "static/js/graph/{layout,paths}.js", "static/js/page/duration.js"],
+    files: [
+      "static/js/grid/{cells,clipboard}.js", "static/js/graph/{layout,paths}.js", "static/js/chart/values.js",
+      "static/js/page/duration.js",
+    ],
     rules: { "no-restricted-globals": ["error", "document", "window", "navigator"] },
   },
   { files: ["static/js/theme.js"], languageOptions: { sourceType: "script" } },

@@ -7,9 +7,11 @@ import django_filters as filters
 from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
-from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionRecord
+from architecture.domain.health import CODES, Severity
+from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionRecord, HealthFinding
 from elevata.web.paging import StableOrdering, is_there
 from metadata.filtersets import is_dataset
+from metadata.models import TargetDataset, TargetSchema
 
 
 def _environments(_request: object = None) -> QuerySet[Environment]:
@@ -22,7 +24,7 @@ class ReportFilter(filters.FilterSet):
     risk = filters.ChoiceFilter(choices=ChangeReport.Risk.choices, label="Risk")
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     author = filters.CharFilter(method="written_by", label="Author")
-    ordering = StableOrdering(fields=("created_at", "id"))
+    ordering = StableOrdering(fields=("created_at", "id", "status"))
 
     known: ClassVar = {"author": is_there(get_user_model(), "username")}
 
@@ -96,3 +98,20 @@ class DryRunFilter(filters.FilterSet):
     class Meta:
         model = DryRun
         fields = ()
+
+
+class FindingFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Text")
+    severity = filters.ChoiceFilter(choices=[(level.value, level.value) for level in Severity], label="Severity")
+    code = filters.ChoiceFilter(choices=list(CODES.items()), label="Rule")
+    layer = filters.ChoiceFilter(field_name="dataset__schema__layer", choices=TargetSchema.Layer.choices, label="Layer")
+    dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+
+    known: ClassVar = {"dataset": is_there(TargetDataset, "key")}
+
+    class Meta:
+        model = HealthFinding
+        fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(Q(text__icontains=value) | Q(dataset__name__icontains=value))

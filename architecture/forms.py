@@ -118,12 +118,12 @@ class UndoForm(MetadataForm):
 
 
 def _is_ordinal(value: str) -> bool:
-    """Return whether the text can be an ordinal; the service checks that the record has it."""
+    """Return True if the text can be an ordinal; the service checks that the record has it."""
     return value.isascii() and value.isdigit() and len(value) < 10
 
 
 def _is_key(value: str) -> bool:
-    """Return whether the text can be a stable key; the service checks that the dataset exists."""
+    """Return True if the text can be a stable key; the service checks that the dataset exists."""
     try:
         return str(UUID(value)) == value
     except ValueError:

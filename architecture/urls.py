@@ -2,13 +2,24 @@
 
 from django.urls import path
 
-from architecture.views import change_policy, data_contracts, drift, executions, inbox, report_steps, reports
+from architecture.views import (
+    change_policy,
+    data_contracts,
+    drift,
+    executions,
+    health,
+    inbox,
+    pending,
+    report_steps,
+    reports,
+)
 from metadata.views import changes
 
 urlpatterns = [
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/rows/", inbox.inbox_rows, name="inbox_rows"),
     path("datasets/<uuid:key>/contract/", data_contracts.DatasetContract.as_view(), name="dataset_contract"),
+    path("pending-changes/", pending.PendingChanges.as_view(), name="pending_changes"),
     path("reports/", reports.ReportList.as_view(), name="report_list"),
     path("reports/<uuid:report_id>/", reports.ReportDetail.as_view(), name="report_page"),
     path("reports/<uuid:report_id>/standing/", reports.ReportStanding.as_view(), name="report_standing"),
@@ -39,6 +50,8 @@ urlpatterns = [
     path("drift/", drift.DriftPage.as_view(), name="drift_page"),
     path("drift/refresh/", report_steps.drift_refresh, name="drift_refresh"),
     path("drift/adopt/", drift.DriftAdopt.as_view(), name="drift_adopt"),
+    path("health/", health.HealthPage.as_view(), name="health_page"),
+    path("health/<int:pk>/fix/", health.HealthFix.as_view(), name="health_fix"),
     path("policies/", change_policy.own_policy, name="own_policy"),
     path("policies/<str:name>/", change_policy.PolicyPage.as_view(), name="policy_page"),
     path("changes/", changes.ChangeList.as_view(), name="change_list"),

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from bench import cases, full
-from bench.case import Bench
-from bench.environment import PLACE
+from bench import full
+from bench.history import cases
+from bench.history.case import Bench
 from bench.measures import CASES, FILES, MEMORY
 from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
+from bench.processes.workers import Failed
 from bench.report import case_report, measure_table, ratio_table, table
-from bench.workers import Failed
 from elevata.bootstrap.places import ROOT, relative
 
 RESULTS = ROOT / "bench" / "results.json"

@@ -12,10 +12,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.dataset import Dataset, create_tables, run_load
+from bench.history.dataset import Dataset, create_tables, run_load
 from bench.problem import BenchProblem
+from bench.processes.session import product_settings, start
 from bench.report import write_result
-from bench.session import product_settings, start
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.manifest.loads import LoadManifest
 from loader.spark.session import dataset_session

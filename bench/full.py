@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import cases
-from bench.case import Bench, say
+from bench.history import cases
+from bench.history.case import Bench, say
 from bench.measures import CASES, CLUSTER, DEEP, FILES, MANY, MEMORY, SHALLOW, SMALL, held
 from bench.problem import BenchProblem
 from bench.report import case_report, machine

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-# Ratio -> (whose median, divided by whose median). Names of entries are in ``bench.cases``.
+# Ratio -> (whose median, divided by whose median). Names of entries are in ``bench.history.cases``.
 RATIOS = {
     "ours_vs_limit": ("ours", "limit"),
     "ours_public_vs_ours": ("ours_public", "ours"),

@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db.models import Exists
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -21,6 +23,8 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from architecture.domain.workflow import YES
+from architecture.models import Approval, ChangeReport
 from architecture.selectors.inbox import count_for
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import may_somewhere
@@ -30,9 +34,11 @@ from elevata.audit.selectors import entries
 from elevata.jobs.registry import live_workers
 from elevata.web import middleware
 from elevata.web.middleware import body_too_big
-from loader import selectors
+from loader import charts, selectors
+from loader.domain.run_states import LOAD
+from loader.models import DatasetRun
 from loader.selectors import active_executions, active_runs, newest_runs, schedules
-from metadata.models import SourceDataset, TargetDataset
+from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import systems
 
@@ -69,7 +75,7 @@ _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "Architecture",
         "report_list",
         "git-compare",
-        ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/"),
+        ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/", "/health/"),
     ),
 )
 
@@ -212,7 +218,7 @@ def _page_of(dataset_key: UUID | None) -> str:
     return ""
 
 
-LATEST, COMING = 8, 5
+LATEST, COMING, DRAWN = 8, 5, 25
 
 
 @never_cache
@@ -223,6 +229,7 @@ def home(request: HttpRequest) -> HttpResponse:
     It has the number of datasets, active work, problems, and first steps in an empty installation.
     """
     context = {"system_count": systems().count(), "layers": layer_counts(), **_active_work(request)}
+    context["first_steps"] = first_steps(request.user)
     return render(request, "home/page.html", context)
 
 
@@ -242,6 +249,51 @@ def home_warehouse(request: HttpRequest) -> HttpResponse:
     """Show the warehouse on the home page; loaded after the page, because it takes longer."""
     context = {"warehouse": selectors.warehouse(), "drift": selectors.drift_glance(current_environment())}
     return render(request, "home/warehouse.html", context)
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """Step of the set-up of a warehouse, with the page where it is taken."""
+
+    label: str
+    url: str
+    done: bool
+
+
+def first_steps(user: Any) -> list[FirstStep]:
+    """Return the steps from an empty installation to the first load; empty once data was loaded."""
+    loaded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED, run__kind=LOAD)
+    found = {
+        "system": Exists(System.objects.all()),
+        "source": Exists(SourceDataset.objects.all()),
+        "dataset": Exists(TargetDataset.objects.all()),
+        "report": Exists(ChangeReport.objects.all()),
+        "approved": Exists(Approval.objects.filter(decision=YES)),
+        "loaded": Exists(loaded),
+    }
+    # One query, of a row that every installation has.
+    done = get_user_model().objects.filter(pk=user.pk).annotate(**found).values(*found).get()
+    if done["loaded"]:
+        return []
+    sources, reports = reverse("source_list"), reverse("report_list")
+    return [
+        FirstStep("Add a system", reverse("source_add"), done["system"]),
+        FirstStep("Add a source", reverse("source_add"), done["source"]),
+        FirstStep("Generate its datasets", sources, done["dataset"]),
+        FirstStep("Create a change report", f"{reports}#build", done["report"]),
+        FirstStep("Approve it, where the change policy asks for it", reports, done["approved"]),
+        FirstStep("Load", f"{reverse('run_list')}?start=#start", done["loaded"]),
+    ]
+
+
+@never_cache
+@require_safe
+def home_charts(request: HttpRequest) -> HttpResponse:
+    """Show the charts on the home page; loaded after the page, because they take longer."""
+    runs = newest_runs().filter(environment=current_environment(), finished_at__isnull=False)[:DRAWN]
+    freshness = charts.freshness_chart()
+    drawn = [*charts.run_charts(selectors.with_totals(runs)), *([freshness] if freshness else [])]
+    return render(request, "home/charts.html", {"charts": drawn})
 
 
 def _active_work(request: HttpRequest) -> dict[str, Any]:

@@ -138,7 +138,22 @@ ROLE_PLACES = {
 # Function that performs a job in the calling process, without a worker; it returns why it cannot, or "".
 LOCAL_WORKER = "loader.management.waiting.perform_here"
 # Function that returns the load runs that wrote rows into datasets after a time (architecture.services.undo).
-WRITING_RUNS = "loader.services.load_runs.runs_that_wrote"
+WRITING_RUNS = "loader.services.loads.load_runs.runs_that_wrote"
+# Functions that follow changes of metadata, in their transaction (metadata.services.rows.row_changes).
+METADATA_FOLLOWERS = ["architecture.services.health.follow_changes"]
+# Functions that return the findings about what is not metadata (architecture.selectors.health).
+HEALTH_CHECKS = [
+    "architecture.selectors.health.outdated_approvals",
+    "loader.services.schedule_overlaps.overlapping_schedules",
+]
+# Kinds of things that the search finds (elevata.web.search).
+SEARCH_KINDS = [
+    "elevata.accounts.search.KINDS",
+    "elevata.notifications.search.KINDS",
+    "metadata.selectors.search.KINDS",
+    "architecture.selectors.search.KINDS",
+    "loader.search.KINDS",
+]
 # Handlers of jobs by kind (elevata.jobs.registry).
 JOB_HANDLERS = ["elevata.notifications.deliveries.HANDLERS", "loader.jobs.HANDLERS"]
 
@@ -199,8 +214,10 @@ DATABASES = {
     else _sqlite
 }
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
-    # Pages run many small queries: JIT compilation takes PostgreSQL longer than answering.
-    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", "-c jit=off")
+    # Pages run many small queries: JIT compilation takes PostgreSQL longer than answering. Names whose parts are as
+    # similar to a text as the threshold are found for it (elevata.core.database.Resembles).
+    _options = "-c jit=off -c pg_trgm.word_similarity_threshold=0.4"
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", _options)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -323,6 +340,7 @@ SPECTACULAR_SETTINGS = {
         "ExecutionStatusEnum": "architecture.models.Execution.STATUSES",
         "JobStatusEnum": "loader.models.ReadRequest.STATUSES",
         "ReadKindEnum": "loader.api.reads.KINDS",
+        "ColumnKindEnum": "metadata.api.lineage.COLUMN_KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
         "WebhookFormatEnum": "elevata.notifications.models.Webhook.Format",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
@@ -331,6 +349,8 @@ SPECTACULAR_SETTINGS = {
         "CheckOutcomeEnum": "loader.domain.quality.results.OUTCOME_CHOICES",
         "QualityCheckKindEnum": "metadata.models.quality.KINDS",
         "ExposureKindEnum": "metadata.models.exposures.KINDS",
+        "SeverityEnum": "metadata.models.quality.SEVERITIES",
+        "FindingSeverityEnum": "architecture.models.health.SEVERITIES",
         "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },
 }

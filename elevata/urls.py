@@ -8,6 +8,7 @@ from rest_framework.routers import APIRootView, DefaultRouter
 
 from architecture.api.data_contracts import ContractViewSet
 from architecture.api.environments import EnvironmentViewSet
+from architecture.api.health import HealthViewSet
 from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
 from elevata import home
@@ -17,8 +18,10 @@ from elevata.accounts.permissions import without_role
 from elevata.accounts.sign_in import SignIn, SingleSignOn, SingleSignOnCallback
 from elevata.api import description
 from elevata.api.resources import JsonOnly, Reads
+from elevata.api.search import SearchViewSet
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
+from elevata.web.search_page import SearchPage
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet, ScheduleViewSet
 from loader.api.maintenance import (
     AcceptViewSet,
@@ -29,7 +32,7 @@ from loader.api.maintenance import (
     RevertViewSet,
     VacuumViewSet,
 )
-from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.metadata import MetadataViewSet, SourceDatasetViewSet, SystemViewSet
 from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
@@ -85,6 +88,7 @@ router.register("dry-runs", DryRunViewSet, basename="api-dry-run")
 router.register("executions", ExecutionViewSet, basename="api-execution")
 router.register("records", RecordViewSet, basename="api-record")
 router.register("drift", DriftViewSet, basename="api-drift")
+router.register("health-findings", HealthViewSet, basename="api-health-finding")
 router.register("changes", ChangeLogViewSet, basename="api-change")
 router.register("maintenance-records", MaintenanceRecordViewSet, basename="api-maintenance-record")
 router.register("notices", NoticeViewSet, basename="api-notice")
@@ -99,6 +103,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("home/now/", home.home_now, name="home_now"),
     path("home/warehouse/", home.home_warehouse, name="home_warehouse"),
+    path("home/charts/", home.home_charts, name="home_charts"),
     path("sign-in/", SignIn.as_view(), name="sign_in"),
     path("sign-in/sso/", SingleSignOn.as_view(), name="sso"),
     path("sign-in/sso/callback/", SingleSignOnCallback.as_view(), name="sso_callback"),
@@ -108,6 +113,7 @@ urlpatterns = [
     path("users/", account_views.UserList.as_view(), name="user_list"),
     path("users/<str:name>/", account_views.UserPage.as_view(), name="user_page"),
     path("new-user/", account_views.UserCreate.as_view(), name="user_new"),
+    path("search/", SearchPage.as_view(), name="search"),
     path("healthz", home.healthz, name="healthz"),
     path("readyz", monitoring.readyz, name="readyz"),
     path("metrics", monitoring.metrics_page, name="metrics"),

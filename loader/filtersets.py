@@ -21,7 +21,7 @@ class LoadRunFilter(filters.FilterSet):
     status = filters.ChoiceFilter(choices=LoadRun.STATUSES, label="State")
     requested_by = filters.CharFilter(method="asked_by", label="By")
     dataset = filters.CharFilter(method="with_dataset", label="Dataset")
-    ordering = StableOrdering(fields=("requested_at", "load_timestamp", "run_id"))
+    ordering = StableOrdering(fields=("requested_at", "load_timestamp", "run_id", "status"))
 
     known: ClassVar = {
         "requested_by": lambda name: (

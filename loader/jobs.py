@@ -5,12 +5,13 @@ from architecture.services.executions import end_lost_execution, log_failed_wake
 from elevata.jobs import states
 from elevata.jobs.registry import ASIDE, Handler
 from loader.models import LoadRun
-from loader.services import load_runs
 from loader.services.executions import perform_dry_run, perform_execution
-from loader.services.load_work import perform_load_run
+from loader.services.loads import load_runs
+from loader.services.loads.load_work import perform_load_run
+from loader.services.reads.attempts import perform_read, perform_refresh
 from loader.services.reads.read_requests import KINDS as READS
-from loader.services.reads.read_requests import SOURCE_CHECK, perform_read, perform_refresh
-from loader.services.source_checks import perform_check
+from loader.services.reads.read_requests import SOURCE_CHECK
+from loader.services.sources.checks import perform_check
 
 # Dry runs and executions run before loads, because users wait for them.
 HANDLERS = (

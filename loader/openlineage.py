@@ -1,10 +1,12 @@
-"""OpenLineage events of load runs: jobs, datasets, columns and results of quality checks.
+"""OpenLineage events of load runs and of lineage: jobs, datasets, columns and results of quality checks.
 
 A load run is a run, and each dataset that it loaded is a run of its own with the load run as parent. Views are jobs
 without runs. Results of quality checks are in a further run that reads the dataset, because OpenLineage has them on
 inputs. The events contain names and counts, no values of rows, and describe the metadata as it is when they are sent.
+An exported lineage of columns has a job without runs for each dataset.
 """
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -40,6 +42,8 @@ from elevata.notifications.models import Event
 from loader.domain.quality.results import PROBLEMS
 from loader.domain.queries.masking import without_any_value
 from loader.models import CheckResult, DatasetRun, LoadRun
+from metadata.domain import column_lineage as lineages
+from metadata.domain.column_lineage import ColumnLineage, ColumnNode
 from metadata.models import ColumnInput, DatasetInput, SourceDataset, TargetColumn, TargetDataset
 
 _PRODUCT = "elevata"
@@ -212,11 +216,7 @@ class _Events:
         return (at or self.run.requested_at).isoformat()
 
     def _name_of(self, dataset: SourceDataset | TargetDataset) -> tuple[str, str]:
-        """Return namespace and name of a dataset; the namespace of a source is the location of its system, if any."""
-        if isinstance(dataset, TargetDataset):
-            return self.namespace, str(dataset)
-        system = dataset.system
-        return system.location or f"{_PRODUCT}.{system.short_name}", dataset.location
+        return (self.namespace, str(dataset)) if isinstance(dataset, TargetDataset) else _name_of_source(dataset)
 
     def _output(self, dataset: TargetDataset, row: DatasetRun | None = None) -> OutputDataset:
         """Return a dataset with its facets, and with version and rows of the run that wrote it, if given."""
@@ -251,7 +251,64 @@ class _Events:
         return fields
 
 
+def _name_of_source(dataset: SourceDataset) -> tuple[str, str]:
+    """Return namespace and name of a source; the namespace is the location of its system, if any."""
+    system = dataset.system
+    return system.location or f"{_PRODUCT}.{system.short_name}", dataset.location
+
+
 def _error(error: dict | None) -> dict[str, error_message_run.ErrorMessageRunFacet]:
     if not error:
         return {}
     return {"errorMessage": error_message_run.ErrorMessageRunFacet(without_any_value(error), "PYTHON")}
+
+
+# Lineage of columns, without runs.
+
+
+def lineage_events(lineage: ColumnLineage, *, environment: str, at: datetime) -> list[dict]:
+    """Return a job for each target dataset of a lineage, with the columns of the lineage and the columns they read."""
+    set_producer(settings.PUBLIC_URL or f"urn:{_PRODUCT}")
+    namespace = f"{_PRODUCT}.{environment}"
+    columns: dict[str, list[ColumnNode]] = {}
+    for node in lineage.nodes:
+        columns.setdefault(node.dataset_id, []).append(node)
+    names = {dataset: (namespace, group[0].dataset) for dataset, group in columns.items()}
+    keys = {group[0].dataset_key: dataset for dataset, group in columns.items() if group[0].kind == lineages.SOURCE}
+    for source in SourceDataset.objects.filter(key__among=list(keys)).select_related("system"):
+        names[keys[str(source.key)]] = _name_of_source(source)
+    jobs = (group for group in columns.values() if group[0].kind != lineages.SOURCE)
+    return [json.loads(_as_json(_job_of(group, lineage, names, at))) for group in jobs]
+
+
+def _job_of(
+    columns: list[ColumnNode], lineage: ColumnLineage, names: dict[str, tuple[str, str]], at: datetime
+) -> JobEvent:
+    reads = {node.id: lineage.reads.get(node.id, []) for node in columns}
+    inputs = dict.fromkeys(names[each.dataset_id] for read in reads.values() for each in read)
+    fields = {
+        node.name: column_lineage_dataset.Fields([_field_of(each, node, names) for each in reads[node.id]])
+        for node in columns
+        if reads[node.id]
+    }
+    facets = {
+        "schema": schema_dataset.SchemaDatasetFacet(
+            [schema_dataset.SchemaDatasetFacetFields(node.name, node.type) for node in columns]
+        ),
+        "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields),
+    }
+    own = names[columns[0].dataset_id]
+    return JobEvent(
+        eventTime=at.isoformat(),
+        job=Job(*own),
+        inputs=[InputDataset(*name) for name in inputs],
+        outputs=[OutputDataset(*own, facets=facets)],
+    )
+
+
+def _field_of(
+    read: ColumnNode, node: ColumnNode, names: dict[str, tuple[str, str]]
+) -> column_lineage_dataset.InputField:
+    kind = "TRANSFORMATION" if node.expression else "IDENTITY"
+    made = column_lineage_dataset.Transformation("DIRECT", kind, node.expression or None)
+    return column_lineage_dataset.InputField(*names[read.dataset_id], read.name, transformations=[made])

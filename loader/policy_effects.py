@@ -12,7 +12,7 @@ from architecture.services.states import current_environment
 from elevata.core.errors import MetadataError
 from loader.domain.historization.history import Effect, effects
 from loader.selectors import last_loads
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_state

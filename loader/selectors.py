@@ -35,9 +35,9 @@ from elevata.jobs import states
 from loader.domain.historization.layers import history_sql, layer_sql
 from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery, Schedule
-from loader.services.manifests import source_datasets, source_of, source_spec
+from loader.services.sources.specs import source_datasets, source_of, source_spec
+from metadata.domain.quality.unknown_parents import GHOST, KEEP
 from metadata.domain.state import DatasetState
-from metadata.domain.unknown_parents import GHOST, KEEP
 from metadata.models import DatasetInput, Reference, SourceDataset, TargetDataset, TargetSchema
 from metadata.selectors.datasets import dataset_states
 
@@ -252,11 +252,17 @@ def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
 
     ``keys`` restricts the datasets by their stable keys.
     """
+    return DatasetRun.objects.filter(pk__in=_newest(_succeeded(keys)))
+
+
+def _succeeded(keys: Collection | None) -> QuerySet[DatasetRun]:
     succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind__in=OF_FILES).order_by()
-    if keys is not None:
-        succeeded = succeeded.filter(dataset_key__among=keys)
-    newest = succeeded.values("dataset_key").annotate(newest=Max("pk")).values("newest")
-    return DatasetRun.objects.filter(pk__in=newest)
+    return succeeded if keys is None else succeeded.filter(dataset_key__among=keys)
+
+
+def _newest(rows: QuerySet[DatasetRun]) -> QuerySet:
+    """Return the primary key of each dataset's newest row."""
+    return rows.values("dataset_key").annotate(newest=Max("pk")).values("newest")
 
 
 def disk_use(key: Any) -> DatasetRun | None:
@@ -356,7 +362,7 @@ def warehouse() -> Warehouse:
 
 @dataclass
 class LastLoad:
-    """Newest run of a dataset, whatever its end, and the counts of its newest run that succeeded."""
+    """Newest load of a dataset, whatever its end, and the counts after its newest run that changed rows."""
 
     newest: DatasetRun
     counts: dict[str, int] = field(default_factory=dict)
@@ -365,13 +371,14 @@ class LastLoad:
 def last_loads(keys: Iterable) -> dict[str, LastLoad]:
     """Return the last loads of the datasets with these stable keys, by key."""
     key_list = list(keys)
-    rows = DatasetRun.objects.filter(dataset_key__among=key_list).order_by()
-    newest = rows.values("dataset_key").annotate(newest=Max("pk")).values("newest")
-    loads = {
-        str(row.dataset_key): LastLoad(row) for row in DatasetRun.objects.filter(pk__in=newest).select_related("run")
-    }
-    for row in newest_succeeded(key_list):
-        loads[str(row.dataset_key)].counts = row.counts
+    rows = DatasetRun.objects.filter(dataset_key__among=key_list, run__kind__in=BRINGING).order_by()
+    newest = DatasetRun.objects.filter(pk__in=_newest(rows)).select_related("run")
+    loads = {str(row.dataset_key): LastLoad(row) for row in newest}
+    # A prune or revert counts only what it changed, so its counts are added to those of the load.
+    loaded = DatasetRun.objects.filter(pk__in=_newest(_succeeded(key_list).filter(run__kind__in=BRINGING)))
+    for row in (loaded | newest_succeeded(key_list)).order_by("pk"):
+        if (load := loads.get(str(row.dataset_key))) is not None:
+            load.counts |= row.counts
     return loads
 
 

@@ -16,7 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.models import DatasetRun, Schedule, SourceProposal
 from loader.selectors import schedules
-from loader.services.manifests import plan_load
+from loader.services.loads.plans import plan_load
 from loader.sources.files import Delivery
 from loader.sources.systems import delivery
 from metadata.domain.state import DatasetState

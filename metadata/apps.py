@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.db.models import Field
 
-from elevata.core.database import Among
+from elevata.core.database import Among, Resembles
 
 
 class MetadataConfig(AppConfig):
@@ -9,3 +9,4 @@ class MetadataConfig(AppConfig):
 
     def ready(self) -> None:
         Field.register_lookup(Among)
+        Field.register_lookup(Resembles)

@@ -1,6 +1,5 @@
 """Filters of metadata lists: the same for pages and the API."""
 
-import json
 from typing import ClassVar
 
 import django_filters as filters
@@ -9,7 +8,9 @@ from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from metadata.domain import exposures, quality, types
+from elevata.web.search import list_contains
+from metadata.domain import exposures, types
+from metadata.domain.quality import check_kinds
 from metadata.models import (
     Exposure,
     QualityCheck,
@@ -25,7 +26,7 @@ from metadata.selectors.change_log import SUBJECT_KINDS, about_dataset
 
 
 def is_dataset(name: str) -> bool:
-    """Return whether a target dataset of this name (``schema.name``) exists."""
+    """Return True if a target dataset of this name (``schema.name``) exists."""
     schema, _, rest = name.partition(".")
     return TargetDataset.objects.filter(schema__name__iexact=schema, name__iexact=rest).exists()
 
@@ -51,7 +52,7 @@ class SourceDatasetFilter(filters.FilterSet):
     system = filters.CharFilter(field_name="system__short_name", label="System")
     format = filters.ChoiceFilter(choices=SourceDataset.Format.choices)
     active = YesNoFilter(field_name="active", label="Active")
-    ordering = StableOrdering(fields=("name", "short_name", ("system__short_name", "system")))
+    ordering = StableOrdering(fields=("name", "short_name", ("system__short_name", "system"), "format", "location"))
 
     known: ClassVar = {"system": is_there(System, "short_name")}
 
@@ -111,7 +112,9 @@ class DatasetFilter(filters.FilterSet):
     historized = YesNoFilter(field_name="historize", label="Historized")
     sensitivity = filters.ChoiceFilter(choices=TargetDataset.Sensitivity.choices)
     active = YesNoFilter(field_name="active", label="Active")
-    ordering = StableOrdering(fields=("name", ("schema__name", "schema"), "updated_at"))
+    ordering = StableOrdering(
+        fields=("name", ("schema__name", "schema"), ("schema__layer", "layer"), "materialization", "updated_at")
+    )
 
     known: ClassVar = {"schema": is_there(TargetSchema, "name")}
 
@@ -127,10 +130,10 @@ class DatasetFilter(filters.FilterSet):
         schema, dot, rest = value.partition(".")
         if dot and queryset.filter(schema__name__iexact=schema).exists():
             dataset, _, column = rest.partition(".")
-            called = Q(name__istartswith=dataset) | _formerly(f'"{dataset}')
+            called = Q(name__istartswith=dataset) | list_contains("former_names", f'"{dataset}')
             found = queryset.filter(called, schema__name__iexact=schema)
             return found.filter(pk__in=_with_column(column)) if column else found
-        described = Q(name__icontains=value) | Q(description__icontains=value) | _formerly(value)
+        described = Q(name__icontains=value) | Q(description__icontains=value) | list_contains("former_names", value)
         return queryset.filter(described | Q(pk__in=_with_column(value)))
 
     def of_kind(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
@@ -141,18 +144,7 @@ class DatasetFilter(filters.FilterSet):
 
 def called(text: str) -> Q:
     """Return the condition that a name or former name contains the text."""
-    return Q(name__icontains=text) | _formerly(text)
-
-
-def _formerly(text: str) -> Q:
-    """Return the condition on former names, a list in JSON. SQLite stores letters outside of ASCII escaped."""
-    quote = '"' if text.startswith('"') else ""
-    escaped = quote + json.dumps(text.removeprefix('"'))[1:-1]
-    found = Q(former_names__icontains=text)
-    if escaped != text:
-        found |= Q(former_names__icontains=escaped)
-    # Hardly a row has any: looking is quicker than making a text of every list.
-    return ~Q(former_names=[]) & found
+    return Q(name__icontains=text) | list_contains("former_names", text)
 
 
 def _with_column(text: str) -> QuerySet:
@@ -196,7 +188,7 @@ class ReferenceFilter(filters.FilterSet):
 
 class QualityCheckFilter(filters.FilterSet):
     dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
-    kind = filters.ChoiceFilter(choices=[(name, kind.label) for name, kind in quality.KINDS.items()], label="Kind")
+    kind = filters.ChoiceFilter(choices=[(name, kind.label) for name, kind in check_kinds.KINDS.items()], label="Kind")
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("name", "updated_at"))
 

@@ -48,7 +48,7 @@ def place_of(row: models.Model) -> Place:
 
 
 def may_change(user: Any, row: models.Model) -> bool:
-    """Return whether the user may change this row of metadata."""
+    """Return True if the user may change this row of metadata."""
     return may(user, Permission.CHANGE_METADATA, on=lambda: place_of(row))
 
 

@@ -5,7 +5,7 @@ from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from elevata.notifications.models import Delivery, Event, Notice, Webhook
-from elevata.notifications.webhook_requests import TRIES
+from elevata.notifications.webhook_requests import MAX_ATTEMPTS
 from metadata.domain import naming
 from metadata.models import (
     ColumnInput,
@@ -175,5 +175,5 @@ class DeliveryFactory(DjangoModelFactory):
 
     event = factory.SubFactory(EventFactory)
     webhook = factory.SubFactory(WebhookFactory)
-    tries = TRIES
+    max_attempts = MAX_ATTEMPTS
     not_before = factory.LazyFunction(timezone.now)

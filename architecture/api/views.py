@@ -45,9 +45,14 @@ from architecture.services.executions import (
     request_execution,
     resume_execution,
 )
-from architecture.services.previews import make_preview, newest_preview, readable_result, request_dry_run
+from architecture.services.previews import (
+    build_previewed_report,
+    make_preview,
+    newest_preview,
+    readable_result,
+    request_dry_run,
+)
 from architecture.services.proof import approval_artifact
-from architecture.services.reports import build_report
 from architecture.services.states import current_environment
 from architecture.services.undo import undo_report
 from architecture.views.refusals import MayBuild
@@ -142,10 +147,10 @@ class ReportViewSet(ReadOnly):
 
     @extend_schema(request=ReportRequestSerializer, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
-        """Create the report of a scope from the last observations; an equal report is returned again."""
+        """Create the report of a scope from the last observations, with its preview; an equal one is returned again."""
         given, reason = self.given(ReportRequestSerializer)
         with writing(reason):
-            report = build_report(environment=current_environment(), scope=scope_of(given), user=request.user)
+            report = build_previewed_report(environment=current_environment(), scope=scope_of(given), user=request.user)
         answer = self.answer(report, status.HTTP_201_CREATED)
         answer.headers["Location"] = self.reverse_action("detail", kwargs={self.lookup_field: report.report_id})
         return answer

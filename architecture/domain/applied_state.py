@@ -17,7 +17,7 @@ from architecture.domain.planning.logic import match_columns, policy_choices
 from architecture.domain.state_files import FOREIGN_KEY, flat
 from architecture.domain.type_changes import TypeChange, classify
 from elevata.core.errors import MetadataError
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
 
 # Fields that a change of a dataset's logic sets.
@@ -48,7 +48,7 @@ def advance(applied: DatasetState | None, operation: Operation, desired: Dataset
 
 
 def follows_history(dataset: DatasetState | None) -> bool:
-    """Return whether loads compare with the dataset's history and write versions."""
+    """Return True if loads compare with the dataset's history and write versions."""
     return dataset is not None and dataset.historize and dataset.materialization == "table"
 
 

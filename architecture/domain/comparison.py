@@ -261,7 +261,7 @@ def compare(content: Mapping[str, Any]) -> tuple[DatasetPair, ...]:
 
 
 def _stays(row: list[Any], desired: list[Any] | None, operations: _Operations) -> bool:
-    """Return whether a dataset has no differences, without building its comparison."""
+    """Return True if a dataset has no differences, without building its comparison."""
     state, tables, missing = row
     if state != desired or missing or state[0] in operations.by_dataset:
         return False

@@ -12,8 +12,8 @@ from architecture.domain import operations as ops
 from architecture.domain.operations import Operation
 from architecture.domain.state_files import flat
 from architecture.domain.type_changes import TypeChange, classify
-from metadata.domain.check_strength import is_at_least_as_strict
-from metadata.domain.quality import TEXTS
+from metadata.domain.quality.check_kinds import TEXTS
+from metadata.domain.quality.check_strength import is_at_least_as_strict
 from metadata.domain.state import (
     BUSINESS_KEY,
     TECHNICAL,

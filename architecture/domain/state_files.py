@@ -16,7 +16,8 @@ from elevata.core import strict_fields as strict
 from elevata.core import strict_json
 from elevata.core.strict_fields import Field, Node, Path, Record, Spec
 from metadata.domain.naming import HISTORY_SUFFIX
-from metadata.domain.quality import KINDS, SEVERITIES
+from metadata.domain.quality.check_kinds import KINDS, SEVERITIES
+from metadata.domain.quality.unknown_parents import KEEP
 from metadata.domain.state import (
     ATTRIBUTE,
     BUSINESS_KEY,
@@ -30,7 +31,6 @@ from metadata.domain.state import (
     ReferenceState,
 )
 from metadata.domain.types import TypeProblem, parse
-from metadata.domain.unknown_parents import KEEP
 
 ROLES = (BUSINESS_KEY, ATTRIBUTE, TECHNICAL)
 MATERIALIZATIONS = ("table", "view")

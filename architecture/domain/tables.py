@@ -11,8 +11,8 @@ from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from uuid import UUID, uuid5
 
-from metadata.domain import naming, raw_keeping
-from metadata.domain.history_columns import (
+from metadata.domain import naming
+from metadata.domain.history.history_columns import (
     CHANGE,
     CHANGED_AT,
     CHANGED_BY,
@@ -26,7 +26,7 @@ from metadata.domain.history_columns import (
     time_type,
     version_columns,
 )
-from metadata.domain.history_policy import (
+from metadata.domain.history.history_policy import (
     APPEND,
     AS_OF,
     CHANGES,
@@ -35,6 +35,7 @@ from metadata.domain.history_policy import (
     TOMBSTONE,
     HistoryPolicy,
 )
+from metadata.domain.sources import raw_keeping
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.sql import quote_text
 from metadata.domain.state import BUSINESS_KEY, DatasetState
@@ -49,7 +50,7 @@ class ColumnSpec:
 
     ``purpose`` is one of entity_key, history_key, business_key, attribute, foreign_key, row_hash, run_id,
     loaded_at; in raw tables also source_file, source_row and load_day, in histories and event logs the purposes in
-    ``metadata.domain.history_columns``.
+    ``metadata.domain.history.history_columns``.
 
     ``hash_of`` are the parts of a hashed key: (name of a part in the hash, stable key of the column with its
     value). A foreign key is NULL if one of them is.

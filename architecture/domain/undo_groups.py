@@ -15,7 +15,7 @@ from architecture.domain.applied_state import LOGIC_FIELDS
 from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.steps.step import RENAME_COLUMN, Step, goes_to_version, inverse
 from elevata.core.errors import MetadataError
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sql import ExpressionProblem, check_expression
 from metadata.domain.state import ColumnState, DatasetState
 
@@ -113,7 +113,7 @@ class WayBack:
         return frozenset(step.column.key for step in steps)
 
     def answered_by(self, operation: Operation, subject: Subject) -> bool:
-        """Return whether an operation of the undo report, with this subject, undoes this group's change.
+        """Return True if an operation of the undo report, with this subject, undoes this group's change.
 
         A created history is not dropped but retired. A rebuild changes several columns.
         """

@@ -14,7 +14,7 @@ from architecture.domain.tables import TableSpec, current_table, history_table, 
 from elevata.core.errors import MetadataError
 from metadata.domain.models import bind_select, relations_of, versions_of
 from metadata.domain.naming import HISTORY_SUFFIX
-from metadata.domain.raw_keeping import LATEST, mode_of
+from metadata.domain.sources.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import columns_in, put_columns, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import STRING, parse, spark_type

@@ -385,7 +385,7 @@ def _may_execute(facts: Facts, user: UserRights) -> bool:
 
 
 def _may_decide(facts: Facts, user: UserRights) -> bool:
-    """Return whether the user's approval would count. A user with another role may approve, too, but has no task."""
+    """Return True if the user's approval would count. A user with another role may approve, too, but has no task."""
     role = facts.need.role
     if not user.may_approve or not facts.missing or (role and not {role, Role.ADMIN} & user.roles):
         return False

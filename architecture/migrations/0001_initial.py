@@ -10,6 +10,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ("metadata", "0001_initial"),
         ("jobs", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
@@ -793,5 +794,80 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("purpose__in", ["", "report", "preview", "drift"])), name="refresh_purpose_is_known"
             ),
+        ),
+        migrations.CreateModel(
+            name="HealthFinding",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "code",
+                    models.CharField(
+                        choices=[
+                            ("policy", "History policy cannot work"),
+                            ("no_key", "No business key"),
+                            ("no_owner", "No owner of personal data"),
+                            ("no_input", "No input"),
+                            ("retired_input", "Retired input"),
+                            ("layer_skipped", "Layer skipped"),
+                            ("layer_backwards", "Reads a higher layer"),
+                            ("long_name", "Name too long"),
+                            ("quoted_name", "Name needs quotes"),
+                            ("type_loses_data", "Type loses data"),
+                            ("column_without_input", "Column without input"),
+                            ("orphan", "Nothing reads it"),
+                            ("cycle", "Cycle"),
+                            ("outdated_approval", "Outdated approval"),
+                            ("schedules_overlap", "Overlapping schedules"),
+                        ],
+                        max_length=40,
+                    ),
+                ),
+                (
+                    "severity",
+                    models.CharField(
+                        choices=[("error", "Error"), ("warning", "Warning"), ("hint", "Hint")], max_length=10
+                    ),
+                ),
+                ("text", models.TextField()),
+                ("field", models.CharField(blank=True, default="", max_length=100)),
+                (
+                    "fix",
+                    models.CharField(
+                        blank=True,
+                        choices=[("take_owner", "Take the owner of its inputs"), ("retire", "Retire the dataset")],
+                        default="",
+                        max_length=20,
+                    ),
+                ),
+                ("found_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "column",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="metadata.targetcolumn",
+                    ),
+                ),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="findings",
+                        to="metadata.targetdataset",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["id"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("severity__in", ["error", "warning", "hint"])),
+                        name="health_finding_severity_known",
+                    )
+                ],
+            },
         ),
     ]

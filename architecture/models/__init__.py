@@ -1,6 +1,7 @@
-"""Tables of architecture control: environments and their state, reports, approvals, previews, executions, records."""
+"""Tables of architecture control: environments with their state, reports, approvals, executions, records, findings."""
 
 from architecture.models.execution import Execution, ExecutionEvent, ExecutionOperation, ExecutionRecord
+from architecture.models.health import HealthFinding
 from architecture.models.policy import PolicyProposal, PolicyRecord
 from architecture.models.report import Approval, ChangeReport, DryRun, Preview, Refresh
 from architecture.models.state import AppliedDataset, Environment, KeptHistory, Lease, Observation
@@ -14,6 +15,7 @@ __all__ = [
     "ExecutionEvent",
     "ExecutionOperation",
     "ExecutionRecord",
+    "HealthFinding",
     "KeptHistory",
     "Lease",
     "Observation",

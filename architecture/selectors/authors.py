@@ -38,7 +38,7 @@ Since = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Hand:
+class Authorship:
     """Change-log entry that changed a desired dataset; ``user`` is empty for the system."""
 
     entry: int
@@ -107,16 +107,16 @@ def _with_upstream(dataset: str, inputs: Mapping[str, Collection[str]]) -> set[s
 def authors(environment: Environment, since: Since) -> frozenset[str]:
     """Return the user names of all authors of the desired state of these datasets."""
     since = _with_new_keys(environment, since)
-    renamed = (hand.user for hand in (*_of_schemas(since), *_of_parents(since)))
+    renamed = (authorship.user for authorship in (*_of_schemas(since), *_of_parents(since)))
     edited = (user for trail in _trails(since) for user in trail.users())
     return frozenset(user for user in (*renamed, *edited) if user)
 
 
-def hands(environment: Environment, since: Since) -> tuple[Hand, ...]:
+def authorships(environment: Environment, since: Since) -> tuple[Authorship, ...]:
     """Return all entries that changed the desired state of these datasets, newest first."""
     since = _with_new_keys(environment, since)
-    edits = (hand for trail in _trails(since) for hand in trail.hands())
-    by_entry = {hand.entry: hand for hand in (*edits, *_of_schemas(since), *_of_parents(since))}
+    edits = (authorship for trail in _trails(since) for authorship in trail.authorships())
+    by_entry = {authorship.entry: authorship for authorship in (*edits, *_of_schemas(since), *_of_parents(since))}
     return tuple(by_entry[pk] for pk in sorted(by_entry, reverse=True))
 
 
@@ -165,7 +165,7 @@ class _Trail:
     since: Since
     about: Callable[[Collection[str]], Q]
 
-    def hands(self) -> Iterator[Hand]:
+    def authorships(self) -> Iterator[Authorship]:
         return self._after(self.since)
 
     def users(self) -> Iterator[str]:
@@ -173,16 +173,16 @@ class _Trail:
         unmarked = [key for key, through in self.since.items() if not through]
         entries = _entries(self.about(unmarked)).order_by()
         yield from (user for user in entries.values_list("who", flat=True).distinct() if user)
-        yield from (hand.user for hand in self._after({key: at for key, at in self.since.items() if at}))
+        yield from (authorship.user for authorship in self._after({key: at for key, at in self.since.items() if at}))
 
-    def _after(self, since: Since) -> Iterator[Hand]:
+    def _after(self, since: Since) -> Iterator[Authorship]:
         entries = _entries(self.about(since))
         if since and min(since.values()):
             entries = entries.filter(sequence__gt=min(since.values()))
         rows = entries.values_list("pk", "sequence", "at", "who", "dataset_key", "subject_key")
         for pk, sequence, at, user, dataset, subject in rows:
             if any(key in since and sequence > since[key] for key in (str(dataset), subject)):
-                yield Hand(pk, sequence, at, user or "")
+                yield Authorship(pk, sequence, at, user or "")
 
 
 def _trails(since: Since) -> Iterator[_Trail]:
@@ -197,7 +197,7 @@ def _of_datasets(since: Since) -> _Trail:
     return _Trail(marks, lambda keys: Q(dataset_key__among=keys) | Q(subject_key__among=keys))
 
 
-def _of_schemas(since: Since) -> Iterator[Hand]:
+def _of_schemas(since: Since) -> Iterator[Authorship]:
     """Yield the renames of the datasets' schemas. A schema has no stable key, so they are traced back by name."""
     wanted: dict[str, int] = {}
     made = _created([key for key, through in since.items() if not through])
@@ -211,17 +211,17 @@ def _of_schemas(since: Since) -> Iterator[Hand]:
         yield from _renames_back(schema, mark, renames)
 
 
-def _renames_back(name: str, since: int, renames: "list[_Rename]") -> Iterator[Hand]:
+def _renames_back(name: str, since: int, renames: "list[_Rename]") -> Iterator[Authorship]:
     """Yield the renames of a schema after a mark, newest first, starting from its current name."""
     unit: datetime | None = None
     for rename in reversed(renames):
         # Two schemas that swap names are renamed in one unit of work, each once.
-        if rename.after == name and rename.hand.at != unit and rename.hand.sequence > since:
-            yield rename.hand
-            name, unit = rename.before, rename.hand.at
+        if rename.after == name and rename.authorship.at != unit and rename.authorship.sequence > since:
+            yield rename.authorship
+            name, unit = rename.before, rename.authorship.at
 
 
-def _of_parents(since: Since) -> Iterator[Hand]:
+def _of_parents(since: Since) -> Iterator[Authorship]:
     """Yield the renames of referenced datasets, after which foreign keys are named."""
     references = Reference.objects.filter(active=True, child__key__among=since)
     rows = list(references.values_list("key", "child__key", "parent__key"))
@@ -231,8 +231,8 @@ def _of_parents(since: Since) -> Iterator[Hand]:
         mark = max(since[str(child)], made.get(str(key), 0))
         marks[str(parent)] = min(mark, marks.get(str(parent), mark))
     for rename in _renames(_entries(Q(subject_kind="dataset"), Q(subject_key__among=marks))):
-        if rename.hand.sequence > marks[rename.subject]:
-            yield rename.hand
+        if rename.authorship.sequence > marks[rename.subject]:
+            yield rename.authorship
 
 
 def _of_sources(since: Since) -> tuple[_Trail, _Trail]:
@@ -266,7 +266,7 @@ class _Rename:
     subject: str
     before: str
     after: str
-    hand: Hand
+    authorship: Authorship
 
 
 def _renames(entries: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
@@ -275,7 +275,7 @@ def _renames(entries: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
     for pk, sequence, at, user, subject, changes in rows:
         name = json.loads(changes).get("name", {})
         if "before" in name and "after" in name:
-            yield _Rename(subject, name["before"], name["after"], Hand(pk, sequence, at, user or ""))
+            yield _Rename(subject, name["before"], name["after"], Authorship(pk, sequence, at, user or ""))
 
 
 # Change-log entries on which approvals still depend, so that retention keeps them.
@@ -291,5 +291,5 @@ def entries_needed() -> set[int]:
     for environment in Environment.objects.all():
         applied = AppliedDataset.objects.filter(environment=environment).values_list("dataset_key", flat=True)
         keys = described | set(map(str, applied))
-        needed.update(hand.entry for hand in hands(environment, carried_out(environment, keys)))
+        needed.update(authorship.entry for authorship in authorships(environment, carried_out(environment, keys)))
     return needed

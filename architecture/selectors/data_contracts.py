@@ -8,7 +8,7 @@ from architecture.domain.data_contracts import contract_operation, promise_of, w
 from architecture.domain.operations import Operation
 from architecture.models import Environment
 from architecture.selectors.environments import applied_by_pk, applied_datasets
-from metadata.domain.quality import SEVERITIES, QualityRule, summary
+from metadata.domain.quality.check_kinds import SEVERITIES, QualityRule, summary
 from metadata.domain.state import ContractState
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states

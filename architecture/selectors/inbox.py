@@ -87,6 +87,26 @@ def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = No
     return refusal
 
 
+def refusals_of(reports: Iterable[ChangeReport], *, check: bool) -> dict[int, dict[str, Any] | None]:
+    """Return for each report that is not executed why it is outdated, by primary key; None if that is not known.
+
+    With ``check``, unknown ones are computed within the time limit of a request.
+    """
+    refusals: dict[int, dict[str, Any] | None] = {}
+    signals: dict[int, str] = {}
+    gathered, began = Gathered(), None
+    for report in reports:
+        if report.environment_id not in signals:
+            signals[report.environment_id] = signal(report.environment_id)
+        known = known_refusal(report.report_id, signals[report.environment_id])
+        # The time starts after the first report, which reads the inputs that all reports share.
+        if known is None and check and (began is None or monotonic() - began <= _CHECK_SECONDS):
+            known = refusal_of(report, signals[report.environment_id], gathered)
+            began = began or monotonic()
+        refusals[report.pk] = known
+    return refusals
+
+
 def authors(report: ChangeReport, signal: str) -> frozenset[str]:
     """Return the authors of the report's changes for its page, from a cache. A decision computes them again."""
     key = f"report-authors:{report.report_id}:{signal}"
@@ -201,16 +221,7 @@ def checked(user: Any) -> tuple[Ask, ...]:
     """Return the user's tasks after checking within a time limit which reports are up to date."""
     unchecked = [ask.pk for ask in waiting_for(user) if not ask.is_checked]
     reports = ChangeReport.objects.filter(pk__in=unchecked).select_related("environment").defer("document", "content")
-    signals: dict[int, str] = {}
-    gathered, began = Gathered(), None
-    for report in reports.order_by("pk"):
-        if report.environment_id not in signals:
-            signals[report.environment_id] = signal(report.environment_id)
-        refusal_of(report, signals[report.environment_id], gathered)
-        # The time starts after the first report, which reads the inputs that all reports share.
-        began = began or monotonic()
-        if monotonic() - began > _CHECK_SECONDS:
-            break
+    refusals_of(reports.order_by("pk"), check=True)
     return waiting_for(user)
 
 
@@ -234,7 +245,7 @@ def _roles(user: Any) -> frozenset[str]:
 
 
 def _is_theirs(user: Any, ask: str, pk: int) -> bool:
-    """Return whether the user may do this with the report. Only users with a limited role need a query."""
+    """Return True if the user may do this with the report. Only users with a limited role need a query."""
     permission = _NEEDED.get(ask)
     if permission is None or may(user, permission):
         return True
@@ -267,7 +278,7 @@ def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
 
 
 def _is_decided(row: Any) -> bool:
-    """Return whether the row has a decision that counts; approvals of service accounts do not."""
+    """Return True if the row has a decision that counts; approvals of service accounts do not."""
     by_service_account = getattr(row, _OWNER) is not None and row.approvals__decision == workflow.YES
     return row.approvals__person_name is not None and not by_service_account
 

@@ -23,10 +23,13 @@ from architecture.services.reports import decisions_on, operations_of
 from elevata.accounts.permissions import Where, may, may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.web.graph import HISTORY, LAYERS, Edge, Graph, Node
+from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.columns import stable_keys
 from metadata.selectors.datasets import Lineage, downstream
+from metadata.selectors.impact import downstream_impact
 from metadata.selectors.lineage import of_lineage
+from metadata.selectors.model_dependents import Dependent
 
 _FIXES = {rule.code: rule.fix for rule in RULES}
 # Users with a part in the workflow may create reports; read-only users may not.
@@ -34,7 +37,7 @@ BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.E
 
 
 def may_build(user: Any) -> bool:
-    """Return whether the user may create reports: with permission to edit, approve or execute."""
+    """Return True if the user may create reports: with permission to edit, approve or execute."""
     return any(may_somewhere(user, permission) for permission in BUILDERS)
 
 
@@ -312,6 +315,34 @@ def _sum(tables: list[TableSteps], what: str) -> int | None:
     return None if any(size is None for size in sizes) else sum(size for size in sizes if size is not None)
 
 
+# Effects of a report's operations on columns downstream.
+
+
+# Columns with effects that the part of a report lists.
+IMPACTS_SHOWN = 30
+_IMPACTS = {
+    ops.DROP_COLUMN: DROP,
+    ops.RETIRE_COLUMN: DROP,
+    ops.RENAME_COLUMN: RENAME,
+    ops.RETYPE_COLUMN: RETYPE,
+    ops.WIDEN_COLUMN: RETYPE,
+}
+
+
+def column_impacts(report: ChangeReport) -> list[tuple[Operation, list[Dependent]]]:
+    """Return the first column operations with what each affects downstream in the current metadata.
+
+    Columns that are not in the metadata any more are omitted: nothing reads them.
+    """
+    changes = [each for each in operations_of(report) if each.op in _IMPACTS and each.side == ops.BASE]
+    keys = [operation.column_key for operation in changes if operation.column_key]
+    rows = TargetColumn.objects.filter(key__among=keys).select_related("dataset__schema") if keys else ()
+    columns = {str(row.key): row for row in rows}
+    known = [operation for operation in changes if operation.column_key in columns][:IMPACTS_SHOWN]
+    impacts = ((each, downstream_impact(columns[each.column_key], _IMPACTS[each.op])) for each in known)
+    return [(operation, affected) for operation, affected in impacts if affected]
+
+
 # Lineage graph of a report's datasets and all datasets downstream of them.
 
 
@@ -320,9 +351,9 @@ DRAWN = 300
 AFFECTED = "affected"
 _WORDS = {
     ops.BLOCKED: "blocked",
-    DESTRUCTIVE: "destructive",
-    REVIEW: "review risk",
-    SAFE: "safe",
+    DESTRUCTIVE: "high risk",
+    REVIEW: "medium risk",
+    SAFE: "low risk",
     AFFECTED: "reads from it",
 }
 

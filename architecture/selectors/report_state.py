@@ -7,7 +7,7 @@ from typing import Any
 from architecture.domain import workflow
 from architecture.models import ChangeReport, Execution, Preview
 from architecture.selectors import inbox
-from architecture.selectors.authors import hands
+from architecture.selectors.authors import authorships
 from architecture.selectors.report_details import against, standing
 from architecture.services.previews import newest_preview
 from architecture.services.reports import authors_of_report, operations_of
@@ -108,5 +108,6 @@ def behind(report: ChangeReport, *, limit: int) -> Behind:
     since = report.document.get("since")
     if not since or report.undo_of_id is not None or not operations_of(report):
         return Behind([], 0)
-    keys = [hand.entry for hand in hands(report.environment, since) if hand.sequence <= report.through]
+    edits = authorships(report.environment, since)
+    keys = [edit.entry for edit in edits if edit.sequence <= report.through]
     return Behind(shown_entries(entries().filter(pk__in=keys[:limit])), len(keys))

@@ -222,14 +222,14 @@ class ExecutionAttempt(Attempt):
     @transaction.atomic
     def tell(self, line: execution_log.Line) -> None:
         """Add a line of ``architecture.domain.execution_log``."""
-        if not self.held().exists():
+        if not self.own_job().exists():
             raise Fenced
         note(self.job_pk, self.number, line)
 
     @transaction.atomic
     def step_started(self, ordinal: int, *, statement: str = "", version_before: int | None = None) -> None:
         """Record the start of a step and the table's version."""
-        if not self.held().exists():
+        if not self.own_job().exists():
             raise Fenced
         fields: dict[str, Any] = {"attempt": self.number}
         if statement:

@@ -14,7 +14,8 @@ from elevata.accounts.permissions import roles_of, users_who_may
 from elevata.accounts.roles import Permission, Place, Role
 from elevata.jobs import states
 from elevata.notifications.kinds import Kind
-from elevata.notifications.services import active_users, tell
+from elevata.notifications.models import Event, Notice
+from elevata.notifications.services import active_users, mark_settled, tell
 
 _NAMED = 20
 
@@ -33,8 +34,24 @@ def tell_report_waiting(report: ChangeReport, need: Need) -> None:
     _tell_of_report(Kind.REPORT_WAITING, report, message, asked)
 
 
+def tell_outdated(report: ChangeReport, reason: str) -> None:
+    """Notify a report's owners, and users who were asked to approve it, that it became outdated."""
+    waiting = Event.objects.filter(kind=Kind.REPORT_WAITING, subject_kind="report", subject_key=str(report.report_id))
+    asked = [notice.user for notice in Notice.objects.filter(event__in=waiting).select_related("user")]
+    settle(report)
+    message = f"The report of {_scope(report)} in {report.environment} is outdated, create it again: {reason}"
+    _tell_of_report(Kind.REPORT_OUTDATED, report, message, [*_whose(report), *asked])
+
+
+def settle(report: ChangeReport) -> None:
+    """Mark the notices that asked for a decision on a report as read."""
+    kinds = (Kind.REPORT_WAITING, Kind.REPORT_OUTDATED)
+    mark_settled(subject_kind="report", subject_key=str(report.report_id), kinds=kinds)
+
+
 def tell_decided(report: ChangeReport, approval: Approval) -> None:
     """Notify a report's owners, except the deciding user, that it was approved or rejected."""
+    settle(report)
     rejected = approval.decision == workflow.NO
     note = f": {approval.note}" if approval.note else ""
     verb = "rejected" if rejected else "approved"

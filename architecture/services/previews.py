@@ -4,34 +4,47 @@ The fingerprint of a preview is over the report's fingerprint, the environment, 
 assumed structure, and the statements of datasets that are views. Sizes and Delta versions are not part of it.
 """
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from architecture.domain import workflow
 from architecture.domain.operations import Operation
+from architecture.domain.report import Scope
 from architecture.domain.steps import report_steps
 from architecture.domain.steps import step as steps_of
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import Step
 from architecture.domain.views import changed_views
 from architecture.domain.workflow import Refused
-from architecture.models import ChangeReport, DryRun, Execution, ExecutionOperation, Preview
+from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionOperation, Preview
 from architecture.permissions import must_be_permitted, place_of_report
 from architecture.services.proof import refuse_unproven, sign_preview
-from architecture.services.reports import Basis, decisions_on, operations_of, record_why_of, refuse_stale
+from architecture.services.reports import (
+    Basis,
+    build_on_basis,
+    decisions_on,
+    operations_of,
+    record_why_of,
+    refuse_stale,
+)
 from architecture.services.states import Seen
 from architecture.services.undo import undo_steps
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.canonical_json import sha256_hex
+from elevata.core.errors import ProductError
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Submitted
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
 from metadata.selectors.classification import classifications
+
+log = logging.getLogger(__name__)
 
 FORMAT = "execution-preview/v1"
 _READING = frozenset({steps_of.CHECK_NOT_NULL})
@@ -53,13 +66,19 @@ def make_preview(*, report: ChangeReport, user: Any, seen: Seen | None = None) -
     Raises Refused if the report is closed, outdated or executing; StepProblem if a step has no statement.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(report))
+    preview = _make_preview(report, user, lambda row: refuse_stale(row, seen))
+    record_why_of(report, "previewed")
+    return preview
+
+
+def _make_preview(report: ChangeReport, user: Any, basis_for: Callable[[ChangeReport], Basis]) -> Preview:
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     workflow.refuse_closed(row.status)
     refuse_unproven(row)
     execution = row.executions.exclude(status=states.ABANDONED).first()
     if execution is not None:
         raise Refused("ALREADY_EXECUTED" if execution.status == states.SUCCEEDED else "ALREADY_RUNNING")
-    basis = refuse_stale(row, seen)
+    basis = basis_for(row)
     planned = plan_preview(row, basis)
     touched = sorted({step.table.key for step in planned.steps})
     sizes = {key: basis.seen.sizes[key] for key in touched if key in basis.seen.sizes}
@@ -67,13 +86,40 @@ def make_preview(*, report: ChangeReport, user: Any, seen: Seen | None = None) -
         "document": planned.document,
         "sizes": sizes,
         "estimate": estimate(planned.steps, sizes),
-        "observed_at": basis.seen.at,
+        "observed_at": basis.observed_at(),
         "created_by": user,
         "signature": sign_preview(row, planned.fingerprint),
     }
-    preview, _ = Preview.objects.update_or_create(report=row, fingerprint=planned.fingerprint, defaults=values)
-    record_why_of(row, "previewed")
-    return preview
+    return Preview.objects.update_or_create(report=row, fingerprint=planned.fingerprint, defaults=values)[0]
+
+
+@transaction.atomic
+def build_previewed_report(*, environment: Environment, scope: Scope | None = None, user: Any = None) -> ChangeReport:
+    """Create the report of a scope with its preview, so that approvers see the statements before they decide.
+
+    A report that waits for approvals is dry run, too. The user needs no permission to execute.
+    """
+    _, report, basis = build_on_basis(environment, scope or Scope(), user)
+    if report.status in (workflow.OPEN, workflow.APPROVED) and not report.executions.exists():
+        preview_new_report(report, basis, user)
+    return report
+
+
+def preview_new_report(report: ChangeReport, basis: Basis, user: Any) -> None:
+    """Create the preview of a new report, and queue a dry run of it if the report needs approvals.
+
+    A report whose steps have no statement gets none: a requested preview says why.
+    """
+    try:
+        with transaction.atomic():
+            preview = _make_preview(report, user, lambda _: basis)
+    except ProductError as problem:
+        log.warning("%s has no preview: %s", report, problem.one_line())
+        return
+    is_own = report.environment.name == settings.ENVIRONMENT
+    needs_approval = report.status == workflow.OPEN and basis.policy.approvals[report.risk].count
+    if is_own and needs_approval and preview.document["steps"] and not preview.dry_runs.exists():
+        _queue_dry_run(preview, user).wake_after_commit()
 
 
 def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
@@ -197,6 +243,13 @@ def request_dry_run(*, preview: Preview, user: Any) -> RequestedDryRun:
     """Request a dry run, or return the one that is queued or running."""
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(preview.report))
     workflow.refuse_closed(preview.report.status)
+    requested = _queue_dry_run(preview, user)
+    if requested.requested:
+        record_why_of(preview.report, "dry_run")
+    return requested
+
+
+def _queue_dry_run(preview: Preview, user: Any) -> RequestedDryRun:
     exclusive = f"dry run of preview {preview.pk}"
     try:
         with transaction.atomic():
@@ -208,7 +261,6 @@ def request_dry_run(*, preview: Preview, user: Any) -> RequestedDryRun:
             )
     except IntegrityError:
         return RequestedDryRun(DryRun.objects.get(exclusive=exclusive), requested=False)
-    record_why_of(preview.report, "dry_run")
     return RequestedDryRun(dry_run)
 
 

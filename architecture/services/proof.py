@@ -93,7 +93,7 @@ def signature_of(row: AppliedDataset | KeptHistory | Execution) -> str:
 
 
 def is_proven(row: AppliedDataset | KeptHistory | Execution) -> bool:
-    """Return whether a row's signature matches. The state of an applied dataset is not checked if it is deferred."""
+    """Return True if a row's signature matches. The state of an applied dataset is not checked if it is deferred."""
     purpose, columns = _SIGNATURES[type(row)]
     if signature_problem(Signature.parse(row.signature), purpose, _columns(row, columns)):
         return False

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +29,7 @@ from architecture.permissions import who_answers
 from architecture.selectors.authors import authors, carried_out, since_when
 from architecture.selectors.environments import applied_states, described_states, desired_tables, environment_named
 from architecture.services.change_policy import policy_in_force
-from architecture.services.notifications import tell_report_waiting
+from architecture.services.notifications import settle, tell_report_waiting
 from architecture.services.proof import proven_followed, proven_states, sign_report
 from architecture.services.refreshes import CannotRefresh, refresh_now
 from architecture.services.states import Seen, current_environment, last_seen
@@ -117,6 +118,11 @@ class Basis:
         """Return the stable keys of the datasets in scope."""
         return self.scope.resolve(self.current, self.desired)
 
+    def observed_at(self) -> datetime | None:
+        """Return the time of the oldest observation of the tables in scope."""
+        keys = self.keys()
+        return self.seen.oldest(table_keys(state for state in (*self.desired, *self.applied) if state.key in keys))
+
 
 def gather(
     *,
@@ -191,7 +197,7 @@ def build_report(
     If nothing changed, the existing report is returned, with its approvals. A different report supersedes the open
     ones of its scope. ``seen`` defaults to the last observation. Raises Refused NOT_OBSERVED if there is none.
     """
-    return _build(environment, scope or Scope(), user, seen)[1]
+    return build_on_basis(environment, scope or Scope(), user, seen)[1]
 
 
 def plan_report(
@@ -206,7 +212,7 @@ def plan_report(
     row = current_environment() if own else environment_named(environment)
     refresh_state(environment=row, keys=lambda: tables_in_scope(environment=row, scope=scope), local=local)
     with transaction.atomic():
-        return _build(row, scope, current_actor().user, None)
+        return build_on_basis(row, scope, current_actor().user)[:2]
 
 
 def refresh_state(*, environment: Environment, keys: Callable[[], Collection[str]], local: bool | None = None) -> None:
@@ -222,15 +228,16 @@ def refresh_state(*, environment: Environment, keys: Callable[[], Collection[str
         log.warning("compared with the last scan, because the warehouse cannot be scanned: %s", problem)
 
 
-def _build(
-    environment: Environment, scope: Scope, user: Any, seen: Seen | None
-) -> tuple[domain.ChangeReport, ChangeReport]:
+def build_on_basis(
+    environment: Environment, scope: Scope, user: Any, seen: Seen | None = None
+) -> tuple[domain.ChangeReport, ChangeReport, Basis]:
+    """Create the report of a scope, in the caller's transaction; return it with its row and its inputs."""
     Environment.objects.select_for_update().get(pk=environment.pk)  # reports of one environment are serialized
     basis = gather(environment=environment, scope=scope, seen=seen)
     made = basis.report()
     row = _existing_report(basis, made) or store_report(basis, made, user)
     record_why_of(row, "requested")
-    return made, row
+    return made, row, basis
 
 
 def store_report(
@@ -252,7 +259,7 @@ def store_report(
         destructive=made.destructive,
         authors=names,
         through=basis.through,
-        observed_at=basis.seen.at,
+        observed_at=basis.observed_at(),
         created_by=user,
         undo_of=undo_of,
     )
@@ -407,6 +414,7 @@ def _supersede(row: ChangeReport) -> None:
     older = ChangeReport.objects.filter(
         environment=row.environment, scope=row.scope, undo_of__isnull=True, executions__isnull=True, pk__lt=row.pk
     )
-    older.filter(status__in=states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)).update(
-        status=workflow.SUPERSEDED, superseded_by=row
-    )
+    older = older.filter(status__in=states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS))
+    for report in older.defer("document", "content"):
+        settle(report)
+    older.update(status=workflow.SUPERSEDED, superseded_by=row)

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Max
 from django.utils import timezone
 
 from architecture.domain import current_state as domain
@@ -31,17 +31,22 @@ from metadata.domain.state import DatasetState
 class Seen:
     """Last observations: existing ``tables`` by stable key; ``asked`` are all observed keys, also of missing tables.
 
-    ``at`` is the time of the oldest observation, None if there is none. ``sizes`` are the rows, bytes and files of
-    tables, if known.
+    ``at`` is the time of the oldest observation, None if there is none; ``times`` are those of single tables.
+    ``sizes`` are the rows, bytes and files of tables, if known.
     """
 
     tables: Mapping[str, ObservedTable]
     asked: frozenset[str]
     at: datetime | None
     sizes: Mapping[str, dict[str, int]] = field(default_factory=dict)
+    times: Mapping[str, datetime] = field(default_factory=dict)
+
+    def oldest(self, keys: Collection[str]) -> datetime | None:
+        """Return the time of the oldest observation of these tables; of all tables if none of them was observed."""
+        return min((self.times[key] for key in keys if key in self.times), default=self.at)
 
     def knows(self, keys: Collection[str]) -> bool:
-        """Return whether all these tables were observed."""
+        """Return True if all these tables were observed."""
         return self.asked.issuperset(keys)
 
 
@@ -88,12 +93,13 @@ def last_seen(*, environment: Environment, keys: Collection[str] | None = None) 
         asked=frozenset(str(row.table_key) for row in values),
         at=min((row.observed_at for row in values), default=None),
         sizes={str(row.table_key): row.size for row in values if row.size},
+        times={str(row.table_key): row.observed_at for row in values},
     )
 
 
 def seen_at(*, environment: Environment) -> datetime | None:
-    """Return the time of the oldest last observation; None if there is none."""
-    return Observation.objects.filter(environment=environment).aggregate(at=Min("observed_at"))["at"]
+    """Return the time of the newest observation; None if there is none."""
+    return Observation.objects.filter(environment=environment).aggregate(at=Max("observed_at"))["at"]
 
 
 def observed_table(document: Mapping[str, Any]) -> ObservedTable:

@@ -16,9 +16,15 @@ from architecture.domain.workflow import Refused
 from architecture.forms import DecisionForm, ScopeForm
 from architecture.models import ChangeReport, DryRun, Refresh
 from architecture.services.executions import approve, reject, request_execution
-from architecture.services.previews import dry_run_result, make_preview, newest_preview, request_dry_run
+from architecture.services.previews import (
+    build_previewed_report,
+    dry_run_result,
+    make_preview,
+    newest_preview,
+    request_dry_run,
+)
 from architecture.services.refreshes import refreshes_of, request_refresh
-from architecture.services.reports import build_report, scope_row, tables_in_scope, tables_of
+from architecture.services.reports import scope_row, tables_in_scope, tables_of
 from architecture.services.states import current_environment
 from architecture.views.refusals import ForBuilders, as_shown
 from architecture.views.reports import ReportDetail, ReportList
@@ -76,8 +82,8 @@ class ReportBuild(ForBuilders, ReportList):
         if not keys:
             raise Refused("UNKNOWN_DATASET", "no dataset is described yet", "import metadata first")
         if "last" not in self.request.POST:
-            return refresh_first(self.request, keys, REPORT, scope=scope_row(scope))
-        report = build_report(environment=environment, scope=scope, user=self.request.user)
+            return refresh_first(self.request, keys, REPORT, scope=scope_row(scope), sizes=True)
+        report = build_previewed_report(environment=environment, scope=scope, user=self.request.user)
         return to_report(self.request, report)
 
 

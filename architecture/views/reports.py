@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
+from architecture.domain import workflow
 from architecture.domain.comparison import compare
 from architecture.domain.data_contracts import in_words
 from architecture.domain.report import Scope
@@ -18,8 +19,10 @@ from architecture.filtersets import ExecutionFilter, ReportFilter
 from architecture.forms import DecisionForm, ScopeForm
 from architecture.models import ChangeReport
 from architecture.selectors.environments import executions, records, reports
+from architecture.selectors.inbox import refusals_of
 from architecture.selectors.report_details import (
     changed_size,
+    column_impacts,
     downstream_graph,
     environments,
     may_build,
@@ -52,6 +55,15 @@ class ReportList(ListPage):
 
     filterset, per_page, template_name = ReportFilter, PER_PAGE, "architecture/report_list.html"
     listed = staticmethod(reports)
+    csv_columns: ClassVar = {
+        "report": "report_id",
+        "fingerprint": "fingerprint",
+        "state": "status",
+        "risk": "risk",
+        "environment": "environment.name",
+        "created by": "created_by",
+        "created": "created_at",
+    }
 
     @cached_property
     def form(self) -> ScopeForm:
@@ -61,9 +73,16 @@ class ReportList(ListPage):
     def context(self) -> dict[str, Any]:
         all_environments = list(environments())
         datasets = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
+        rows = report_rows(self.rows_page.object_list)
+        waiting = [
+            row.report for row in rows if row.report.status in (workflow.OPEN, workflow.APPROVED) and not row.execution
+        ]
+        outdated = refusals_of(waiting, check="checked" in self.request.GET)
         return super().context() | {
             "tab": "reports",
-            "rows": report_rows(self.rows_page.object_list),
+            "rows": rows,
+            "outdated": outdated,
+            "unchecked": "checked" not in self.request.GET and None in outdated.values(),
             "environment_names": [environment.name for environment in all_environments],
             "any_report": any(environment.report_count for environment in all_environments),
             "form": self.form,
@@ -250,4 +269,4 @@ class ReportDownstream(ReportPart):
     part = "downstream"
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"downstream": downstream_graph(self.row)}
+        return super().context() | {"downstream": downstream_graph(self.row), "impacts": column_impacts(self.row)}

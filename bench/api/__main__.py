@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.environment import PLACE
 from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
 from bench.report import write_result
 from bench.web.results import write_into
 from bench.web.served import database, web
@@ -57,7 +57,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from bench.web.control import fill
     from elevata.accounts.services.tokens import create_token
     from elevata.audit.models import ChangeLogEntry
-    from elevata.audit.services.chain import verify
+    from elevata.audit.services.verification import verify_chain
 
     size = Size(datasets=options.datasets)
     control = fill(size, lambda line: print(line, file=sys.stderr, flush=True))
@@ -77,7 +77,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         "problems": dict(Counter(one.problem for one in answers if one.problem).most_common(10)),
         "writes": written,
         "writes_logged": ChangeLogEntry.objects.count() - logged,
-        "chain": "intact" if verify().intact else "broken",
+        "chain": "intact" if verify_chain().intact else "broken",
         "all": _times([one.ms for one in answers]),
         "by_kind": {
             name: _times([one.ms for one in answers if one.name == name])

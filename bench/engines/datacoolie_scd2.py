@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.data import DELIVERED, KEY
 from bench.engines.engine import Engine
+from bench.history.data import DELIVERED, KEY
 
 
 class DataCoolie(Engine):

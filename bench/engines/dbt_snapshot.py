@@ -1,4 +1,4 @@
-"""dbt snapshots on Spark: dbt-core with dbt-spark, method ``session``, run in process and warm.
+"""dbt snapshots on Spark.
 
 Strategy ``check`` on the row hash, deleted keys invalidated, Delta as file format. dbt dates versions by its
 own clock; a macro of the project uses the load's time instead, so that histories can be compared. The time is
@@ -10,33 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.data import DELIVERED, KEY, ROW_HASH
+from bench.engines.dbt_project import DbtProject
 from bench.engines.engine import Engine
+from bench.history.data import DELIVERED, KEY, ROW_HASH
 
-PROJECT = """
-name: bench
-version: "1.0"
-profile: bench
-snapshot-paths: [snapshots]
-macro-paths: [macros]
-target-path: target
-log-path: logs
-flags:
-  send_anonymous_usage_stats: false
-  use_colors: false
-  partial_parse: true
-"""
-PROFILE = """
-bench:
-  target: bench
-  outputs:
-    bench:
-      type: spark
-      method: session
-      host: none
-      schema: bench
-      threads: {threads}
-"""
 CLOCK = """
 {% macro snapshot_get_time() %}timestamp '{{ dbt_metadata_envs["LOAD_TIME"] }}'{% endmacro %}
 """
@@ -58,22 +35,15 @@ class DbtSnapshot(Engine):
     threads = 1
 
     def __init__(self, spark: SparkSession, folder: Path, names: list[str] | None = None) -> None:
-        from dbt.cli.main import dbtRunner
-
         super().__init__(spark, folder)
         self.names = names or ["item"]
-        self.project = folder / "project"
-        for part in ("snapshots", "macros"):
-            (self.project / part).mkdir(parents=True, exist_ok=True)
-        (self.project / "dbt_project.yml").write_text(PROJECT)
-        (self.project / "profiles.yml").write_text(PROFILE.format(threads=self.threads))
-        (self.project / "macros" / "clock.sql").write_text(CLOCK)
-        for name in self.names:
-            snapshot = SNAPSHOT.format(name=name, key=KEY, row_hash=ROW_HASH, root=self.tables)
-            (self.project / "snapshots" / f"{name}.sql").write_text(snapshot)
+        files = {
+            f"snapshots/{name}.sql": SNAPSHOT.format(name=name, key=KEY, row_hash=ROW_HASH, root=self.tables)
+            for name in self.names
+        }
+        self.project = DbtProject(folder / "project", files | {"macros/clock.sql": CLOCK}, threads=self.threads)
         for schema in ("bench", "source"):
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        self._dbt = dbtRunner()
 
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         for name in self.names:
@@ -85,11 +55,7 @@ class DbtSnapshot(Engine):
 
         os.environ["DBT_ENV_CUSTOM_ENV_LOAD_TIME"] = at
         reset_metadata_vars()
-        project = str(self.project)
-        done = self._dbt.invoke(["--quiet", "snapshot", "--project-dir", project, "--profiles-dir", project])
-        if not done.success:
-            failed = [result.message for result in getattr(done.result, "results", ()) if result.status != "success"]
-            raise RuntimeError(" ".join(str(failed[0] if failed else done.exception).split()))
+        self.project.invoke("snapshot")
 
     def history(self) -> DataFrame:
         united = None

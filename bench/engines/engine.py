@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.data import digest_of
-from bench.folders import link_copy, size_of
-from bench.meter import measure, peak_bytes
+from bench.history.data import digest_of
+from bench.history.folders import link_copy, size_of
+from bench.processes.meter import measure, peak_bytes
 
 
 class Engine:
@@ -38,7 +38,7 @@ class Engine:
         """Run the engine's own maintenance between two loads, untimed."""
 
     def history(self) -> DataFrame:
-        """Return the current history with the columns of ``bench.data.COMPARED``."""
+        """Return the current history with the columns of ``bench.history.data.COMPARED``."""
         raise NotImplementedError
 
     # --- requests to a worker -----------------------------------------------------------------

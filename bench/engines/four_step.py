@@ -6,8 +6,8 @@ its own comparison. The table has no partitions, as in the original statements.
 
 from pyspark.sql import DataFrame
 
-from bench.data import DELIVERED, KEY, ROW_HASH
 from bench.engines.engine import Engine
+from bench.history.data import DELIVERED, KEY, ROW_HASH
 
 TABLE_COLUMNS = f"{KEY}, {', '.join(DELIVERED)}, {ROW_HASH}"
 

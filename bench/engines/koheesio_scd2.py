@@ -8,8 +8,8 @@ keys and does not close them.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.data import DELIVERED, KEY, ROW_HASH
 from bench.engines.engine import Engine
+from bench.history.data import DELIVERED, KEY, ROW_HASH
 
 TABLE = "bench_history"
 VERSION = "named_struct('effective_time', t, 'end_time', t, 'is_current', true) AS _scd2"

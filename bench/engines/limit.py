@@ -7,8 +7,8 @@ writes the changed rows as Parquet. The open versions equal the previous snapsho
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.data import COMPARED, DELIVERED, KEY, ROW_HASH
 from bench.engines.engine import Engine
+from bench.history.data import COMPARED, DELIVERED, KEY, ROW_HASH
 
 
 class Limit(Engine):

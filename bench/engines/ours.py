@@ -10,21 +10,21 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
-from bench.dataset import Dataset, create_tables, run_load
 from bench.engines.engine import Engine
-from bench.plan import load_time
+from bench.history.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
+from bench.history.dataset import Dataset, create_tables, run_load
+from bench.history.plan import load_time
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.manifest.maintenance import CompactManifest
 from loader.domain.run_states import COMPACT
-from loader.spark.compaction import is_crowded
-from loader.spark.datasets import Task, historize
 from loader.spark.historization.batches import SnapshotBatch
 from loader.spark.historization.history import Target
 from loader.spark.historization.stage import with_hashes
-from loader.spark.load import SUCCEEDED
-from loader.spark.maintenance_runs import perform_run
+from loader.spark.loads.datasets import Task, historize
+from loader.spark.loads.load import SUCCEEDED
+from loader.spark.maintenance.compaction import is_crowded
+from loader.spark.maintenance.maintenance_runs import perform_run
 from loader.spark.tables import commits
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.data import BUSINESS_KEY, COMPARED, DELIVERED, EXPRESSIONS, KEY, ROW_HASH, digest_of
 from bench.engines.ours import hashed
-from bench.plan import Plan, Step, coprime, load_time
+from bench.history.data import BUSINESS_KEY, COMPARED, DELIVERED, EXPRESSIONS, KEY, ROW_HASH, digest_of
+from bench.history.plan import Plan, Step, coprime, load_time
 
 FILES = 4
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import psycopg
 
-from bench.environment import PLACE
 from bench.intake.loads import Item, change, fill, load_plainly
-from bench.meter import measure
-from bench.postgres import private_postgres
 from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
+from bench.processes.meter import measure
+from bench.processes.postgres import private_postgres
+from bench.processes.session import product_settings, start
+from bench.processes.worker import CORES
 from bench.report import write_result
-from bench.session import product_settings, start
-from bench.worker import CORES
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from metadata.domain.sources.locations import DatabasePlace, parse_database
 

@@ -5,8 +5,8 @@ from typing import Any
 import psycopg
 from pyspark.sql import SparkSession
 
-from bench.dataset import Dataset, create_tables, run_load
-from bench.plan import load_time
+from bench.history.dataset import Dataset, create_tables, run_load
+from bench.history.plan import load_time
 from loader.domain.engines import engine_of
 from loader.domain.manifest.loads import LoadManifest, RawcoreLoad
 from loader.domain.manifest.sources import DatabaseSpec

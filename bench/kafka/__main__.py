@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.problem import BenchProblem
+from bench.processes.session import product_settings, start
 from bench.report import write_result
-from bench.session import product_settings, start
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.sources.feeds import FeedRange
 from loader.domain.sources.kafka import spark_options

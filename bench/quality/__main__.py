@@ -10,16 +10,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from bench.environment import PLACE
-from bench.meter import measure
 from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
+from bench.processes.meter import measure
+from bench.processes.session import product_settings, start
+from bench.processes.worker import CORES
 from bench.report import write_result
-from bench.session import product_settings, start
-from bench.worker import CORES
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.quality.checks import CheckSpec
 from loader.domain.quality.results import PASSED
-from loader.spark.quality import RowChecker
+from loader.spark.quality.frame_checks import RowChecker
 from metadata.domain.sql import quote_identifier
 
 OUTPUT = ROOT / "bench" / "quality_results.json"

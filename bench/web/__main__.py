@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench.environment import PLACE
 from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
 from bench.report import write_result
 from bench.web import results
 from bench.web.served import database, web

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.db import transaction
 from django.urls import reverse
 
-from architecture.models import DryRun, Preview, Refresh
+from architecture.models import DryRun, HealthFinding, Preview, Refresh
 from architecture.services.refreshes import request_refresh
 from bench.problem import BenchProblem
 from bench.web.control import Control
@@ -17,11 +17,11 @@ from elevata.notifications.models import Delivery, Notice, Webhook
 from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, SourceProposal
-from loader.services.attempts import seal_end
+from loader.services.loads.attempts import seal_end
 from loader.services.reads.queries import SQL
 from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.reads.trials import TRY_MODEL
-from loader.services.source_observations import observe_schema
+from loader.services.sources.observations import observe_schema
 from metadata.domain.types import parse
 from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset
 from metadata.services.quality import create_check
@@ -67,11 +67,19 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("dataset_list", f"{datasets}?q={word}", "found by a name")
     yield Page("dataset_list", f"{datasets}?q=amount", "found by a column")
     yield Page("dataset_list", f"{datasets}?layer=rawcore&page=2", "of a layer")
+    search = reverse("search")
+    yield Page("search", f"{search}?q=amount", "a name of many columns")
+    yield Page("search", f"{search}?q={control.dataset}", "a qualified name")
+    yield Page("search", f"{search}?q=amuont", "a misspelled name")
     yield Page("dataset_page", reverse("dataset_page", args=[hub]), "referred to by most")
     yield Page("dataset_lineage", reverse("dataset_lineage", args=[hub]), "referred to by most")
+    by_column = reverse("column_lineage")
+    yield Page("column_lineage", f"{by_column}?focus={control.hub}", "of a dataset")
     yield Page("dataset_retire", reverse("dataset_retire", args=[hub]), "referred to by most")
+    yield Page("run_charts", f"{reverse('run_charts')}?status=succeeded", "of everything")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
     yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")
+    yield Page("pending_changes", f"{reverse('pending_changes')}?dataset={hub}", "of a dataset")
     yield Page("report_page", reverse("report_page", args=[control.executed.report_id]), "executed")
     changes = reverse("change_list")
     yield Page("change_list", f"{changes}?q=as+the+source", "found by a text")
@@ -94,6 +102,7 @@ class Things:
             "column_key": lambda: ("key", dataset.columns.order_by("-ordinal")[0].key),
             "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
             "source_key": lambda: ("key", source.key),
+            "finding": lambda: ("pk", self._finding().pk),
             "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "check": lambda: ("key", self._check().key),
@@ -137,6 +146,10 @@ class Things:
         dataset = self._control.dataset
         known = QualityCheck.objects.filter(dataset=dataset).first()
         return known or create_check(dataset=dataset, name="rows", kind="row_count", arguments={"minimum": "1"})
+
+    def _finding(self) -> HealthFinding:
+        dataset = self._control.dataset
+        return HealthFinding.objects.get_or_create(dataset=dataset, code="orphan", severity="hint")[0]
 
     def _contract(self) -> TargetDataset:
         return TargetDataset.objects.filter(contract=True).order_by("pk")[0]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.postgres import private_postgres
 from bench.problem import BenchProblem
+from bench.processes.postgres import private_postgres
 from elevata.bootstrap.places import ROOT
 
 _STARTS_WITHIN = 60.0

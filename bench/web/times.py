@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import meter
 from bench.problem import BenchProblem
+from bench.processes import meter
 from bench.web.control import Control
 from bench.web.pages import Page
 from bench.web.queries import signed_in, statements

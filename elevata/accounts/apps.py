@@ -1,7 +1,9 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.contrib.auth.signals import user_logged_in
 from django.db.models.signals import post_migrate
+from django.http import HttpRequest
 
 
 class AccountsConfig(AppConfig):
@@ -10,6 +12,13 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         # After Django's own handlers, which create the permissions that roles give.
         post_migrate.connect(_sync_roles, dispatch_uid="accounts.sync_roles")
+        user_logged_in.connect(_copy_preference, dispatch_uid="accounts.copy_preference")
+
+
+def _copy_preference(*, request: HttpRequest, user: Any, **_: Any) -> None:
+    from elevata.accounts.services.preferences import copy_to_session
+
+    copy_to_session(request=request, user=user)
 
 
 def _sync_roles(*, sender: AppConfig, **_: Any) -> None:

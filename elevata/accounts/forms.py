@@ -186,6 +186,17 @@ class NewPasswordForm(MetadataForm):
     )
 
 
+class PreferenceForm(MetadataForm):
+    """Form of the settings of a user's own pages."""
+
+    time_zone = forms.CharField(
+        max_length=64,
+        required=False,
+        widget=forms.TextInput(attrs={"list": "time-zones", "placeholder": "the browser's"}),
+        help_text="Zone of the times on pages, like Europe/Berlin. Times of data stay in UTC.",
+    )
+
+
 # Filters of users.
 
 

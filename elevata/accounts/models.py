@@ -127,6 +127,21 @@ class TemporaryPassword(models.Model):
         return f"password of {self.user}, set by {self.set_by}"
 
 
+class Preference(models.Model):
+    """Settings of a user's pages. An empty time zone is the browser's."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="preference"
+    )
+    time_zone = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta:
+        ordering = ["user__username"]
+
+    def __str__(self) -> str:
+        return f"preference of {self.user}"
+
+
 class Identity(models.Model):
     """Identity of a user at a single sign-on provider: the subject, which never changes, unlike the e-mail."""
 

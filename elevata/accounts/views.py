@@ -1,6 +1,7 @@
 """Pages of accounts: the user's own account with its tokens, and all accounts for administrators."""
 
 from typing import Any
+from zoneinfo import available_timezones
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
@@ -18,6 +19,7 @@ from elevata.accounts.forms import (
     NewPasswordForm,
     NewUserForm,
     PasswordForm,
+    PreferenceForm,
     RolesForm,
     TokenForm,
     UserFilter,
@@ -27,6 +29,7 @@ from elevata.accounts.models import PersonalToken, RoleGrant
 from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Permission, Place, Role
 from elevata.accounts.services import users as services
+from elevata.accounts.services.preferences import SESSION_KEY, choose_time_zone
 from elevata.accounts.services.tokens import DIGEST_SHOWN, create_token, revoke_token
 from elevata.accounts.sign_in import must_replace_password
 from elevata.core.errors import MetadataError
@@ -44,7 +47,7 @@ class Me(FormsPage):
     """Page of the user's own account: roles, tokens, password, and tokens of the user's service accounts."""
 
     permissions, open_without_role, template_name = (), True, "accounts/me.html"
-    actions = {"token": "create_token", "revoke": "revoke_token", "password": "change_password"}
+    actions = {"token": "create_token", "revoke": "revoke_token", "password": "change_password", "zone": "choose_zone"}
 
     @property
     def accounts(self) -> list[User]:
@@ -58,6 +61,8 @@ class Me(FormsPage):
             "grants": [(grant, ROLE_WORDS[Role(grant.role)]) for grant in user.role_grants.all()],
             "holders": [(account, _tokens(account)) for account in (user, *accounts)],
             "now": timezone.now(),
+            "zone_form": PreferenceForm(initial={"time_zone": self.request.session.get(SESSION_KEY, "")}, prefix="own"),
+            "time_zones": sorted(available_timezones()),
             "token_form": TokenForm(accounts=names, prefix="token"),
             "password_form": PasswordForm(prefix="own") if user.has_usable_password() else None,
         }
@@ -75,6 +80,15 @@ class Me(FormsPage):
         users = [self.request.user, *self.accounts]
         revoke_token(token=_named_token(self.request, PersonalToken.objects.filter(user__in=users)))
         return self.reload("Token revoked.")
+
+    def choose_zone(self) -> HttpResponse:
+        form, request = PreferenceForm(self.request.POST, prefix="own"), self.request
+        return self.submit(
+            "zone_form",
+            form,
+            lambda: choose_time_zone(user=request.user, session=request.session, **form.given()),
+            "Time zone saved.",
+        )
 
     def change_password(self) -> HttpResponse:
         form = PasswordForm(self.request.POST, prefix="own")

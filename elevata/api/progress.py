@@ -66,7 +66,7 @@ class Work:
     lines: Callable[[int], list[dict[str, Any]]]
 
 
-def told(work: Work, after: int = 0, patience: Patience | None = None) -> Iterator[str]:
+def progress_events(work: Work, after: int = 0, patience: Patience | None = None) -> Iterator[str]:
     """Yield the stream's events as text, until the job or the stream's time ends."""
     clock = patience or Patience()
     started = last = clock.now()
@@ -168,7 +168,7 @@ def stream(request: Request, work: Work) -> StreamingHttpResponse:
     after = line_after(request)
     place = PLACES.take(_stream_user(request))
     _set_send_timeout(request)
-    text = _Stream(told(work, after, _PATIENCE), lambda: PLACES.give_back(place))
+    text = _Stream(progress_events(work, after, _PATIENCE), lambda: PLACES.give_back(place))
     response = StreamingHttpResponse(text, content_type=f"{EVENT_STREAM}; charset=utf-8")
     response.headers["Cache-Control"] = "no-cache"
     # A proxy that buffers the response would send all events at the end.

@@ -34,6 +34,9 @@ KEPT = {
     "elkjs/LICENSE.md": "elk/LICENSE.md",
     "htmx.org/dist/htmx.min.js": "htmx/htmx.min.js",
     "htmx.org/LICENSE": "htmx/LICENSE",
+    "uplot/dist/uPlot.iife.min.js": "uplot/uplot.min.js",
+    "uplot/dist/uPlot.min.css": "uplot/uplot.min.css",
+    "uplot/LICENSE": "uplot/LICENSE",
 }
 KEPT_FOR_TESTS = {
     "axe-core/axe.min.js": "axe/axe.min.js",

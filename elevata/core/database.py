@@ -1,4 +1,4 @@
-"""Retries during database outages, and a custom lookup."""
+"""Retries during database outages, custom lookups, and trigram indexes."""
 
 import json
 import logging
@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 from django.core.exceptions import EmptyResultSet
 from django.db import InterfaceError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Lookup
+from django.db.migrations.operations.base import Operation
+from django.db.models import FloatField, Func, Lookup
+from django.db.models.functions import Upper
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
@@ -71,7 +73,7 @@ def _note_outage() -> None:
     _outage_at = time.monotonic()
 
 
-# Lookup that Django does not have; the app registers it for every field.
+# Lookups that Django does not have; the app registers them for every field.
 
 
 class Among(Lookup):
@@ -104,3 +106,68 @@ class Among(Lookup):
         if not self.rhs:
             raise EmptyResultSet
         return self.rhs
+
+
+class Resembles(Lookup):
+    """Lookup ``name__resembles=text``: a part of the name is like the text, by trigrams. PostgreSQL only.
+
+    The limit is the setting ``pg_trgm.word_similarity_threshold`` of the connection.
+    """
+
+    lookup_name = "resembles"
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        """Return the condition that the indexes of ``TrigramIndexes`` support."""
+        column, parameters = self.process_lhs(compiler, connection)
+        return f"UPPER({column}) %%> UPPER(%s)", (*parameters, self.rhs)
+
+
+class WordSimilarity(Func):
+    """Similarity of a text (second argument) with a part of a name (first one), from 0 to 1. PostgreSQL only."""
+
+    function = "WORD_SIMILARITY"
+    output_field = FloatField()
+
+    def __init__(self, name: Any, text: Any) -> None:
+        super().__init__(Upper(text), Upper(name))
+
+
+class TrigramIndexes(Operation):
+    """Migration that creates the indexes of searches for parts of texts, on PostgreSQL.
+
+    Each index fits the SQL of ``icontains``. Other databases search without them.
+    """
+
+    reduces_to_sql = True
+    reversible = True
+
+    def __init__(self, model: str, fields: tuple[str, ...]) -> None:
+        self.model, self.fields = model, fields
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        """Leave the state of models as it is."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            return
+        schema_editor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+        table = to_state.apps.get_model(app_label, self.model)._meta.db_table
+        for field in self.fields:
+            schema_editor.execute(
+                f"CREATE INDEX {self._name(table, field)} ON {table} USING gin (UPPER({field}::text) gin_trgm_ops)"
+                " WITH (fastupdate = off)"
+            )
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            return
+        table = from_state.apps.get_model(app_label, self.model)._meta.db_table
+        for field in self.fields:
+            schema_editor.execute(f"DROP INDEX IF EXISTS {self._name(table, field)}")
+
+    def describe(self) -> str:
+        return f"Create trigram indexes of {self.model} on {', '.join(self.fields)}"
+
+    @staticmethod
+    def _name(table: str, field: str) -> str:
+        return f"{table}_{field}_trigrams"

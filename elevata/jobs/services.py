@@ -38,18 +38,18 @@ class Attempt:
     job_pk: int
     number: int
 
-    def held(self) -> QuerySet[Job]:
+    def own_job(self) -> QuerySet[Job]:
         """Return a query for the job's row if this attempt is current."""
         return Job.objects.filter(pk=self.job_pk, attempt=self.number, status__in=states.HELD)
 
     def must_hold(self) -> None:
         """Lock the job's row until the transaction ends. Raise Fenced if the attempt is not current."""
-        if not self.held().select_for_update().exists():
+        if not self.own_job().select_for_update().exists():
             raise Fenced
 
     def write(self, **fields: Any) -> None:
         """Write fields of the job, and a heartbeat. Raise Fenced."""
-        if not self.held().update(heartbeat_at=timezone.now(), **fields):
+        if not self.own_job().update(heartbeat_at=timezone.now(), **fields):
             raise Fenced
 
     def heartbeat(self) -> str:
@@ -88,11 +88,11 @@ class Attempt:
 
         Return None if the attempt is not current.
         """
-        job = self.held().select_for_update().first()
+        job = self.own_job().select_for_update().first()
         if job is None:
             return None
         status, now = states.ends_as(status=job.status, wanted=wanted), timezone.now()
-        self.held().update(
+        self.own_job().update(
             status=status,
             # The error of a cancelled job names the user who cancelled it.
             error=job.error if status == states.CANCELED else error,

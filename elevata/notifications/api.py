@@ -92,7 +92,7 @@ class WebhookSerializer(serializers.ModelSerializer):
 class AttemptSerializer(serializers.ModelSerializer):
     class Meta:
         model = DeliveryAttempt
-        fields = ("number", "at", "code", "milliseconds", "answer", "error")
+        fields = ("number", "at", "status_code", "milliseconds", "answer", "error")
 
 
 class DeliverySerializer(serializers.ModelSerializer):
@@ -101,7 +101,7 @@ class DeliverySerializer(serializers.ModelSerializer):
     user = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
     status = serializers.ChoiceField(choices=Delivery.STATUSES, read_only=True)
     next_at = serializers.DateTimeField(source="not_before", read_only=True)
-    attempts = AttemptSerializer(source="tried", many=True, read_only=True)
+    attempts = AttemptSerializer(many=True, read_only=True)
 
     class Meta:
         model = Delivery
@@ -203,7 +203,7 @@ class DeliveryViewSet(ReadOnly):
     lookup_value_converter = "int"
 
     def get_queryset(self) -> QuerySet[Delivery]:
-        return deliveries().prefetch_related("tried")
+        return deliveries().prefetch_related("attempts")
 
     @extend_schema(request=NothingSerializer, responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)

@@ -33,7 +33,7 @@ from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Webhook
 from elevata.notifications.safe_http import CannotCall, post
 from elevata.notifications.services import may_be_told, must_manage
-from elevata.notifications.webhook_requests import TRIES, Told, signature, wait_after
+from elevata.notifications.webhook_requests import MAX_ATTEMPTS, WebhookPayload, signature, wait_after
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ _ID, _TIMESTAMP, _SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signat
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one attempt: ``code`` is the status of the response, if any, ``error`` the reason of a failure.
+    """Result of one attempt: ``status_code`` is that of the response, if any, ``error`` the reason of a failure.
 
     ``is_final``: further attempts would fail, too. ``sent`` is the number of requests that were taken.
     """
 
-    code: int | None = None
+    status_code: int | None = None
     milliseconds: int | None = None
     answer: str = ""
     error: str = ""
@@ -83,20 +83,20 @@ def end_attempt(attempt: Attempt, outcome: Outcome) -> bool:
 
 
 def _record_outcome(delivery: Delivery, outcome: Outcome) -> None:
-    """Record the outcome of the latest attempt, and queue a failed delivery again while it has tries left."""
+    """Record the outcome of the latest attempt, and queue a failed delivery again while it has attempts left."""
     if outcome.sent > delivery.sent:
         Delivery.objects.filter(pk=delivery.pk).update(sent=outcome.sent)
     DeliveryAttempt.objects.create(
         delivery=delivery,
         number=delivery.attempt,
-        code=outcome.code,
+        status_code=outcome.status_code,
         milliseconds=outcome.milliseconds,
         # PostgreSQL stores no text with NUL.
         answer=outcome.answer.replace("\x00", "\ufffd")[:_ANSWER],
         error=outcome.error[:_ERROR],
     )
-    if outcome.error and not outcome.is_final and delivery.attempt < delivery.tries:
-        since_replay = max(1, delivery.attempt - (delivery.tries - TRIES))
+    if outcome.error and not outcome.is_final and delivery.attempt < delivery.max_attempts:
+        since_replay = max(1, delivery.attempt - (delivery.max_attempts - MAX_ATTEMPTS))
         queue_again(job_pk=delivery.pk, not_before=timezone.now() + wait_after(since_replay, random.random()))
 
 
@@ -116,7 +116,7 @@ def replay(*, delivery: Delivery, reason: str = "") -> Delivery:
     if not queue_again(job_pk=delivery.pk, repeat=True, not_before=timezone.now()):
         raise MetadataError("still_going", "is still to be sent, or being sent")
     delivery.refresh_from_db()
-    Delivery.objects.filter(pk=delivery.pk).update(tries=delivery.attempt + TRIES, sent=0)
+    Delivery.objects.filter(pk=delivery.pk).update(max_attempts=delivery.attempt + MAX_ATTEMPTS, sent=0)
     record_change(
         action="replayed",
         subject_kind="delivery",
@@ -138,9 +138,9 @@ def send(delivery: Delivery) -> Outcome:
         return Outcome(error=f"unexpected: {type(failure).__name__}")
 
 
-def told(event: Event) -> Told:
+def payload_of(event: Event) -> WebhookPayload:
     """Return the event for a webhook's request."""
-    return Told(
+    return WebhookPayload(
         event_id=str(event.event_id),
         kind=event.kind,
         time=event.at.isoformat(timespec="milliseconds"),
@@ -176,7 +176,7 @@ def _send_request(delivery: Delivery) -> Outcome:
 
 def _signed(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
     """Return the request of an event: body and headers with the signature."""
-    body, at = told(event).body(), int(time.time())
+    body, at = _BODIES[webhook.format](payload_of(event)), int(time.time())
     secrets = [secret_named(name) for name in (webhook.secret, webhook.former_secret) if name]
     header = signature(event_id=str(event.event_id), timestamp=at, body=body, secrets=secrets)
     return [(body, {_ID: str(event.event_id), _TIMESTAMP: str(at), _SIGNATURE: header})]
@@ -188,7 +188,12 @@ def _open_lineage(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[
     return ((body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event))
 
 
-_REQUESTS = {Webhook.Format.SIGNED: _signed, Webhook.Format.OPENLINEAGE: _open_lineage}
+_BODIES = {
+    Webhook.Format.SIGNED: WebhookPayload.body,
+    Webhook.Format.SLACK: WebhookPayload.slack_body,
+    Webhook.Format.TEAMS: WebhookPayload.teams_body,
+}
+_REQUESTS = {**dict.fromkeys(_BODIES, _signed), Webhook.Format.OPENLINEAGE: _open_lineage}
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:

@@ -14,6 +14,7 @@ class Kind(StrEnum):
     REPORT_WAITING = "report.waiting"
     REPORT_APPROVED = "report.approved"
     REPORT_REJECTED = "report.rejected"
+    REPORT_OUTDATED = "report.outdated"
     REPORT_EXECUTED = "report.executed"
     EXECUTION_FAILED = "execution.failed"
     DRIFT_FOUND = "drift.found"
@@ -32,6 +33,7 @@ WORDS: dict[Kind, str] = {
     Kind.REPORT_WAITING: "A report waits for approval",
     Kind.REPORT_APPROVED: "A report was approved",
     Kind.REPORT_REJECTED: "A report was rejected",
+    Kind.REPORT_OUTDATED: "A report became outdated",
     Kind.REPORT_EXECUTED: "A report was executed",
     Kind.EXECUTION_FAILED: "An execution failed",
     Kind.DRIFT_FOUND: "Drift was found",

@@ -71,12 +71,14 @@ class Webhook(Versioned):
 
     ``former_secret`` names the variable with the former secret, with which deliveries are signed as well until the
     receiver has the new one. An ``openlineage`` endpoint gets events of that standard, about loads only, and the secret
-    as its API key.
+    as its API key. Slack and Teams get one line of text with a link.
     """
 
     class Format(models.TextChoices):
         SIGNED = "signed", "Signed JSON"
         OPENLINEAGE = "openlineage", "OpenLineage"
+        SLACK = "slack", "Slack message"
+        TEAMS = "teams", "Teams message"
 
     key = models.UUIDField(unique=True, default=uuid4, editable=False)
     name = models.CharField(max_length=100, unique=True)
@@ -91,7 +93,8 @@ class Webhook(Versioned):
         ordering = ["name"]
         constraints = [
             models.CheckConstraint(
-                name="webhook_format_is_known", condition=models.Q(format__in=["signed", "openlineage"])
+                name="webhook_format_is_known",
+                condition=models.Q(format__in=["signed", "openlineage", "slack", "teams"]),
             ),
         ]
 
@@ -102,8 +105,9 @@ class Webhook(Versioned):
 class Delivery(Job):
     """Job that delivers one event to one webhook, or to one user by e-mail.
 
-    After a failed attempt it is queued again with a growing wait, up to ``tries`` attempts. ``sent`` is the number of
-    requests that the receiver has taken: an OpenLineage endpoint gets several, and the next attempt goes on there.
+    After a failed attempt it is queued again with a growing wait, up to ``max_attempts`` attempts. ``sent`` is the
+    number of requests that the receiver has taken: an OpenLineage endpoint gets several, and the next attempt goes on
+    there.
     """
 
     class Kind(models.TextChoices):
@@ -119,7 +123,7 @@ class Delivery(Job):
     event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="deliveries")
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, related_name="deliveries")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
-    tries = models.PositiveIntegerField()
+    max_attempts = models.PositiveIntegerField()
     sent = models.PositiveIntegerField(default=0)
 
     class Meta:
@@ -141,10 +145,10 @@ class Delivery(Job):
 class DeliveryAttempt(models.Model):
     """Result of one attempt: status and beginning of the response, or the error."""
 
-    delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="tried")
+    delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
     at = models.DateTimeField(auto_now_add=True)
-    code = models.PositiveSmallIntegerField(null=True)
+    status_code = models.PositiveSmallIntegerField(null=True)
     milliseconds = models.PositiveIntegerField(null=True)
     answer = models.TextField(blank=True, default="")
     error = models.CharField(max_length=500, blank=True, default="")

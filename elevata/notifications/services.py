@@ -37,7 +37,7 @@ from elevata.notifications.kinds import (
     shown_url,
 )
 from elevata.notifications.models import Delivery, Event, Notice, NoticeChoice, Webhook
-from elevata.notifications.webhook_requests import TRIES
+from elevata.notifications.webhook_requests import MAX_ATTEMPTS
 
 # Retention of events, with their notices and deliveries.
 KEPT_FOR = timedelta(days=90)
@@ -131,8 +131,11 @@ def _create_deliveries(
     event: Event, *, webhooks: Collection[Webhook] = (), users: Collection[int] = ()
 ) -> list[Delivery]:
     now = timezone.now()
-    rows = [Delivery(event=event, webhook=webhook, tries=TRIES, not_before=now) for webhook in webhooks]
-    rows += [Delivery(kind=Delivery.Kind.EMAIL, event=event, user_id=pk, tries=TRIES, not_before=now) for pk in users]
+    rows = [Delivery(event=event, webhook=webhook, max_attempts=MAX_ATTEMPTS, not_before=now) for webhook in webhooks]
+    rows += [
+        Delivery(kind=Delivery.Kind.EMAIL, event=event, user_id=pk, max_attempts=MAX_ATTEMPTS, not_before=now)
+        for pk in users
+    ]
     for row in rows:
         row.save()
     if rows:
@@ -156,9 +159,14 @@ def mark_read(*, user: Any, notice: Notice | None = None) -> int:
     return count
 
 
-def mark_settled(*, subject_kind: str, subject_key: str) -> int:
-    """Mark all notices about a subject that needs no action any more as read; return the number of unread ones."""
+def mark_settled(*, subject_kind: str, subject_key: str, kinds: Collection[Kind] = ()) -> int:
+    """Mark the notices about a subject that needs no action any more as read; return the number of unread ones.
+
+    ``kinds`` are the events that asked for the action (default: all).
+    """
     events = Event.objects.filter(subject_kind=subject_kind, subject_key=subject_key)
+    if kinds:
+        events = events.filter(kind__in=kinds)
     return Notice.objects.filter(event__in=events, read_at__isnull=True).update(read_at=timezone.now())
 
 
@@ -229,7 +237,7 @@ def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
         assign(webhook, _stripped({"name": name, "url": url, **described}), FIELDS)
         _check(webhook)
         webhook.save()
-        _log("created", webhook, after=told(webhook))
+        _log("created", webhook, after=logged_values(webhook))
         return webhook
 
 
@@ -241,13 +249,13 @@ def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -
     with writing():
         must_manage()
         row = claim(webhook, expected_version)
-        before = told(row)
+        before = logged_values(row)
         if not assign(row, _stripped(changes), FIELDS):
             return row
         _check(row)
         row.version += 1
         row.save()
-        after = told(row)
+        after = logged_values(row)
         _log("renamed" if before["name"] != after["name"] else "changed", row, before=before, after=after)
         return row
 
@@ -257,7 +265,7 @@ def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
     with writing():
         must_manage()
         row = claim(webhook, expected_version)
-        _log("deleted", row, before=told(row))
+        _log("deleted", row, before=logged_values(row))
         row.delete()
 
 
@@ -286,7 +294,7 @@ def must_manage() -> None:
         raise MetadataError("not_permitted", f"managing webhooks needs the admin role, {user}")
 
 
-def told(webhook: Webhook) -> dict[str, Any]:
+def logged_values(webhook: Webhook) -> dict[str, Any]:
     """Return the webhook's fields for the change log, with a shortened URL and a digest that identifies it."""
     return {
         "name": webhook.name,

@@ -156,7 +156,7 @@ class WebhookDetail(WebhookPage, DetailPage):
     def context(self) -> dict[str, Any]:
         return super().context() | {
             "events": [WORDS[Kind(kind)] for kind in self.row.events],
-            "deliveries": deliveries().filter(webhook=self.row).prefetch_related("tried")[:LATEST],
+            "deliveries": deliveries().filter(webhook=self.row).prefetch_related("attempts")[:LATEST],
             "changes": [ShownEntry(entry, fields_of(entry)) for entry in of_row(self.row)[:LATEST]],
         }
 
@@ -228,7 +228,7 @@ class DeliveryDetail(DeliveryPage, DetailPage):
         if is_part and request.GET.get("seen") == seen:
             return HttpResponse(status=204)
         template = "notifications/delivery_state.html" if is_part else ""
-        return self.render(template, tried=self.row.tried.all(), seen=seen)
+        return self.render(template, attempts=self.row.attempts.all(), seen=seen)
 
 
 class DeliveryReplay(DeliveryPage, ButtonPage):

@@ -1,4 +1,4 @@
-"""Webhook requests: body, signature and waits between tries.
+"""Webhook requests: body, signature and waits between attempts.
 
 Requests follow the Standard Webhooks convention. Id, time and body are signed with every active secret, so that a
 secret can be replaced without losing a webhook delivery.
@@ -15,15 +15,18 @@ from datetime import timedelta
 from elevata.core.canonical_json import canonical_json
 from elevata.core.errors import MetadataError
 
-# Number of tries of a delivery; the last one is about 13 hours after the first.
-TRIES = 8
+# Number of attempts of a delivery; the last one is about 13 hours after the first.
+MAX_ATTEMPTS = 8
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=6)
 
 _BASE64 = "whsec_"
+# Names and messages are no markup: not a mention, a link or a heading.
+_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_TEAMS_ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\`*_[]#<>"})
 
 
 @dataclass(frozen=True)
-class Told:
+class WebhookPayload:
     """Event in a webhook's request.
 
     ``time`` is ISO 8601; ``page`` is a URL, or a path if ``PUBLIC_URL`` is not set.
@@ -52,6 +55,30 @@ class Told:
                 "facts": dict(self.facts),
             }
         )
+
+    @property
+    def line(self) -> str:
+        """Return environment and title on one line."""
+        place = f"[{self.environment}] " if self.environment else ""
+        return " ".join(f"{place}{self.title}".split())
+
+    def slack_body(self) -> bytes:
+        """Return the event as a message of a Slack incoming webhook. Only its link is markup."""
+        text = self.line.translate(_SLACK_ESCAPES)
+        has_address = self.page.startswith("http")
+        return canonical_json({"text": f"{text} <{self.page}|Open>" if has_address else text})
+
+    def teams_body(self) -> bytes:
+        """Return the event as an adaptive card, as a Teams workflow takes it."""
+        card: dict[str, object] = {
+            "type": "AdaptiveCard",
+            "version": "1.4",
+            "body": [{"type": "TextBlock", "wrap": True, "text": self.line.translate(_TEAMS_ESCAPES)}],
+        }
+        if self.page.startswith("http"):
+            card["actions"] = [{"type": "Action.OpenUrl", "title": "Open", "url": self.page}]
+        attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+        return canonical_json({"type": "message", "attachments": [attachment]})
 
 
 def signature(*, event_id: str, timestamp: int, body: bytes, secrets: Iterable[str]) -> str:

@@ -103,11 +103,11 @@ def restore(path: Path, *, force: bool = False) -> Backup:
     connection.close()
     call_command("migrate", interactive=False, verbosity=0)
     reason = f"restored from {path.name}, made at {backup.made_at or 'an unknown time'}"
-    state_restore(reason=reason, before=before, source=backup.digest)
+    record_restore(reason=reason, before=before, source=backup.digest)
     return backup
 
 
-def state_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> recorded_heads.Restore:
+def record_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> recorded_heads.Restore:
     """Record that the chain in its current state is the right one, outside the database and in the change log.
 
     ``before`` is the head of the database that was replaced, ``source`` the SHA-256 of the copy.
@@ -212,15 +212,21 @@ def _dump_postgresql(path: Path) -> None:
 
 
 def _restore_postgresql(path: Path) -> None:
-    """Load the copy into an empty schema, so that no other tables remain; drop the former schema afterwards."""
+    """Load the copy into an empty schema, so that no other tables remain; drop the former schema afterwards.
+
+    The extension moves with it: a copy has indexes that name the extension's schema, and a database has it only once.
+    """
     script = _run_client("pg_restore", ["--data-only", "--table=django_migrations", "--file=-", str(path)])
     _refuse_newer(path, _migrations_in(script))
     options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-    _execute(f"ALTER SCHEMA public RENAME TO {_FORMER_SCHEMA}", "CREATE SCHEMA public")
+    move = "ALTER EXTENSION pg_trgm SET SCHEMA"
+    _execute(f"ALTER SCHEMA public RENAME TO {_FORMER_SCHEMA}", "CREATE SCHEMA public", f"{move} public")
     try:
         _run_client("pg_restore", [*options, f"--dbname={settings.DATABASES['default']['NAME']}", str(path)])
     except MetadataError:
-        _execute("DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_FORMER_SCHEMA} RENAME TO public")
+        _execute(
+            f"{move} {_FORMER_SCHEMA}", "DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_FORMER_SCHEMA} RENAME TO public"
+        )
         raise
     _execute(f"DROP SCHEMA {_FORMER_SCHEMA} CASCADE")
 

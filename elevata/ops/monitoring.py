@@ -50,13 +50,13 @@ class NotReady(Exception):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """Result of the check of one component: its status, and the seconds that the check took."""
 
     name: str
     status: str
     seconds: float
-    asked_at: float
+    finished_at: float
 
     def as_json(self) -> dict[str, Any]:
         return {"status": self.status, "seconds": round(self.seconds, 3)}
@@ -100,7 +100,7 @@ def _warehouse() -> None:
         raise NotReady("the warehouse's folder can't be read")
 
 
-PROBES: dict[str, Callable[[], None]] = {
+CHECKS: dict[str, Callable[[], None]] = {
     "database": _database,
     "broker": _broker,
     "worker": _worker,
@@ -111,51 +111,51 @@ PROBES: dict[str, Callable[[], None]] = {
 # --- execution of checks -----------------------------------------------------------------------
 
 _guard = threading.Lock()
-_asking: dict[str, Future[Finding]] = {}
-_results: dict[str, Finding] = {}
+_running: dict[str, Future[CheckResult]] = {}
+_results: dict[str, CheckResult] = {}
 _process = 0
 
 
-def findings(names: Collection[str] | None = None, *, limit: float = LIMIT_SECONDS) -> list[Finding]:
+def check_components(names: Collection[str] | None = None, *, limit: float = LIMIT_SECONDS) -> list[CheckResult]:
     """Return the results of these components, by default of all, after at most ``limit`` seconds."""
     deadline = time.monotonic() + limit
-    checks = {name: _start_check(name) for name in PROBES if names is None or name in names}
+    checks = {name: _start_check(name) for name in CHECKS if names is None or name in names}
     results = []
     for name, check in checks.items():
         try:
             results.append(check.result(timeout=max(0.0, deadline - time.monotonic())))
         except TimeoutError:
             log.warning("%s does not answer within %s s", name, limit)
-            results.append(Finding(name, DOWN, limit, time.monotonic()))
+            results.append(CheckResult(name, DOWN, limit, time.monotonic()))
     return results
 
 
-def _start_check(name: str) -> Future[Finding]:
+def _start_check(name: str) -> Future[CheckResult]:
     """Return the running check or the cached result, or else start a check."""
     global _process
     with _guard:
         if _process != os.getpid():
             # The parent's threads do not run in a forked process.
             _process = os.getpid()
-            _asking.clear()
-        running = _asking.get(name)
+            _running.clear()
+        running = _running.get(name)
         if running is not None and not running.done():
             return running
         result = _results.get(name)
-        if result is not None and time.monotonic() - result.asked_at < KEPT_SECONDS:
-            cached: Future[Finding] = Future()
+        if result is not None and time.monotonic() - result.finished_at < KEPT_SECONDS:
+            cached: Future[CheckResult] = Future()
             cached.set_result(result)
             return cached
-        _asking[name] = check = Future()
+        _running[name] = check = Future()
         # It is a daemon thread, so that the process can end while a check hangs.
         threading.Thread(target=_run_check, args=(name, check), name=f"readiness-{name}", daemon=True).start()
         return check
 
 
-def _run_check(name: str, check: Future[Finding]) -> None:
+def _run_check(name: str, check: Future[CheckResult]) -> None:
     started = time.monotonic()
     try:
-        PROBES[name]()
+        CHECKS[name]()
         status = UP
     except Exception as error:  # any error means that the component is down
         log.warning("%s is not ready: %s", name, error)
@@ -163,7 +163,7 @@ def _run_check(name: str, check: Future[Finding]) -> None:
     finally:
         connections.close_all()
     now = time.monotonic()
-    _results[name] = Finding(name, status, now - started, now)
+    _results[name] = CheckResult(name, status, now - started, now)
     check.set_result(_results[name])
 
 
@@ -173,13 +173,13 @@ def forget() -> None:
         _results.clear()
 
 
-def as_json(found: Collection[Finding]) -> dict[str, Any]:
+def as_json(results: Collection[CheckResult]) -> dict[str, Any]:
     """Return the results as public JSON, without host names and reasons."""
-    ready = all(finding.status == UP for finding in found)
+    ready = all(result.status == UP for result in results)
     return {
         "status": "ready" if ready else "not_ready",
         "at": timezone.now().isoformat(timespec="seconds"),
-        "checks": {finding.name: finding.as_json() for finding in found},
+        "checks": {result.name: result.as_json() for result in results},
     }
 
 
@@ -195,10 +195,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
     ``?only=database&only=broker`` checks only these; an unknown name is refused with 400.
     """
     only = request.GET.getlist("only")
-    unknown = sorted(set(only) - set(PROBES))
+    unknown = sorted(set(only) - set(CHECKS))
     if unknown:
-        return JsonResponse({"status": "unknown", "known": sorted(PROBES)}, status=400)
-    results = findings(only or None)
+        return JsonResponse({"status": "unknown", "known": sorted(CHECKS)}, status=400)
+    results = check_components(only or None)
     body = as_json(results)
     response = JsonResponse(body, status=200 if body["status"] == "ready" else 503)
     if response.status_code == 503:

@@ -21,6 +21,7 @@ LAYERS = {
     "history": "History",
     "bizcore": "Bizcore",
     "serving": "Serving",
+    "exposure": "Exposure",
 }
 # Kinds of edges. References have no influence on the layout.
 INPUT, HISTORY, REFERENCE = "input", "history", "reference"
@@ -28,11 +29,24 @@ KINDS = {INPUT: "rows flow", HISTORY: "versions are kept", REFERENCE: "refers to
 
 
 @dataclass(frozen=True)
+class Port:
+    """Column in the box of its dataset. ``note`` is its type, ``tip`` the expression that it is computed by."""
+
+    id: str
+    title: str
+    note: str = ""
+    tip: str = ""
+    url: str = ""
+    here: bool = False
+    muted: bool = False
+
+
+@dataclass(frozen=True)
 class Node:
     """Node of a dataset. ``layer`` sets its colour and column, ``state`` a second colour, with the label ``said``.
 
     ``here`` is True for the subject of the page, ``marked`` for a highlighted node (critical path), ``muted`` for a
-    retired dataset.
+    retired dataset. ``ports`` are its columns, if the graph shows columns.
     """
 
     id: str
@@ -45,22 +59,25 @@ class Node:
     here: bool = False
     marked: bool = False
     muted: bool = False
+    ports: tuple[Port, ...] = ()
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Edge of a kind in ``KINDS``; ``label`` is its tooltip."""
+    """Edge of a kind in ``KINDS``; ``label`` is its tooltip. It begins and ends at ports of its nodes, if given."""
 
     start: str
     end: str
     kind: str = INPUT
     label: str = ""
     marked: bool = False
+    start_port: str = ""
+    end_port: str = ""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Graph of nodes and edges. Raises ValueError for duplicate ids and for edges to unknown nodes."""
+    """Graph of nodes and edges. Raises ValueError for duplicate ids and for edges to unknown nodes or ports."""
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -72,6 +89,10 @@ class Graph:
         dangling = next((edge for edge in self.edges if not {edge.start, edge.end} <= ids), None)
         if dangling is not None:
             raise ValueError(f"there is no node for the edge from {dangling.start} to {dangling.end}")
+        ports = {"", *(port.id for node in self.nodes for port in node.ports)}
+        dangling = next((edge for edge in self.edges if not {edge.start_port, edge.end_port} <= ports), None)
+        if dangling is not None:
+            raise ValueError(f"there is no port for the edge from {dangling.start_port} to {dangling.end_port}")
 
     @cached_property
     def ranks(self) -> dict[str, int]:
@@ -83,12 +104,12 @@ class Graph:
             return {}
         order = {layer: place for place, layer in enumerate(LAYERS)}
         ranks = {node.id: order[node.layer] * len(self.nodes) for node in self.nodes}
-        flows = [edge for edge in self.edges if edge.kind != REFERENCE]
+        flows = {(edge.start, edge.end) for edge in self.edges if edge.kind != REFERENCE and edge.start != edge.end}
         for _ in self.nodes:  # bounds the loop if the graph is cyclic
             moved = False
-            for edge in flows:
-                if ranks[edge.end] <= ranks[edge.start] and edge.end != edge.start:
-                    ranks[edge.end], moved = ranks[edge.start] + 1, True
+            for start, end in sorted(flows):
+                if ranks[end] <= ranks[start]:
+                    ranks[end], moved = ranks[start] + 1, True
             if not moved:
                 break
         used = {rank: place for place, rank in enumerate(sorted(set(ranks.values())))}
@@ -131,5 +152,6 @@ class Graph:
         return document | ({"heads": list(self.heads)} if any(self.heads) else {})
 
 
-def _plain(item: Node | Edge) -> dict[str, Any]:
-    return {field.name: value for field in fields(item) if (value := getattr(item, field.name))}
+def _plain(item: Node | Edge | Port) -> dict[str, Any]:
+    values = {field.name: value for field in fields(item) if (value := getattr(item, field.name))}
+    return values | ({"ports": list(map(_plain, item.ports))} if "ports" in values else {})

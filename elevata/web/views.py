@@ -6,7 +6,10 @@ An app declares rows, form, services, template and permissions; these views hand
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from django import forms
@@ -14,21 +17,25 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page as RowsPage
 from django.db.models import Manager, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.views import View
 from django_filters import FilterSet
 
 from elevata.accounts.permissions import Where, may, may_somewhere
 from elevata.accounts.roles import Permission, needed_role
 from elevata.core.errors import ProductError, StaleVersion, as_sentence
+from elevata.core.spreadsheets import safe_csv_lines
 from elevata.web.conflict import conflict, goes_on
 from elevata.web.forms import EditForm, MetadataForm, error_text
 from elevata.web.paging import PER_PAGE, filtered, one_page
 
 REFUSED = 422
 UNCHANGED = "Nothing was changed."
+# Rows that a CSV file of a list is read by.
+_CHUNK = 1000
 
 
 class Page(View):
@@ -133,6 +140,25 @@ class ListPage(TemplatePage):
 
     filterset: ClassVar[type[FilterSet] | None] = None
     per_page: ClassVar[int] = PER_PAGE
+    # Columns of the list as CSV: heading, and the attribute path or function of its value. Empty: no CSV.
+    csv_columns: ClassVar[Mapping[str, str | Callable[[Any], Any]]] = {}
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if self.csv_columns and request.GET.get("format") == "csv":
+            return self.as_csv()
+        return super().get(request, **kwargs)
+
+    def as_csv(self) -> HttpResponse:
+        """Return all filtered rows, not only the page's, as CSV; they are read and sent in parts."""
+        rows = self.listed() if self.filterset is None else self._filtered[0].qs
+        values = [_value_of(source) for source in self.csv_columns.values()]
+        lines = ([_text(value(row)) for value in values] for row in rows.iterator(chunk_size=_CHUNK))
+        name = self.request.resolver_match.view_name.removesuffix("_list")
+        response = StreamingHttpResponse(
+            safe_csv_lines(chain((list(self.csv_columns),), lines)), content_type="text/csv; charset=utf-8"
+        )
+        response["Content-Disposition"] = f'attachment; filename="{name}s.csv"'
+        return response
 
     def listed(self) -> QuerySet:
         """Return all rows of the list, unfiltered."""
@@ -150,7 +176,19 @@ class ListPage(TemplatePage):
         return self._filtered[1]
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"filter": self._filtered[0], "page": self.rows_page}
+        chosen, page = self._filtered
+        return super().context() | {"filter": chosen, "page": page, "has_csv": bool(self.csv_columns)}
+
+
+def _value_of(source: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return attrgetter(source) if isinstance(source, str) else source
+
+
+def _text(value: Any) -> str | None:
+    """Return a value of a list as text; times in ISO 8601."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return None if value is None else str(value)
 
 
 class FormPage(Page):
@@ -189,10 +227,18 @@ class FormPage(Page):
         return self.service(**form.given())
 
     def done(self, form: Any, row: Any) -> HttpResponse:
-        """Add the message and redirect."""
+        """Add the message, with a link to the row if it is a line of the page, and redirect."""
         if self.message:
-            messages.success(self.request, self.message.format(row=row))
+            message, line = self.message.format(row=row), self.line(row)
+            if line:
+                message = format_html('{} <a href="{}">Show it</a>', message, line)
+            messages.success(self.request, message)
         return redirect(self.address(row))
+
+    def line(self, row: Any) -> str:
+        """Return the address of the row's line on a page; empty for a row with a page of its own."""
+        address = self.address(row)
+        return address if "#" in address else ""
 
     def show(self, form: forms.Form, *, status: int = 200) -> HttpResponse:
         return self.render(form=form, status=status)
@@ -207,6 +253,7 @@ class CreatePage(FormPage):
 
     page: ClassVar[str]
     page_by: ClassVar[str] = "key"
+    message = "{row} was created."
 
     def address(self, row: Any) -> str:
         return reverse(self.page, args=[getattr(row, self.page_by)])
@@ -216,6 +263,7 @@ class EditPage(RowPage, FormPage):
     """Page with the form of a row. If another user saved the row meanwhile, both values are shown (409)."""
 
     form_class: ClassVar[type[EditForm]]
+    message = "{row} was saved."
     overwrite: ClassVar[str] = "Overwrite with mine"
 
     def context(self) -> dict[str, Any]:

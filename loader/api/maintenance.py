@@ -28,15 +28,16 @@ from loader.domain.run_states import DECISIONS
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import LoadRun, ReadRequest
 from loader.selectors import load_run_detail, read_requests
-from loader.services.load_runs import RequestedRun, new_run_id
+from loader.services.loads.load_runs import RequestedRun, new_run_id
+from loader.services.loads.plans import plan_history_batch
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.maintenance.prunes import archive_place, request_prune
 from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.maintenance.reverts import request_revert
 from loader.services.maintenance.vacuums import request_vacuum
-from loader.services.manifests import plan_history_batch
-from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, historized, request_read
+from loader.services.reads.manifests import historized
+from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, request_read
 from loader.services.uploads import KeptBatch, SentFile, keep_batch
 from metadata.models import TargetDataset
 

@@ -1,16 +1,11 @@
-"""Endpoints of metadata with checks of permitted locations, and search in more kinds of objects."""
+"""Endpoints of metadata with checks of permitted locations."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Q
-
-from architecture.models import ChangeReport
-from loader.models import LoadRun, Schedule
 from loader.sources.limits import must_be_allowed
-from metadata.api import exchange, search, views
+from metadata.api import exchange, views
 from metadata.models import SourceDataset, System
-from metadata.selectors.search import Kind
 
 
 class SystemViewSet(views.SystemViewSet):
@@ -68,39 +63,3 @@ class MetadataViewSet(exchange.MetadataViewSet):
             ]
             if moved or new_locations:
                 must_be_allowed(system, new_locations)
-
-
-# Search also covers reports, load runs and schedules.
-
-
-_REPORT = Kind(
-    "report",
-    lambda: ChangeReport.objects.select_related("environment").defer("document", "content"),
-    lambda text: Q(scope__name__icontains=text) | Q(fingerprint__istartswith=text),
-    lambda row: str(row.report_id),
-    lambda row: row.environment.name,
-    called="fingerprint",
-)
-_RUN = Kind(
-    "load_run",
-    lambda: LoadRun.objects.all(),
-    lambda text: Q(run_id__icontains=text),
-    lambda row: row.run_id,
-    called="run_id",
-)
-_SCHEDULE = Kind(
-    "schedule",
-    lambda: Schedule.objects.select_related("environment"),
-    lambda text: Q(name__icontains=text),
-    lambda row: str(row.key),
-    lambda row: row.environment.name,
-)
-
-
-class SearchViewSet(search.SearchViewSet):
-    __doc__ = search.SearchViewSet.__doc__
-
-    kinds = {
-        **search.SearchViewSet.kinds,
-        **{kind.name: (kind, f"api-{kind.name.replace('_', '-')}-detail") for kind in (_REPORT, _RUN, _SCHEDULE)},
-    }

@@ -14,9 +14,10 @@ from rest_framework.response import Response
 from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import permitted_to
+from elevata.core.spreadsheets import csv_line
 from loader.api.reads import CSV, AskedViewSet, must_have_rows, preferred_format
 from loader.api.serializers import RefusalSerializer
-from loader.domain.queries.query_results import csv_line, header_of, value_text
+from loader.domain.queries.query_results import header_of, value_text
 from loader.domain.queries.select_statements import MOST_ROWS
 from loader.models import ReadRequest
 from loader.selectors import queries_of

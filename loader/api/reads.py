@@ -37,17 +37,19 @@ from loader.domain.queries.query_results import (
     next_after,
     rows_of,
 )
+from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors import read_requests
+from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
-from loader.services.reads.read_requests import must_be_askable, read_table, request_read
+from loader.services.reads.read_requests import request_read
 from metadata.domain import types
 from metadata.models import TargetDataset
 
 # Arguments of each kind of read; required ones come first.
 TAKES = {
-    "sample": ("newest",),
+    "sample": ("newest", *RowSelection.__dataclass_fields__),
     "key_search": ("text", "after"),
     "versions": ("entity_key", "business_key"),
     "as_of": ("at", "known_at", "text", "after"),
@@ -74,6 +76,17 @@ class QuestionSerializer(ChangeSerializer):
     kind = serializers.ChoiceField(choices=KINDS)
     limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=MOST_ROWS)
     newest = serializers.BooleanField(required=False, help_text="sample: what was loaded last first.")
+    find = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: text in any column.")
+    column = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: column to compare.")
+    comparison = serializers.ChoiceField(required=False, choices=tuple(COMPARISONS.items()), help_text="sample.")
+    value = serializers.CharField(
+        required=False, max_length=LONGEST_TEXT, trim_whitespace=False, help_text="sample: value to compare with."
+    )
+    sort = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: column to sort by.")
+    descending = serializers.BooleanField(required=False, help_text="sample: highest value first.")
+    offset = serializers.IntegerField(
+        required=False, min_value=0, max_value=MOST_OFFSET, help_text="sample: number of rows that are left out."
+    )
     text = serializers.CharField(
         required=False, allow_blank=True, max_length=200, help_text="key_search, as_of: how the key begins."
     )
@@ -110,7 +123,7 @@ class QuestionSerializer(ChangeSerializer):
 
 
 def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for ``loader.spark.reads``. Raise Refusal if the dataset has no table for the read."""
+    """Return the arguments for ``loader.spark.queries.reads``. Raise Refusal if the dataset has no table to read."""
     table = read_table(fields["dataset"], fields["kind"])
     for name in ("business_key", "after"):
         if name in fields:

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from elevata.accounts.permissions import current_actor
 from loader.domain.dependencies import KINDS
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
-from loader.services.attempts import record_artifact
+from loader.services.loads.attempts import record_artifact
 from loader.services.reads.read_permissions import readable_error
 
 

@@ -19,9 +19,9 @@ from loader.domain.sources.proposal_states import OPEN
 from loader.domain.sources.schema_changes import KINDS, SchemaChange
 from loader.filtersets import SourceProposalFilter
 from loader.models import SourceProposal
-from loader.services.source_checks import check_source
-from loader.services.source_previews import ProposalPreview, preview_proposal
-from loader.services.source_proposals import accept_proposal, dismiss_proposal, open_changes
+from loader.services.sources.checks import check_source
+from loader.services.sources.previews import ProposalPreview, preview_proposal
+from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes
 from metadata.models import SourceDataset
 
 _EDITS = permitted_to(Permission.CHANGE_METADATA)

@@ -12,9 +12,9 @@ from graphlib import CycleError, TopologicalSorter
 
 from loader.domain.refusals import Refusal
 from loader.domain.selection import Node, reached, select_nodes
-from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
+from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
+from metadata.domain.quality.unknown_parents import GHOST, KEEP
 from metadata.domain.state import DatasetState, ReferenceState
-from metadata.domain.unknown_parents import GHOST, KEEP
 
 ALL, SCHEMA, DATASET, SELECTION = KINDS = "all", "schema", "dataset", "selection"
 LOADED_LAYERS = ("raw", "rawcore")

@@ -1,6 +1,6 @@
 """Selection of small loads: pairs of a raw and a rawcore load that need no query (``loader.arrow``).
 
-This covers the manifest only. The runner adds what the tables must be like (``loader.spark.small_loads``).
+This covers the manifest only. The runner adds what the tables must be like (``loader.spark.loads.small_loads``).
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from dataclasses import replace
 from elevata.core.errors import MetadataError
 from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.manifest.sources import SourceSpec
-from metadata.domain.history_policy import DELTA, LOAD_TIME, NONE, SNAPSHOT, TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_policy import DELTA, LOAD_TIME, NONE, SNAPSHOT, TOMBSTONE, HistoryPolicy
+from metadata.domain.quality.unknown_parents import KEEP
 from metadata.domain.sources.formats import CSV, PARQUET
 from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.sql import quote_identifier
-from metadata.domain.unknown_parents import KEEP
 
 
 def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]:

@@ -3,7 +3,7 @@
 Pure: it works on the answer of a read, whose values are text, as the warehouse casts them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 
@@ -133,6 +133,13 @@ def _fields(
             changed=previous is not None and _differs(before, values[name]),
             is_key=purpose.get(name) == "business_key",
         )
+
+
+def change_map(rows: Sequence[Version]) -> list[tuple[str, list[bool]]]:
+    """Return the columns that changed, most often first, with True for each version in which they did."""
+    names = dict.fromkeys(field.name for version in rows for field in version.changes)
+    changed = [(name, [any(field.name == name for field in version.changes) for version in rows]) for name in names]
+    return sorted(changed, key=lambda item: -sum(item[1]))
 
 
 def _differs(before: str | None, now: str | None) -> bool:

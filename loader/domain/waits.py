@@ -98,7 +98,7 @@ class Answer:
 def answer_of_files(
     *, files: int, newest: str, signature: str, expected: int, last_check: str, last_run: str
 ) -> Answer:
-    """Return whether files are new and complete: other than at the last run, and the same as at the last check.
+    """Return True if files are new and complete: other than at the last run, and the same as at the last check.
 
     ``expected`` is the number of files that the source declares, 0 if any number will do.
     """
@@ -113,7 +113,7 @@ def answer_of_files(
 
 
 def answer_of_rows(*, rows: int, wanted: int) -> Answer:
-    """Return whether enough rows were counted; the count stops at the wanted number."""
+    """Return True if enough rows were counted; the count stops at the wanted number."""
     return Answer(f"{rows:,} of {wanted:,} rows", rows >= wanted)
 
 

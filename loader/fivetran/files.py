@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from django.conf import settings
 
 from loader.domain.refusals import Refusal
-from loader.services.manifests import source_roots
+from loader.services.sources.specs import source_roots
 from metadata.domain.sources.locations import OutsideRoots
 
 BLOCK, KEY_BYTES = 16, 32

@@ -33,11 +33,12 @@ from loader.domain.fivetran import (
     sent_name,
 )
 from loader.domain.refusals import Refusal
-from loader.services.manifests import plan_named
+from loader.services.loads.plans import plan_named
 from metadata.domain import naming
-from metadata.domain.history_policy import BATCH_FILES
+from metadata.domain.history.history_policy import BATCH_FILES
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset
 from metadata.services.sources import (
     create_source_column,
@@ -46,7 +47,6 @@ from metadata.services.sources import (
     update_source_column,
     update_source_dataset,
 )
-from metadata.services.targets import update_target_column
 
 POLICY = {"input": BATCH_FILES, "time": START}
 FOLDER, TAG, HISTORY_TAG, TYPE_TAG = "fivetran", "fivetran", "fivetran history mode", "fivetran type "

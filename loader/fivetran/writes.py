@@ -15,7 +15,7 @@ from loader.fivetran.files import PackedFile
 from loader.fivetran.tables import column_name, in_history_mode, known_table, rawcore_of, refuse_waiting, target_names
 from loader.management.waiting import follow
 from loader.models import LoadRun
-from loader.services.load_runs import new_run_id, request_cancel
+from loader.services.loads.load_runs import new_run_id, request_cancel
 from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.uploads import SentFile, keep_batch
 from metadata.models import SourceDataset

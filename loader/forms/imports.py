@@ -26,13 +26,20 @@ class Row:
         return self.line.status == NEW
 
     @property
-    def retypes(self) -> bool:
+    def changes_type(self) -> bool:
         return self.line.status == CHANGED
 
 
 def all_valid(rows: list[Row]) -> bool:
     """Return True if the forms of all rows are valid; each is validated, so that each shows its errors."""
     return not [row for row in rows if row.form is not None and not row.form.is_valid()]
+
+
+def retyped(rows: list[Row]) -> list[Row]:
+    """Return the valid rows that were taken with another type than proposed."""
+    return [
+        row for row in rows if row.form is not None and row.form.cleaned_data.get("type") not in (None, row.line.type)
+    ]
 
 
 def known_columns(source: SourceDataset) -> list[KnownColumn]:
@@ -106,7 +113,7 @@ def _imported(row: Row, proposed: str) -> ImportedColumn:
 def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractChanges:
     """Return the changes of a comparison that were ticked."""
     taken = [row for row in rows if row.form is not None and row.form.cleaned_data["take"]]
-    of = {status: [row for row in taken if row.line.status == status] for status in DECIDED}
+    by_status = {status: [row for row in taken if row.line.status == status] for status in DECIDED}
     return ContractChanges(
         add=tuple(chosen(rows, system=system, dataset=dataset)),
         change={
@@ -115,15 +122,15 @@ def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractC
                 # A key column is never nullable, whatever was ticked.
                 **({} if row.line.known.key_ordinal else {"nullable": row.form.cleaned_data["nullable"]}),
             }
-            for row in of[CHANGED]
+            for row in by_status[CHANGED]
         },
-        bring_back=tuple(row.line.name for row in of[RETURNING]),
-        retire=tuple(row.line.name for row in of[GONE]),
+        bring_back=tuple(row.line.name for row in by_status[RETURNING]),
+        retire=tuple(row.line.name for row in by_status[GONE]),
         seen={row.line.name: row.line.known.version for row in taken if row.line.known is not None},
     )
 
 
-def seen_again(lines: list[Line], source: SourceDataset) -> list[Line]:
+def with_current_contract(lines: list[Line], source: SourceDataset) -> list[Line]:
     """Return the lines with the current contract; each names the changes of other users, and counts as seen."""
     now = {column.name: column for column in known_columns(source)}
     renewed = []
@@ -139,13 +146,13 @@ def seen_again(lines: list[Line], source: SourceDataset) -> list[Line]:
 # --- hidden field ------------------------------------------------------------------------------
 
 
-def packed(lines: list[Line]) -> str:
+def lines_as_text(lines: list[Line]) -> str:
     """Return the lines as text for a hidden field."""
     return json.dumps([asdict(line) for line in lines], default=str, ensure_ascii=False)
 
 
-def unpacked(text: str) -> list[Line]:
-    """Return the lines of a text from ``packed``. Raise ValueError for anything else."""
+def lines_from_text(text: str) -> list[Line]:
+    """Return the lines of a text from ``lines_as_text``. Raise ValueError for anything else."""
     try:
         return [_line(item) for item in json.loads(text)]
     except (TypeError, KeyError, AttributeError, MetadataError) as error:

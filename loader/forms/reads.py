@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 
 from loader.domain.queries.query_results import ORIGIN
+from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
 KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "profile", "quarantine")
@@ -56,6 +57,34 @@ class SampleForm(forms.Form):
     order = forms.ChoiceField(
         choices=ORDERS, required=False, help_text="Newest first reads the whole table and takes longer."
     )
+    find = forms.CharField(
+        max_length=LONGEST_TEXT,
+        required=False,
+        help_text="Text in any column that you may read; case is ignored.",
+    )
+    column = forms.ChoiceField(required=False, help_text="Column that is compared with the value.")
+    comparison = forms.ChoiceField(
+        choices=tuple(COMPARISONS.items()), required=False, help_text="Comparison of column and value."
+    )
+    value = forms.CharField(max_length=LONGEST_TEXT, required=False, help_text="Value to compare with.")
+    sort = forms.ChoiceField(required=False, help_text="Column by which the rows are sorted.")
+    descending = forms.BooleanField(required=False, help_text="Sorts the highest value first.")
+    offset = forms.IntegerField(
+        min_value=0, max_value=MOST_OFFSET, required=False, help_text="Number of rows before the page."
+    )
+
+    def __init__(self, *args: Any, columns: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in ("column", "sort"):
+            self.fields[name].choices = [("", "any" if name == "column" else "as stored"), *((c, c) for c in columns)]
+
+    @property
+    def selection(self) -> RowSelection:
+        """Return the selected rows; all rows of a form with errors."""
+        if not self.is_bound or not self.is_valid():
+            return RowSelection()
+        given = {name: self.cleaned_data[name] for name in RowSelection.__dataclass_fields__}
+        return RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
 
 
 class ChangesForm(forms.Form):
@@ -86,6 +115,13 @@ class QuestionForm(forms.Form):
         widget=forms.HiddenInput,
     )
     newest = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    find = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
+    column = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
+    comparison = forms.ChoiceField(choices=tuple(COMPARISONS.items()), required=False, widget=forms.HiddenInput)
+    value = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
+    sort = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
+    descending = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    offset = forms.IntegerField(min_value=0, max_value=MOST_OFFSET, required=False, widget=forms.HiddenInput)
     run = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
     op = forms.ChoiceField(choices=[(op, op) for op in ("I", "U", "D")], required=False, widget=forms.HiddenInput)
     text = forms.CharField(max_length=200, required=False, widget=forms.HiddenInput)
@@ -113,10 +149,13 @@ class QuestionForm(forms.Form):
         return cleaned
 
     def arguments(self) -> dict[str, Any]:
-        """Return the read's arguments (``loader.spark.reads``)."""
+        """Return the read's arguments (``loader.spark.queries.reads``)."""
         kind, values = self.cleaned_data["kind"], self.cleaned_data
         if kind == "sample":
-            return {"limit": values["rows"], **({"newest": True} if values["newest"] else {})}
+            given = {name: values[name] for name in RowSelection.__dataclass_fields__}
+            selection = RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
+            newest = {"newest": True} if values["newest"] and not selection.sort else {}
+            return {"limit": values["rows"], **newest, **selection.as_arguments()}
         if kind == "changes":
             return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
         if kind == "key_search":

@@ -15,7 +15,7 @@ from django.http import QueryDict
 
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import Line
-from loader.forms.imports import Row, all_valid, chosen, packed, rows_of, unpacked
+from loader.forms.imports import Row, all_valid, chosen, lines_as_text, lines_from_text, rows_of
 from loader.services.reads.source_samples import Place
 from loader.sources.limits import place_in
 from metadata.domain.sources.clusters import policy_of_messages
@@ -50,7 +50,7 @@ class SourceDraft:
         """Return the draft of a sent form of columns. Raise BadRequest (400) if it is no form of this system."""
         try:
             options = sent_options(data.get("options", ""))
-            lines = unpacked(data.get("lines", ""))
+            lines = lines_from_text(data.get("lines", ""))
             facts = json.loads(data.get("said") or "{}")
             facts = {"said": str(facts.get("said", "")), "notes": [str(note) for note in facts.get("notes", [])]}
         except (ValueError, AttributeError, TypeError):
@@ -127,7 +127,7 @@ class SourceDraft:
     def keep(self, session: SessionBase) -> None:
         """Store the draft in the session, as the newest one."""
         data = _without_token(self.data)
-        data["lines"] = packed([_without_values(line) for line in self.lines])
+        data["lines"] = lines_as_text([_without_values(line) for line in self.lines])
         name, drafts = _name(self.system, self.place.location), session.get(_DRAFTS, {})
         others = [(key, kept) for key, kept in drafts.items() if key != name]
         kept = [data.urlencode(), _without_token(self.load_type_data).urlencode()]

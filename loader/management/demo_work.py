@@ -40,8 +40,8 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.domain import parse_head
-from elevata.audit.services import chain
 from elevata.audit.services.change_log import writing
+from elevata.audit.services.verification import verify_chain
 from elevata.jobs import states
 from loader.domain.refusals import Refusal
 from loader.management.waiting import follow, follow_execution
@@ -49,9 +49,9 @@ from loader.models import LoadRun, Schedule
 from loader.services.maintenance.prunes import request_prune
 from loader.services.schedules import create_schedule
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.exchange import import_metadata
+from metadata.services.datasets.targets import create_target_column, update_target_column
+from metadata.services.exchange.metadata_files import import_metadata
 from metadata.services.lifecycle import rename_column
-from metadata.services.targets import create_target_column, update_target_column
 
 RECORDS = "records"
 # New columns need an approval, so that the demo shows one; tables that loads create need none.
@@ -165,7 +165,7 @@ def _export_and_verify(record: ExecutionRecord, folder: Path) -> None:
     findings = verify(artifact)
     if findings:
         raise CommandExit(FAILED, f"{path}: {findings[0].where}: {findings[0].message}", findings[0].code)
-    verification = chain.verify(against=parse_head(artifact))
+    verification = verify_chain(against=parse_head(artifact))
     if verification.problem is not None:
         raise CommandExit(FAILED, f"the chain is broken: {verification.problem.message}", verification.problem.code)
 

@@ -28,9 +28,10 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, LOAD
 from loader.management.waiting import follow
 from loader.models import DatasetRun, LoadRun, ReadRequest
-from loader.services.load_runs import RequestedRun, request_cancel
-from loader.services.load_work import perform_load_run
-from loader.services.reads.read_requests import RequestedRead, perform_read, withdraw_read
+from loader.services.loads.load_runs import RequestedRun, request_cancel
+from loader.services.loads.load_work import perform_load_run
+from loader.services.reads.attempts import perform_read
+from loader.services.reads.read_requests import RequestedRead, withdraw_read
 from loader.services.runner.supervisor import Runner
 
 # The terminal shows a load run as a table that is updated in place, or as plain lines.

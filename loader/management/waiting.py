@@ -17,7 +17,7 @@ from elevata.jobs.services import mark_lost
 from elevata.jobs.waiting import POLL_SECONDS, NoWorker
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun
-from loader.services.load_runs import request_cancel
+from loader.services.loads.load_runs import request_cancel
 from loader.services.runner.supervisor import Runner
 
 

@@ -144,7 +144,7 @@ class DatasetRun(models.Model):
 
     @property
     def is_acceptable(self) -> bool:
-        """Return whether the table was refused as another than the last run left, so that it may be accepted."""
+        """Return True if the table was refused as another than the last run left, so that it may be accepted."""
         return (self.error or {}).get("code") in ACCEPTABLE
 
     @property
@@ -182,7 +182,7 @@ class MaintenanceRecord(AppendOnly):
     """Record of one attempt of a maintenance run, sealed when it ended, however it ended. Append-only.
 
     ``document`` holds the user, the reason, the request's details, and the resulting Delta versions and counts
-    (``loader.services.attempts``); ``digest`` is over its canonical JSON.
+    (``loader.services.loads.attempts``); ``digest`` is over its canonical JSON.
     """
 
     CHAIN = ChainKind("maintenance_run")

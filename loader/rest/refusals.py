@@ -32,7 +32,7 @@ class RequestContext:
             code,
             self._without_secrets(f"{self.source}: {page}{shown_url(self.url)} {problem}"),
             hint=hint,
-            file=self.endpoint,
+            file=self.endpoint if self.endpoint.strip("/") else "",
             samples=samples,
         )
 

@@ -13,13 +13,13 @@ from loader.domain.historization.history import NEW
 from loader.domain.model_tests import LOAD_TIMESTAMP, ModelTest, ModelTests, rows_sql, value_of
 from loader.domain.models import model_query
 from metadata.domain.exchange import MODEL_TESTS
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.models import reads_of
 from metadata.domain.models.statement import parse_model
 from metadata.domain.state import DatasetState
 from metadata.domain.types import parse
 from metadata.selectors.datasets import dataset_states
-from metadata.services.yaml_files import read_yaml
+from metadata.services.exchange.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from loader.domain.quality.results import BROKEN, STOPPED, Result
 from loader.domain.queries.select_statements import check_query
 from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
 from loader.services.reads.read_permissions import SensitiveNames, may_read_sensitive, sensitive_columns
-from metadata.domain import quality
-from metadata.domain.quality import DEFAULT_RUNS
+from metadata.domain.quality import check_kinds
+from metadata.domain.quality.check_kinds import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck, TargetDataset
 
@@ -105,9 +105,9 @@ def _spec(
     try:
         rule = check.rule
         spec = replace(spec, arguments=rule.arguments)
-        if rule.kind == quality.QUERY:
+        if rule.kind == check_kinds.QUERY:
             return _query_spec(spec, state, tables)
-        if rule.kind == quality.ROW_COUNT_CHANGE:
+        if rule.kind == check_kinds.ROW_COUNT_CHANGE:
             return replace(spec, past=tuple(past.get(check.key, ())[: rule.runs or DEFAULT_RUNS]))
         if rule.dataset:
             other = tables.get(rule.dataset.lower())
@@ -125,7 +125,9 @@ def _query_spec(spec: CheckSpec, state: DatasetState, tables: Mapping[str, Table
 
 def _past_counts(checks: Iterable[QualityCheck], environment: Environment) -> dict[UUID, list[int]]:
     """Return the row counts of checks in their last runs, by key, newest first, without those that they stopped."""
-    runs = {c.key: int(c.arguments.get("runs") or DEFAULT_RUNS) for c in checks if c.kind == quality.ROW_COUNT_CHANGE}
+    runs = {
+        c.key: int(c.arguments.get("runs") or DEFAULT_RUNS) for c in checks if c.kind == check_kinds.ROW_COUNT_CHANGE
+    }
     rows = CheckResult.objects.filter(check_key__among=runs, environment=environment, run__isnull=False)
     place = Window(RowNumber(), partition_by=F("check_key"), order_by=F("pk").desc())
     counts = rows.exclude(outcome__in=(STOPPED, BROKEN)).exclude(value=None).annotate(place=place)

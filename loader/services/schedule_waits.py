@@ -8,7 +8,7 @@ from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.waits import FILES, Answer, Wait, answer_of_files, answer_of_rows
 from loader.models import DatasetRun, Schedule
-from loader.services.manifests import plan_load
+from loader.services.loads.plans import plan_load
 from loader.source_state import deliveries
 from loader.sources.limits import database_of
 from loader.sources.systems import count_rows, delivery

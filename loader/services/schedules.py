@@ -19,6 +19,7 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
+from architecture.services.outdated import tell_outdated_reports
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import users_who_may
 from elevata.accounts.roles import Permission, Place
@@ -37,16 +38,16 @@ from loader.domain.refusals import Refusal
 from loader.domain.vacuum import refuse_short
 from loader.domain.waits import CHECKED_EVERY, SKIP, START, Answer, Wait
 from loader.models import LoadRun, Schedule
-from loader.services.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.plans import plan_load
 from loader.services.maintenance.vacuums import request_vacuum
-from loader.services.manifests import plan_load
 from loader.services.reads.read_requests import end_old_reads
 from loader.services.schedule_waits import check_data, check_wait
-from loader.services.source_checks import request_checks
-from loader.services.source_observations import settle_proposals
+from loader.services.sources.checks import request_checks
+from loader.services.sources.observations import settle_proposals
 from loader.services.uploads import sweep_uploads
 from metadata.domain.state import DatasetState
-from metadata.services.row_changes import remove, store
+from metadata.services.rows.row_changes import remove, store
 
 log = logging.getLogger(__name__)
 
@@ -437,6 +438,7 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     delete_old_responses()
     sweep_uploads()
     forget_old_events()
+    tell_outdated_reports()
     # A process that died may have committed entries without sealing them.
     chain.seal()
     return swept

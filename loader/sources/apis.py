@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
-from loader.services.manifests import api_of, endpoint_at
+from loader.services.sources.specs import api_of, endpoint_at
 from loader.sources.file_samples import LARGEST_WHOLE, sample_files
 from loader.sources.files import Found, Listing, Reached, Sample
 from loader.sources.limits import SECONDS, password_of
@@ -66,7 +66,7 @@ def sample_endpoint(system: System, location: str, options: dict[str, Any]) -> S
 
 
 def _source(system: System, location: str, options: dict[str, Any]) -> SourceSpec:
-    name = f"{system}.{location}"
+    name = f"{system}.{location}" if location.strip("/") else str(system)
     path, filled = endpoint_at(location, options, source=name, at=timezone.now())
     api = replace(api_of(system), password=password_of(system))
     return SourceSpec(name, path, REST, (), filled, api=api)

@@ -15,7 +15,7 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.refusals import Refusal
 from loader.domain.sources.hosts import check_host
-from loader.services.manifests import database_place, place_of, source_roots, stands_at
+from loader.services.sources.specs import absolute_place, database_place, place_of, source_roots
 from metadata.domain.sources.locations import DatabasePlace, Location, parse_location
 from metadata.models import System
 
@@ -77,7 +77,7 @@ def place_in(system: System, location: str) -> Location:
 
 def allowed(location: str) -> Location:
     """Return the place of a location with links followed, even if nothing is there. Raise Refusal OUTSIDE_ROOTS."""
-    return _check_roots(stands_at(location), location)
+    return _check_roots(absolute_place(location), location)
 
 
 def must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:

@@ -16,7 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.database_errors import sign_in_refused
 from loader.domain.sources.databases import TableOptions
 from loader.domain.sources.sampling import SampledColumn
-from loader.services.manifests import database_place, source_roots
+from loader.services.sources.specs import database_place, source_roots
 from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
 from loader.sources.file_samples import sample_files

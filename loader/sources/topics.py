@@ -14,7 +14,7 @@ from loader.domain.sources.kafka import OPERATIONS, event_of, row_of, sequence_o
 from loader.domain.sources.sampling import SampledColumn
 from loader.kafka.client import Cluster, Message
 from loader.records.values import Number, text_of
-from loader.services.manifests import cluster_place
+from loader.services.sources.specs import cluster_place
 from loader.sources.file_samples import MAX_COLUMNS, column_of_json
 from loader.sources.files import Found, Listing, Reached, Sample, sampled
 from loader.sources.limits import password_of

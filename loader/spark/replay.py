@@ -29,17 +29,17 @@ from loader.domain.reference.batch_files import ACTIVE, END, FILES
 from loader.domain.reference.cases import Case, Outcome, run_case
 from loader.domain.reference.table import Header
 from loader.domain.refusals import Refusal
-from loader.spark.datasets import Task, guard_of, historize
 from loader.spark.historization.batches import dated_by_run, find_batch
 from loader.spark.historization.detection import Detection, by_key_list, by_window
 from loader.spark.historization.file_batches import FilesBatch, as_rows
 from loader.spark.historization.history import Target
 from loader.spark.historization.stage import key_hashes, typed_columns
+from loader.spark.loads.datasets import Task, guard_of, historize
 from loader.spark.session import accident
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain import naming
-from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
+from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, ColumnState, DatasetState
 from metadata.domain.types import DataType, parse, spark_type

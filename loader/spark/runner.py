@@ -20,21 +20,20 @@ from pyspark.sql import SparkSession
 
 from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.executions import DryRunManifest, ExecuteManifest, ObserveManifest, SizesManifest
-from loader.domain.manifest.history_checks import CheckManifest, ReplayManifest
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import CheckManifest, ReadManifest, ReplayManifest
 from loader.domain.model_tests import ModelTests
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select
 from loader.domain.refusals import Refusal, cause_of
 from loader.domain.spark_settings import is_cluster
-from loader.spark import reads
 from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
-from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
-from loader.spark.maintenance_runs import MANIFESTS, perform_run
-from loader.spark.model_tests import run_tests
+from loader.spark.loads.load import CANCELED, FAILED, LoadAttempt, unreadable_table
+from loader.spark.maintenance.maintenance_runs import MANIFESTS, perform_run
+from loader.spark.queries import reads
+from loader.spark.queries.model_tests import run_tests
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS

@@ -22,7 +22,7 @@ from loader.domain.refusals import Refusal
 from loader.forms.source_drafts import SourceDraft
 from loader.models import DatasetRun, LoadRun
 from loader.selectors import load_runs
-from loader.services.load_runs import request_load_run
+from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.read_permissions import may_read
 from loader.source_state import loaded_dataset
 from loader.sources.limits import must_be_allowed
@@ -30,14 +30,14 @@ from loader.sources.systems import reach
 from loader.views.run_status import Standing
 from loader.views.source_steps import step_address, steps_of
 from loader.views.systems import SystemPage
-from metadata.domain.history_policy_labels import CHOICES
+from metadata.domain.history.history_policy_labels import CHOICES
 from metadata.domain.sources.formats import label_of
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
 from metadata.models import System
 from metadata.selectors.datasets import source_dataset_detail, systems
-from metadata.services.generation_preview import import_and_generate, preview_import
+from metadata.services.datasets.generation_preview import import_and_generate, preview_import
 from metadata.services.sources import create_system
 from metadata.views.base import Editing
 

@@ -7,27 +7,37 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission, needed_role
+from elevata.core.spreadsheets import csv_text
 from elevata.web.views import DetailPage, ListPage
-from loader.domain.queries.query_results import ORIGIN, csv_text, header_of
+from loader.charts import dataset_charts
+from loader.domain.queries.query_results import ORIGIN, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.forms.reads import ChangesForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
+from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
+from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
+from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
+from metadata.forms.lineage import LineageForm
 from metadata.models import TargetDataset
+from metadata.selectors.column_lineage import column_lineage, requested
 from metadata.selectors.columns import found_by
 from metadata.selectors.datasets import schemas, target_datasets
 from metadata.views.base import DatasetPage
+from metadata.views.lineage import lineage_file
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
@@ -39,6 +49,18 @@ class DatasetList(ListPage):
 
     filterset, template_name = DatasetFilter, "loader/datasets/dataset_list.html"
     listed = staticmethod(target_datasets)
+    csv_columns: ClassVar = {
+        "dataset": str,
+        "layer": "schema.layer",
+        "kind": lambda row: "history" if row.history_of_id else row.materialization,
+        "historized": lambda row: "yes" if row.historize else "no",
+        "columns": "column_count",
+        "source": "generated_from",
+        "owner": "owner",
+        "sensitivity": "sensitivity",
+        "active": lambda row: "yes" if row.active else "no",
+        "description": "description",
+    }
 
     def context(self) -> dict[str, Any]:
         page = self.rows_page
@@ -67,6 +89,23 @@ class DatasetRuns(DatasetPage, ListPage):
 
     def listed(self) -> QuerySet[DatasetRun]:
         return dataset_runs(dataset=self.row)
+
+
+@require_safe
+def column_lineage_events(request: HttpRequest) -> HttpResponse:
+    """Return the lineage by column of the address as OpenLineage jobs, in a JSON array."""
+    lineage = requested(**LineageForm.values_of(request.GET)) or ColumnLineage()
+    events = lineage_events(lineage, environment=settings.ENVIRONMENT, at=timezone.now())
+    return lineage_file(events, "column-lineage.openlineage.json")
+
+
+class DatasetCharts(DatasetPage, DetailPage):
+    """Charts of a dataset's loads, quality checks and disk use."""
+
+    template_name = "loader/datasets/dataset_charts.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"charts": dataset_charts(self.row)}
 
 
 class DataPage(DatasetPage):
@@ -98,13 +137,16 @@ class DatasetSample(DataPage, DetailPage):
     template_name, view = "loader/queries/data_sample.html", "sample"
 
     def context(self) -> dict[str, Any]:
-        form = SampleForm(self.request.GET or None)
+        is_view = self.row.materialization == TargetDataset.Materialization.VIEW
+        columns = [] if is_view else [column.name for column in read_table(self.row, "sample").columns]
+        form = SampleForm(self.request.GET or None, columns=columns)
         chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
+        question = {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {})
         loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
         return super().context() | {
             "form": form,
-            "question": {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {}),
-            "is_view": self.row.materialization == TargetDataset.Materialization.VIEW,
+            "question": question | form.selection.as_arguments(),
+            "is_view": is_view,
             "last_load": loads.first(),
         }
 
@@ -117,6 +159,24 @@ class DatasetOrigin(DataPage, DetailPage):
     def context(self) -> dict[str, Any]:
         entity_key = self.kwargs["entity_key"]
         return super().context() | {"question": {"kind": ORIGIN, "entity_key": entity_key}}
+
+
+class DatasetWhy(DataPage, DetailPage):
+    """Page about a value of one key: its path through the layers, the versions of the key and its delivered rows."""
+
+    template_name, view = "loader/queries/data_why.html", "why"
+
+    def context(self) -> dict[str, Any]:
+        described, entity_key = self.row.history_of or self.row, self.kwargs["entity_key"]
+        name = self.request.GET.get("column", "")[:200]
+        column = described.columns.filter(name=name).first()
+        return super().context() | {
+            "name": name,
+            "column": column,
+            "path": column_lineage(column, UPSTREAM).nodes if column is not None else (),
+            "versions": {"kind": "versions", "entity_key": entity_key} if described.historize else None,
+            "origin": {"kind": ORIGIN, "entity_key": entity_key},
+        }
 
 
 class DatasetRunChanges(HistoryDataPage):

@@ -5,10 +5,12 @@ replaces the form polls for the answer (``read_part``). Without scripts, the for
 page.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -22,22 +24,16 @@ from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
 from loader.domain.queries.query_results import ORIGIN, entity_keys, grid_of, key_changes
+from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
-from loader.domain.versions import found_rows, time_line, versions
+from loader.domain.versions import change_map, found_rows, time_line, versions
 from loader.forms.reads import AsOfForm, QuestionForm
 from loader.models import ReadRequest
 from loader.quality_results import profile_for
 from loader.selectors import load_times, origins, read_requests
+from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_still_read
-from loader.services.reads.read_requests import (
-    CHECK,
-    LONG,
-    PROFILE,
-    QUARANTINED,
-    must_be_askable,
-    read_table,
-    request_read,
-)
+from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read
 from loader.views.datasets import HistoryDataPage, readable
 from metadata.domain import types
 from metadata.models import TargetDataset, TargetSchema
@@ -223,6 +219,8 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         rows = versions(answer, table)
         return {
             "versions": rows[::-1],
+            "changes_by_column": change_map(rows),
+            "version_numbers": [version.number for version in rows],
             "line": time_line(rows, timezone.now().astimezone(UTC)),
             "personal": personal,
             "masked": masked,
@@ -237,9 +235,28 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         grid = grid_of(answer, table, personal)
         keys = entity_keys(answer, table) if read.dataset.schema.layer == RAWCORE else []
         rows = list(zip_longest(keys, grid.rows, fillvalue=""))
-        return {"grid": grid, "rows": rows, "keyed": any(keys), "truncated": answer["truncated"], "table": table}
+        shown = {"grid": grid, "rows": rows, "keyed": any(keys), "truncated": answer["truncated"], "table": table}
+        return shown | _places(read.arguments, more=answer["truncated"])
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
     return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
+
+
+def _places(arguments: Mapping[str, Any], *, more: bool) -> dict[str, Any]:
+    """Return the place of a page of rows in its table, and the queries of the pages before and after it."""
+    selection, size = RowSelection.from_arguments(arguments), arguments.get("limit", 0)
+    options = {"rows": size} | ({"order": "newest"} if arguments.get("newest") else {})
+
+    def at(offset: int) -> str:
+        return urlencode(options | replace(selection, offset=offset).as_arguments())
+
+    following = selection.offset + size
+    return {
+        "offset": selection.offset,
+        "first": selection.offset + 1,
+        "chosen": bool(selection.as_arguments()),
+        "previous": at(max(0, selection.offset - size)) if selection.offset else None,
+        "next": at(following) if more and size and following <= MOST_OFFSET else "",
+    }
 
 
 def _has_masked_key(table: TableSpec, masked: Collection[str]) -> bool:

@@ -14,8 +14,18 @@ from django.shortcuts import redirect
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
-from loader.domain.sources.sampling import SAME, Line, compare_contract
-from loader.forms.imports import Row, all_valid, contract_changes, known_columns, packed, rows_of, seen_again, unpacked
+from loader.domain.sources.sampling import SAME, Line, compare_contract, contradiction
+from loader.forms.imports import (
+    Row,
+    all_valid,
+    contract_changes,
+    known_columns,
+    lines_as_text,
+    lines_from_text,
+    retyped,
+    rows_of,
+    with_current_contract,
+)
 from loader.forms.source_drafts import SourceDraft
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample
@@ -27,7 +37,7 @@ from metadata.domain.sources.value_formats import ValueFormats
 from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm
 from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
-from metadata.services.generation_preview import preview_import
+from metadata.services.datasets.generation_preview import preview_import
 from metadata.services.sources import ContractChanges, change_contract
 from metadata.views.base import Editing
 
@@ -63,7 +73,7 @@ class SourceImport(Editing, SystemPage):
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check the decisions as if the dataset were created now, and keep them for the next steps."""
         draft = SourceDraft.sent(self.row, request.POST)
-        if not draft.is_valid:
+        if not draft.is_valid or _contradicted(request, self.row, draft.place, None, draft.rows):
             return self.show(draft, wrong=True)
         before = SourceDraft.of(request.session, self.row, draft.place.location)
         try:
@@ -153,6 +163,32 @@ def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line
     return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
 
 
+def _contradicted(
+    request: HttpRequest, system: System, place: Place, source: SourceDataset | None, rows: list[Row]
+) -> bool:
+    """Add an error to each row with a type that does not hold all sampled values; return True if there is one.
+
+    The sample is read again if a type was changed, because pages do not send its values.
+    """
+    changed = retyped(rows)
+    if not changed:
+        return False
+    try:
+        result, masked = readable_sample(request.user, system, place, source)
+    except Refusal as refusal:
+        for row in changed:
+            row.form.add_error("type", f"The sample cannot be read to check this type: {refusal.one_line()}")
+        return True
+    values = dict(zip([column.name for column in result.columns], result.values, strict=False))
+    formats = ValueFormats.of(result.options)
+    for row in changed:
+        name, wanted = row.line.name, row.form.cleaned_data["type"]
+        problem = contradiction(wanted, values.get(name, ()), formats, masked=name.lower() in masked)
+        if problem:
+            row.form.add_error("type", as_sentence(f"{problem}; a load would refuse them"))
+    return not all_valid(changed)
+
+
 def _facts(result: Sample) -> dict[str, Any]:
     return {"said": result.said, "notes": list(result.notes)}
 
@@ -163,7 +199,7 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
         "decided": [row for row in rows if row.form is not None],
         "same": [row for row in rows if row.line.status == SAME],
         "clashing": [row for row in rows if row.form is None and row.line.status != SAME],
-        "lines": packed([row.line for row in rows]),
+        "lines": lines_as_text([row.line for row in rows]),
         "said": facts,
         "said_json": json.dumps(facts),
         "known_types": ColumnChoiceForm.known_types,
@@ -192,18 +228,19 @@ class SourceColumns(Editing, RowPage):
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Take the ticked lines, all or nothing."""
         try:
-            lines = unpacked(request.POST.get("lines", ""))
+            lines = lines_from_text(request.POST.get("lines", ""))
             facts = json.loads(request.POST.get("said") or "{}")
         except ValueError:
             raise BadRequest("The form is invalid. Reload the page.") from None
         source, names, problem = self.row, _names(self.row), ""
         rows = rows_of(lines, **names, data=request.POST)
-        if all_valid(rows):
+        place = Place(source.location, source.format, dict(source.options))
+        if all_valid(rows) and not _contradicted(request, source.system, place, source, rows):
             changes = contract_changes(rows, **names)
             try:
                 change_contract(source_dataset=source, changes=changes)
             except StaleVersion:
-                rows = rows_of(seen_again(lines, self.find()), **names, data=request.POST)
+                rows = rows_of(with_current_contract(lines, self.find()), **names, data=request.POST)
                 return self.render(status=STALE, **_lines_part(rows, facts), stale=True)
             except MetadataError as error:
                 problem = _by_its_line(error, rows, str(source))

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import messages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -21,13 +21,14 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.jobs import states
 from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
-from loader.domain.dependencies import Scope
+from loader.charts import run_charts
+from loader.domain.dependencies import LOADED_LAYERS, Scope
 from loader.domain.refusals import Refusal
 from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import StartLoadForm
 from loader.models import LoadRun
-from loader.selectors import load_runs, with_totals
-from loader.services.load_runs import request_cancel, request_load_run, shut_out_holder
+from loader.selectors import load_runs, newest_runs, with_totals
+from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
 from loader.views.run_status import Standing, live_part
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import target_datasets
@@ -39,6 +40,7 @@ SUGGESTED = 500
 def loadable_names() -> QuerySet:
     """Return the names of loadable datasets, as suggestions in a form."""
     names = target_datasets().filter(active=True, history_of__isnull=True, materialization="table")
+    names = names.filter(Q(schema__layer__in=LOADED_LAYERS) | ~Q(select=""))
     return names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED]
 
 
@@ -52,6 +54,19 @@ class RunList(ListPage):
     """List of load runs, newest first, with the form that starts one."""
 
     filterset, per_page, template_name = LoadRunFilter, 25, "loader/runs/run_list.html"
+    csv_columns: ClassVar = {
+        "run": "run_id",
+        "kind": "kind",
+        "state": "status",
+        "scope": lambda run: Scope.from_json(run.scope),
+        "as of": "load_timestamp",
+        "requested": "requested_at",
+        "by": "who",
+        "datasets": "dataset_count",
+        "failed": "failed_count",
+        "seconds": "seconds",
+        "reason": "reason",
+    }
 
     def listed(self) -> QuerySet[LoadRun]:
         return load_runs()
@@ -67,8 +82,23 @@ class RunList(ListPage):
             "rows": [(total, Scope.from_json(total.run.scope)) for total in with_totals(runs)],
             "live": any(not run.is_finished for run in runs),
             "form": self.form,
-            "form_opened": self.form.is_bound or bool(self.form.initial),
+            "form_opened": self.form.is_bound or "start" in self.request.GET,
             "may_start": may(self.request.user, START, on=here),
+            "dataset_names": loadable_names(),
+        }
+
+
+class RunCharts(ListPage):
+    """Charts of the load runs that the filters select, the newest first by page."""
+
+    filterset, per_page, template_name = LoadRunFilter, 60, "loader/runs/run_charts.html"
+
+    def listed(self) -> QuerySet[LoadRun]:
+        return newest_runs()
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "charts": run_charts(with_totals(self.rows_page.object_list)),
             "dataset_names": loadable_names(),
         }
 

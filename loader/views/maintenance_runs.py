@@ -16,12 +16,13 @@ from loader.domain.run_states import BRINGING
 from loader.forms.maintenance import MaintenanceForm, PruneForm, RevertForm, VacuumForm
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
 from loader.selectors import disk_use, kept_deliveries
-from loader.services.attempts import record_artifact
+from loader.services.loads.attempts import record_artifact
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.maintenance.prunes import archive_place, request_prune
 from loader.services.maintenance.reverts import request_revert, reversion
 from loader.services.maintenance.vacuums import request_vacuum
-from loader.services.reads.read_requests import CHECK, historized, request_read
+from loader.services.reads.manifests import historized
+from loader.services.reads.read_requests import CHECK, request_read
 from loader.views.datasets import DataPage
 from loader.views.load_runs import ForStarters, RunPage, run_address
 from metadata.models import TargetDataset

@@ -12,14 +12,14 @@ from elevata.web.views import EditPage
 from loader.domain.historization.policy_outcome import outcome
 from loader.domain.historization.policy_sample import make_sample
 from loader.policy_effects import policy_change
-from metadata.domain.history_columns import time_type
-from metadata.domain.history_policy import APPEND, HistoryPolicy
-from metadata.domain.history_policy_labels import history_facts
-from metadata.domain.load_types import load_type
+from metadata.domain.history.history_columns import time_type
+from metadata.domain.history.history_policy import APPEND, HistoryPolicy
+from metadata.domain.history.history_policy_labels import history_facts
+from metadata.domain.history.load_types import load_type
 from metadata.forms.history_policy import PolicyForm
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.permissions import may_change
-from metadata.services.targets import update_target_dataset
+from metadata.services.datasets.targets import update_target_dataset
 from metadata.views.base import DatasetPage, dataset_here
 
 SHOW = "show"

@@ -13,16 +13,16 @@ from django.views.decorators.http import require_POST, require_safe
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
+from elevata.core.spreadsheets import csv_text
 from elevata.web.views import ButtonPage, ListPage
-from loader.domain.queries.query_results import csv_text, value_text
+from loader.domain.queries.query_results import value_text
 from loader.domain.refusals import Refusal
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery
 from loader.selectors import queries_of, saved_queries
-from loader.services.reads.queries import must_run, must_still_see, published_for
+from loader.services.reads.queries import delete_query, must_run, must_still_see, published_for, save_query
 from loader.services.reads.read_requests import request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
-from loader.services.reads.saved_queries import delete_query, save_query
 from loader.views.datasets import CSV, result_file
 from loader.views.statements import REFUSED, answered, seen, waiting
 

@@ -27,9 +27,9 @@ from loader.domain.sources.schema_changes import (
 )
 from loader.forms.source_proposals import DismissForm
 from loader.models import SourceProposal
-from loader.services.source_checks import check_source
-from loader.services.source_previews import preview_proposal
-from loader.services.source_proposals import accept_proposal, dismiss_proposal, open_changes, report_scope
+from loader.services.sources.checks import check_source
+from loader.services.sources.previews import preview_proposal
+from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes, report_scope
 from metadata.models import SourceDataset
 from metadata.views.base import Editing
 

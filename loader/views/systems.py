@@ -13,7 +13,7 @@ from elevata.accounts.roles import Permission
 from elevata.web.paging import one_page
 from elevata.web.views import REFUSED, DetailPage, EditPage, Page, RowPage
 from loader.domain.refusals import Refusal
-from loader.services.source_uploads import store_upload
+from loader.services.sources.uploads import store_upload
 from loader.sources.files import Found, Listing
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import delivery, discover, reach

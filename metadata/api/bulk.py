@@ -26,7 +26,7 @@ from elevata.api.requests import ChangeSerializer, StrictSerializer
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.column_batches import BatchProblem, ColumnEdit, edit_target_columns
+from metadata.services.datasets.column_batches import BatchProblem, ColumnEdit, edit_target_columns
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
 KEY = "key"

@@ -19,7 +19,7 @@ from elevata.api.resources import Resource, permitted_to
 from elevata.audit.services.change_log import writing
 from elevata.core.strict_fields import Record
 from metadata.domain.exchange import FORMAT
-from metadata.services.exchange import exported_files, import_records, read_files
+from metadata.services.exchange.metadata_files import exported_files, import_records, read_files
 
 MOST_FILES = 10_000
 

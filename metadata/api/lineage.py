@@ -14,17 +14,21 @@ from elevata.api.requests import ChangeSerializer, NothingSerializer, StrictSeri
 from elevata.api.resources import Editable
 from metadata.api import views
 from metadata.api.serializers import LineageNodeSerializer, LineageSerializer, ReferenceSerializer
-from metadata.domain import naming, unknown_parents
+from metadata.domain import impact, naming
+from metadata.domain.column_lineage import BOTH, DIRECTIONS, DOWNSTREAM, KINDS, UPSTREAM
+from metadata.domain.exposures import KINDS as EXPOSURE_KINDS
+from metadata.domain.quality import unknown_parents
 from metadata.filtersets import ReferenceFilter
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors import dependents
+from metadata.selectors.column_lineage import MOST_STEPS, column_lineage
 from metadata.selectors.columns import stable_keys
 from metadata.selectors.datasets import Lineage, LineageNode, lineage, references
-from metadata.selectors.lineage import BOTH, DIRECTIONS, DOWNSTREAM, MOST_STEPS, UPSTREAM, column_lineage
+from metadata.selectors.impact import impact_of
 from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
 
-COLUMN_KINDS = (("source", "source"), ("target", "target"))
-RENAME, RETIRE, DELETE = "rename", "retire", "delete"
+COLUMN_KINDS = tuple(KINDS.items())
+RENAME, RETIRE, DELETE, RETYPE = "rename", "retire", "delete", "retype"
 
 
 class ReachRequest(serializers.Serializer):
@@ -49,28 +53,58 @@ class ImpactRequest(serializers.Serializer):
     )
 
 
-class ColumnNodeSerializer(serializers.Serializer):
-    """Column. ``distance`` is 0 for the requested column, negative upstream, positive downstream."""
+class ColumnImpactRequest(ImpactRequest):
+    """Change of a column whose effects are requested."""
 
+    change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE, RETYPE))
+
+
+class ColumnNodeSerializer(serializers.Serializer):
+    """Column. ``distance`` is 0 for the requested column, negative upstream, positive downstream.
+
+    A column of a history has the key of its base's column, and an id of its own.
+    """
+
+    id = serializers.CharField()
     key = serializers.UUIDField()
     kind = serializers.ChoiceField(choices=COLUMN_KINDS)
     name = serializers.CharField()
+    type = serializers.CharField()
+    expression = serializers.CharField(allow_blank=True, help_text="Empty if the value is passed on unchanged.")
     dataset = serializers.CharField()
     dataset_key = serializers.UUIDField()
+    layer = serializers.CharField()
     active = serializers.BooleanField()
     distance = serializers.IntegerField()
 
 
 class ColumnEdgeSerializer(serializers.Serializer):
-    """Edge of the lineage: values flow from column ``start`` to column ``end``."""
+    """Edge of the lineage: values flow from the id ``start`` of a column to ``end``, a column or exposure."""
 
-    start = serializers.UUIDField()
-    end = serializers.UUIDField()
+    start = serializers.CharField()
+    end = serializers.CharField()
+
+
+class ExposureNodeSerializer(serializers.Serializer):
+    """Consumer of a dataset's columns."""
+
+    id = serializers.CharField()
+    key = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=tuple(EXPOSURE_KINDS.items()))
+    owner = serializers.CharField()
+    dataset = serializers.CharField()
+    dataset_key = serializers.UUIDField()
+    distance = serializers.IntegerField()
 
 
 class ColumnLineageSerializer(serializers.Serializer):
     nodes = ColumnNodeSerializer(many=True)
+    exposures = ExposureNodeSerializer(many=True)
     edges = ColumnEdgeSerializer(many=True)
+    cycles = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField()), help_text="Ids of columns that read each other."
+    )
 
 
 class DependentSerializer(serializers.Serializer):
@@ -79,9 +113,7 @@ class DependentSerializer(serializers.Serializer):
     It is updated (follows), is unchanged (stays), has nothing left to read (breaks) or prevents the change (refuses).
     """
 
-    effect = serializers.ChoiceField(
-        choices=(dependents.FOLLOWS, dependents.STAYS, dependents.BREAKS, dependents.REFUSES)
-    )
+    effect = serializers.ChoiceField(choices=(impact.FOLLOWS, impact.STAYS, impact.BREAKS, impact.REFUSES))
     dataset = serializers.UUIDField(source="dataset.key")
     dataset_name = serializers.CharField(source="dataset")
     what = serializers.CharField()
@@ -93,7 +125,7 @@ class DependentSerializer(serializers.Serializer):
 class ImpactSerializer(serializers.Serializer):
     """Dependents that a change affects, and every dataset downstream of the changed one."""
 
-    change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
+    change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE, RETYPE))
     name = serializers.CharField(allow_blank=True)
     refused = serializers.BooleanField(help_text="True if something prevents the change.")
     dependents = DependentSerializer(many=True)
@@ -183,20 +215,20 @@ class ColumnViewSet(views.ColumnViewSet):
     @extend_schema(responses=ColumnLineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
-        """Return the columns upstream and downstream of a column."""
+        """Return the columns upstream and downstream of a column, with their expressions, and the exposures."""
         query = _query(ReachRequest, request)
-        graph = column_lineage(self.get_object(), query["direction"], query["depth"])
-        edges = [{"start": start, "end": end} for start, end in graph.edges]
-        return Response(ColumnLineageSerializer({"nodes": graph.nodes, "edges": edges}).data)
+        lineage = column_lineage(self.get_object(), query["direction"], query["depth"])
+        return Response(ColumnLineageSerializer(lineage.as_json()).data)
 
-    @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
+    @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ColumnImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
-        """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
-        query, row = _query(ImpactRequest, request), self.get_object()
+        """Return the effects of a rename, retirement, deletion or new type on everything downstream."""
+        query, row = _query(ColumnImpactRequest, request), self.get_object()
         affected = {
-            RENAME: lambda: dependents.of_column_rename(row, query["name"]),
-            RETIRE: lambda: dependents.of_column_retirement(row),
+            RENAME: lambda: impact_of(row, impact.RENAME, query["name"]),
+            RETIRE: lambda: impact_of(row, impact.DROP),
+            RETYPE: lambda: impact_of(row, impact.RETYPE),
             DELETE: lambda: dependents.of_column_deletion(row),
         }[query["change"]]()
         return _impact(query, affected, row.dataset)

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from elevata.api.requests import ChangeSerializer, NothingSerializer
 from elevata.api.resources import Deletable
 from elevata.core.lengths import MAX_TEXT
-from metadata.domain import quality
+from metadata.domain.quality import check_kinds
 from metadata.filtersets import QualityCheckFilter
 from metadata.models import QualityCheck, TargetDataset
 from metadata.services.quality import create_check, delete_check, retire_check, unretire_check, update_check
@@ -49,14 +49,14 @@ class QualityCheckChange(ChangeSerializer):
     arguments = serializers.DictField(
         required=False, help_text="Arguments of the kind, for example columns, minimum and maximum."
     )
-    severity = serializers.ChoiceField(choices=list(quality.SEVERITIES.items()), required=False)
+    severity = serializers.ChoiceField(choices=list(check_kinds.SEVERITIES.items()), required=False)
     description = serializers.CharField(required=False, allow_blank=True, max_length=MAX_TEXT)
 
 
 class NewQualityCheck(QualityCheckChange):
     dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
     name = serializers.CharField(max_length=100)
-    kind = serializers.ChoiceField(choices=[(name, kind.label) for name, kind in quality.KINDS.items()])
+    kind = serializers.ChoiceField(choices=[(name, kind.label) for name, kind in check_kinds.KINDS.items()])
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         return {"arguments": {}} | attrs

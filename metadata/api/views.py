@@ -12,29 +12,33 @@ from rest_framework.response import Response
 from elevata.api.requests import NothingSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
-from metadata.api.described_models import ModelSerializer, SelectSerializer, model_document
-from metadata.api.serializers import (
+from metadata.api.change_serializers import (
     ColumnChange,
     DatasetChange,
-    DatasetListSerializer,
-    DatasetSerializer,
     InputsSerializer,
-    LineageSerializer,
     NewColumn,
     NewDataset,
     NewSourceColumn,
     NewSourceDataset,
     SchemaChange,
-    SchemaSerializer,
     SourceColumnChange,
-    SourceColumnRowSerializer,
     SourceDatasetChange,
+    SystemChange,
+    datasets_named,
+)
+from metadata.api.serializers import (
+    DatasetListSerializer,
+    DatasetSerializer,
+    LineageSerializer,
+    ModelSerializer,
+    SchemaSerializer,
+    SelectSerializer,
+    SourceColumnRowSerializer,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
-    SystemChange,
     SystemSerializer,
     TargetColumnSerializer,
-    datasets_named,
+    model_document,
 )
 from metadata.filtersets import (
     ColumnFilter,
@@ -56,7 +60,16 @@ from metadata.selectors.datasets import (
     target_columns,
     target_datasets,
 )
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_schema,
+    update_target_column,
+    update_target_dataset,
+)
 from metadata.services.lifecycle import (
     delete_column,
     delete_dataset,
@@ -77,15 +90,6 @@ from metadata.services.sources import (
     update_source_column,
     update_source_dataset,
     update_system,
-)
-from metadata.services.targets import (
-    create_schema,
-    create_target_column,
-    create_target_dataset,
-    set_dataset_inputs,
-    update_schema,
-    update_target_column,
-    update_target_dataset,
 )
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import contracts, exposures, quality, raw_keeping, unknown_parents
+from metadata.domain import exposures
+from metadata.domain.quality import check_kinds, unknown_parents
 from metadata.domain.sensitivity import LEVELS
-from metadata.domain.sources import formats
+from metadata.domain.sources import contracts, formats, raw_keeping
 from metadata.domain.types import DataType, parse
 
 FORMAT = "metadata/v1"
@@ -147,9 +148,9 @@ REFERENCE: Spec = {"child": Field(text, required=True), **OWN_REFERENCE}
 CHECK: Spec = {
     "name": Field(text, required=True),
     "key": Field(strict.uuid),
-    "kind": Field(strict.choice(*quality.KINDS), required=True),
+    "kind": Field(strict.choice(*check_kinds.KINDS), required=True),
     "arguments": Field(strict.fields, {}),
-    "severity": Field(strict.choice(*quality.SEVERITIES), quality.WARN),
+    "severity": Field(strict.choice(*check_kinds.SEVERITIES), check_kinds.WARN),
     "description": Field(text, ""),
     "active": Field(flag, True),
 }

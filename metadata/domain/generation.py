@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from metadata.domain import naming
-from metadata.domain.history_policy import APPEND, HistoryPolicy
+from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sources.clusters import MESSAGE_COLUMNS
 from metadata.domain.sources.formats import DELTA, KAFKA, OP, TEXT_FORMATS
 from metadata.domain.types import STRING, DataType

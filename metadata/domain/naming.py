@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID, uuid5
 
 from elevata.core.errors import MetadataError
-from metadata.domain.history_columns import NAMES as HISTORY_COLUMNS
-from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
-from metadata.domain.variables import VARIABLE
+from metadata.domain.history.history_columns import NAMES as HISTORY_COLUMNS
+from metadata.domain.history.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
+from metadata.domain.types import VARIABLE
 
 HISTORY_SUFFIX = "_hist"
 # Suffixes of the objects published with a history. Choosing AS_OF publishes PERIODS as well.

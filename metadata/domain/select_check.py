@@ -17,7 +17,7 @@ from sqlglot.tokens import Token, TokenType
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import FUNCTIONS as SCALAR_FUNCTIONS
 from metadata.domain.sql import words
-from metadata.domain.variables import VARIABLE
+from metadata.domain.types import VARIABLE
 
 MAX_LENGTH = 20_000
 

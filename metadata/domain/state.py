@@ -6,7 +6,7 @@ A state contains everything that affects execution, but no users or times.
 from dataclasses import dataclass, field
 
 from metadata.domain.exposures import is_web_address
-from metadata.domain.unknown_parents import KEEP
+from metadata.domain.quality.unknown_parents import KEEP
 
 BUSINESS_KEY = "business_key"
 ATTRIBUTE = "attribute"
@@ -33,7 +33,7 @@ class ReferenceState:
     """Foreign key: ``column_name`` of this dataset stores the entity key of ``parent``.
 
     ``pairs`` are (child column key, parent business-key column key). ``unknown_parent`` is the rule for keys that the
-    parent does not have (``metadata.domain.unknown_parents``).
+    parent does not have (``metadata.domain.quality.unknown_parents``).
     """
 
     key: str
@@ -45,7 +45,7 @@ class ReferenceState:
 
 @dataclass(frozen=True)
 class CheckState:
-    """Quality check of a contract, with normal arguments (``metadata.domain.quality``)."""
+    """Quality check of a contract, with normal arguments (``metadata.domain.quality.check_kinds``)."""
 
     key: str
     name: str
@@ -96,8 +96,8 @@ class ExposureState:
 class DatasetState:
     """State of a target dataset; ``inputs`` are stable keys of source or target datasets.
 
-    ``load_policy`` of a raw dataset is its keeping (``metadata.domain.raw_keeping``). State files may have any; in
-    metadata, the inputs determine all else about how a dataset is loaded. ``select`` is the SELECT of a model,
+    ``load_policy`` of a raw dataset is its keeping (``metadata.domain.sources.raw_keeping``). State files may have any;
+    in metadata, the inputs determine all else about how a dataset is loaded. ``select`` is the SELECT of a model,
     ``increment`` the rows of it that a load computes anew (all if empty). ``exposures`` are the dataset's consumers.
     """
 

@@ -157,3 +157,8 @@ TO_MICROSECONDS = "^[ \t\r\n]*(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{2}:[0-9]{
 JSON_ARRAY = ("[", "]")
 JSON_OBJECT = ('{"":', "}")
 STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+
+
+# Start of variables and settings that Spark and Hadoop substitute: switched off where SQL is parsed, and refused in
+# every text that becomes part of SQL or of a setting.
+VARIABLE = "${"

@@ -7,7 +7,7 @@ from django import forms
 from django.forms.boundfield import BoundField
 from django.utils.safestring import SafeString
 
-from metadata.domain.history_policy_labels import CHOICES
+from metadata.domain.history.history_policy_labels import CHOICES
 from metadata.models.base import Classified
 
 

@@ -13,7 +13,7 @@ from metadata.domain.grid import read_cell, role_choices, role_text
 from metadata.domain.types import NAMES
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
-from metadata.services.inputs import same_named
+from metadata.services.datasets.inputs import same_named
 
 ROWS = ("type", "nullable", "role", "expression", "inputs", "description", "owner", "tags", "pii", "sensitivity")
 

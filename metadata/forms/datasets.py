@@ -8,7 +8,8 @@ from django.db.models import QuerySet
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, ReasonField, TextField
-from metadata.domain import naming, unknown_parents
+from metadata.domain import naming
+from metadata.domain.quality import unknown_parents
 from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 

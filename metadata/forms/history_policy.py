@@ -7,12 +7,12 @@ from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import MONO, EditForm
-from metadata.domain.history_policy import LOAD_TIME, NONE, STATES, TIME_TYPES, HistoryPolicy
-from metadata.domain.history_policy_labels import CHOICES, Chosen, described_policy, not_applying
+from metadata.domain.history.history_policy import LOAD_TIME, NONE, STATES, TIME_TYPES, HistoryPolicy
+from metadata.domain.history.history_policy_labels import CHOICES, Chosen, described_policy, not_applying
 from metadata.domain.types import BIGINT, BOOLEAN, INTEGER, STRING, DataType
 from metadata.forms.base import Group, shown_group
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.checks import input_column_names
+from metadata.services.rows.checks import input_column_names
 
 FILES_START = "_fivetran_start"
 _LABEL = "label_"

@@ -17,7 +17,10 @@ from metadata.forms.options import FORMATS_OF_FIELD, given_options, option_field
 from metadata.models import SourceDataset
 
 _OPTIONS = {option.name: option for option in OPTIONS}
-_PARSING_OPTIONS = ("delimiter", "encoding", "quote", "columns", "path", "row_tag", "sheet", "range")
+_PARSING_OPTIONS = (
+    *("delimiter", "encoding", "quote", "columns", "path", "row_tag", "sheet", "range"),
+    *("date_format", "timestamp_format", "decimal_separator", "thousands_separator", "true_words", "false_words"),
+)
 _ENDPOINT_OPTIONS = options_of(REST)
 
 

@@ -7,9 +7,9 @@ from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import MetadataForm
-from metadata.domain.history_policy import APPEND, BATCH_FILES, LOAD_TIME, SNAPSHOT, TIME_TYPES, HistoryPolicy
-from metadata.domain.history_policy_labels import CHOICES, Chosen, not_applying
-from metadata.domain.load_types import LoadType, load_type
+from metadata.domain.history.history_policy import APPEND, BATCH_FILES, LOAD_TIME, SNAPSHOT, TIME_TYPES, HistoryPolicy
+from metadata.domain.history.history_policy_labels import CHOICES, Chosen, not_applying
+from metadata.domain.history.load_types import LoadType, load_type
 from metadata.domain.types import STRING, DataType
 from metadata.forms.base import Group, shown_group
 

@@ -5,8 +5,8 @@ from typing import Any
 from django import forms
 
 from elevata.web.forms import MONO, EditForm, MetadataForm, ReasonField, TagsField, TextField
-from metadata.domain import quality
-from metadata.domain.quality import AGGREGATES, KINDS, QUARANTINE, SEVERITIES
+from metadata.domain.quality import check_kinds
+from metadata.domain.quality.check_kinds import AGGREGATES, KINDS, QUARANTINE, SEVERITIES
 from metadata.models import QualityCheck, TargetDataset, TargetSchema
 
 _COMMON = ("name", "severity", "description")
@@ -46,11 +46,11 @@ class CheckFields(forms.Form):
     values = LinesField(
         required=False, widget=forms.Textarea(attrs={"rows": 5, "class": "mono"}), help_text="One value a line."
     )
-    minimum = forms.CharField(required=False, max_length=quality.MAX_TEXT, help_text="Empty for no lower limit.")
-    maximum = forms.CharField(required=False, max_length=quality.MAX_TEXT, help_text="Empty for no upper limit.")
+    minimum = forms.CharField(required=False, max_length=check_kinds.MAX_TEXT, help_text="Empty for no lower limit.")
+    maximum = forms.CharField(required=False, max_length=check_kinds.MAX_TEXT, help_text="Empty for no upper limit.")
     pattern = forms.CharField(
         required=False,
-        max_length=quality.MAX_PATTERN,
+        max_length=check_kinds.MAX_PATTERN,
         widget=forms.TextInput(attrs=MONO),
         help_text="A regular expression for the whole text, like [A-Z]{4}.",
     )
@@ -73,19 +73,19 @@ class CheckFields(forms.Form):
         required=False, help_text="Share by which they may differ: 0.01 is one percent. Empty for none."
     )
     hours = forms.IntegerField(
-        required=False, min_value=1, max_value=quality.MOST_HOURS, help_text="Maximum age of the newest value."
+        required=False, min_value=1, max_value=check_kinds.MOST_HOURS, help_text="Maximum age of the newest value."
     )
     runs = forms.IntegerField(
         required=False,
         min_value=5,
-        max_value=quality.MOST_RUNS,
-        help_text=f"Number of runs that the band is learned from. Empty: {quality.DEFAULT_RUNS}.",
+        max_value=check_kinds.MOST_RUNS,
+        help_text=f"Number of runs that the band is learned from. Empty: {check_kinds.DEFAULT_RUNS}.",
     )
     deviations = forms.CharField(
         required=False,
-        help_text=f"Width of the band in deviations. Empty: {quality.DEFAULT_DEVIATIONS}.",
+        help_text=f"Width of the band in deviations. Empty: {check_kinds.DEFAULT_DEVIATIONS}.",
     )
-    sql = _code(8, label="SELECT", max_length=quality.MAX_QUERY, help_text="Returns the rows that are wrong.")
+    sql = _code(8, label="SELECT", max_length=check_kinds.MAX_QUERY, help_text="Returns the rows that are wrong.")
     where = _code(2, label="Only rows where", help_text="SQL condition. Empty checks all rows.")
     description = TextField(
         required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="Why the data must be so."
@@ -94,7 +94,7 @@ class CheckFields(forms.Form):
     def prepare(self, dataset: TargetDataset, kind: str) -> None:
         """Remove the fields of other kinds and set the choices for a check of this dataset."""
         definition = KINDS[kind]
-        for name in quality.argument_names():
+        for name in check_kinds.argument_names():
             if name not in definition.arguments:
                 del self.fields[name]
         may_keep_aside = definition.finds_rows and dataset.schema.layer != TargetSchema.Layer.RAW
@@ -108,12 +108,12 @@ class CheckFields(forms.Form):
 
     def arguments_given(self) -> dict[str, Any]:
         """Return the arguments that are not empty."""
-        given = {name: self.cleaned_data[name] for name in quality.argument_names() if name in self.fields}
+        given = {name: self.cleaned_data[name] for name in check_kinds.argument_names() if name in self.fields}
         return {name: value for name, value in given.items() if value not in (None, "", [])}
 
 
 class NewCheckForm(CheckFields, MetadataForm):
-    field_order = ("name", *quality.argument_names(), "severity", "description")
+    field_order = ("name", *check_kinds.argument_names(), "severity", "description")
 
     def __init__(self, *args: Any, dataset: TargetDataset, kind: str, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -129,7 +129,7 @@ class CheckForm(CheckFields, EditForm):
     """Form of a check, except its kind."""
 
     reason = ReasonField(required=False)
-    field_order = ("name", *quality.argument_names(), "severity", "description", "reason", "version")
+    field_order = ("name", *check_kinds.argument_names(), "severity", "description", "reason", "version")
 
     def __init__(self, *args: Any, dataset: TargetDataset, kind: str, **options: Any) -> None:
         self.seen = (*_COMMON, *KINDS[kind].arguments)

@@ -4,6 +4,8 @@ import django.db.models.deletion
 import django.db.models.functions.text
 from django.db import migrations, models
 
+from elevata.core.database import TrigramIndexes
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -1064,4 +1066,10 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        TrigramIndexes("System", ("name", "short_name", "description", "tags")),
+        TrigramIndexes("SourceDataset", ("name", "short_name", "description", "tags")),
+        TrigramIndexes("SourceColumn", ("name", "description", "tags")),
+        TrigramIndexes("TargetSchema", ("name", "description", "tags")),
+        TrigramIndexes("TargetDataset", ("name", "former_names", "description", "tags")),
+        TrigramIndexes("TargetColumn", ("name", "former_names", "description", "tags")),
     ]

@@ -3,7 +3,7 @@
 from django.db import models
 
 from elevata.audit.models import Versioned
-from metadata.domain import unknown_parents
+from metadata.domain.quality import unknown_parents
 
 UNKNOWN_PARENTS = list(unknown_parents.RULES.items())
 

@@ -6,17 +6,17 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
-from metadata.domain import quality
-from metadata.domain.quality import QualityRule
+from metadata.domain.quality import check_kinds
+from metadata.domain.quality.check_kinds import QualityRule
 
-KINDS = [(name, kind.label) for name, kind in quality.KINDS.items()]
-SEVERITIES = list(quality.SEVERITIES.items())
+KINDS = [(name, kind.label) for name, kind in check_kinds.KINDS.items()]
+SEVERITIES = list(check_kinds.SEVERITIES.items())
 
 
 class QualityCheck(Versioned):
     """Check of a dataset's rows, which loads run before they commit.
 
-    ``arguments`` are read by ``metadata.domain.quality``.
+    ``arguments`` are read by ``metadata.domain.quality.check_kinds``.
     """
 
     LOG_KIND: ClassVar[str] = "check"
@@ -26,7 +26,7 @@ class QualityCheck(Versioned):
     name = models.CharField(max_length=100)
     kind = models.CharField(max_length=20, choices=KINDS)
     arguments = models.JSONField(default=dict, blank=True)
-    severity = models.CharField(max_length=10, choices=SEVERITIES, default=quality.WARN)
+    severity = models.CharField(max_length=10, choices=SEVERITIES, default=check_kinds.WARN)
     description = models.TextField(blank=True, default="")
     active = models.BooleanField(default=True)
 
@@ -41,13 +41,13 @@ class QualityCheck(Versioned):
             ),
             models.CheckConstraint(
                 name="quality_check_kind_is_known",
-                condition=models.Q(kind__in=list(quality.KINDS)),
-                violation_error_message=f"Kinds are {', '.join(quality.KINDS)}.",
+                condition=models.Q(kind__in=list(check_kinds.KINDS)),
+                violation_error_message=f"Kinds are {', '.join(check_kinds.KINDS)}.",
             ),
             models.CheckConstraint(
                 name="quality_check_severity_is_known",
-                condition=models.Q(severity__in=list(quality.SEVERITIES)),
-                violation_error_message=f"Severities are {', '.join(quality.SEVERITIES)}.",
+                condition=models.Q(severity__in=list(check_kinds.SEVERITIES)),
+                violation_error_message=f"Severities are {', '.join(check_kinds.SEVERITIES)}.",
             ),
         ]
 
@@ -62,4 +62,4 @@ class QualityCheck(Versioned):
     @property
     def summary(self) -> str:
         """Return the check in words."""
-        return quality.summary(self.rule)
+        return check_kinds.summary(self.rule)

@@ -7,8 +7,7 @@ from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
 from elevata.core.lengths import MAX_SHORT_NAME
-from metadata.domain import contracts
-from metadata.domain.sources import formats
+from metadata.domain.sources import contracts, formats
 from metadata.models.base import Classified, Described, TypedColumn, typed_column_constraints
 
 

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from elevata.audit.models import Versioned
-from metadata.domain import raw_keeping
+from metadata.domain.sources import raw_keeping
 from metadata.models.base import (
     Classified,
     Described,
@@ -46,10 +46,10 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
 
     ``key`` never changes; after a rename, ``former_names`` has the old name, newest last. A history dataset has a row
     for descriptions and lineage, but no columns of its own: they are derived from ``history_of``. ``history_policy``
-    is read by ``metadata.domain.history_policy``. A dataset with a ``select`` is a model: its columns and inputs follow
-    from the SELECT, and ``increment`` selects the rows that a load computes anew (``metadata.domain.models``).
-    ``keep`` and its limits apply to raw tables (``metadata.domain.raw_keeping``). A ``contract`` of the serving layer
-    promises its columns, key and checks to its exposures.
+    is read by ``metadata.domain.history.history_policy``. A dataset with a ``select`` is a model: its columns and
+    inputs follow from the SELECT, and ``increment`` selects the rows that a load computes anew
+    (``metadata.domain.models``). ``keep`` and its limits apply to raw tables (``metadata.domain.sources.raw_keeping``).
+    A ``contract`` of the serving layer promises its columns, key and checks to its exposures.
     """
 
     LOG_KIND: ClassVar[str] = "dataset"

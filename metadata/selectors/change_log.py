@@ -7,7 +7,7 @@ from django.db.models import Q
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import ShownEntry, fields_of, of_keys
 from metadata.models import SourceDataset, TargetDataset
-from metadata.services.subjects import KINDS
+from metadata.services.rows.subjects import KINDS
 
 # Models with entries; other apps add theirs.
 SUBJECT_KINDS = frozenset(KINDS.values()) | {

@@ -69,7 +69,7 @@ def retired_columns(dataset: TargetDataset) -> tuple[TargetColumn, ...]:
 
 
 def may_refer(dataset: TargetDataset) -> bool:
-    """Return whether rows of a dataset can refer to others: its layer has keys, and it is no history."""
+    """Return True if rows of a dataset can refer to others: its layer has keys, and it is no history."""
     keyed = dataset.history_of_id is None and dataset.schema.layer not in naming.KEYLESS_LAYERS
     return dataset.active and keyed
 

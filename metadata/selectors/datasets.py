@@ -10,9 +10,10 @@ from uuid import UUID
 from django.db.models import Count, Exists, Model, OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from metadata.domain import naming, raw_keeping
-from metadata.domain.history_columns import layout_of, time_type, version_columns
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain import naming
+from metadata.domain.history.history_columns import layout_of, time_type, version_columns
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.sources import raw_keeping
 from metadata.domain.state import (
     CheckState,
     ColumnState,

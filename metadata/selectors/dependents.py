@@ -9,15 +9,16 @@ from django.db.models import QuerySet
 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.impact import BREAKS, FOLLOWS, REFUSES, STAYS
 from metadata.domain.sql import check_expression, rename_in_expression
 from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors import model_dependents
 from metadata.selectors.datasets import LineageNode, lineage
 from metadata.selectors.datasets import downstream as everything_after
-from metadata.selectors.model_dependents import BREAKS, FOLLOWS, REFUSES, STAYS, Dependent
-from metadata.services.checks import column_names_of, refuse_if_policy_names
+from metadata.selectors.model_dependents import Dependent
 from metadata.services.quality import checks_naming
+from metadata.services.rows.checks import column_names_of, refuse_if_policy_names
 
 
 def downstream(dataset: TargetDataset) -> list[LineageNode]:
@@ -294,7 +295,7 @@ def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterabl
 
 
 def _names(text: str, column: str) -> bool:
-    """Return whether a filter or expression reads a column of this name."""
+    """Return True if a filter or expression reads a column of this name."""
     if not text:
         return False
     try:

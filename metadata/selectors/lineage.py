@@ -1,96 +1,14 @@
-"""Lineage of columns, and of datasets as a graph."""
+"""Lineage of datasets and of their columns as graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from uuid import UUID
+from collections.abc import Callable, Collection
 
-from elevata.web.graph import Edge, Graph, Node
-from metadata.models import ColumnInput, SourceColumn, TargetColumn
+from elevata.web.graph import HISTORY, INPUT, Edge, Graph, Node, Port
+from metadata.domain import column_lineage
+from metadata.domain.column_lineage import ColumnLineage, ColumnNode, ExposureNode
+from metadata.domain.exposures import KINDS as EXPOSURE_KINDS
 from metadata.selectors.datasets import Lineage, LineageNode
-
-UPSTREAM, DOWNSTREAM, BOTH = "upstream", "downstream", "both"
-DIRECTIONS = (BOTH, UPSTREAM, DOWNSTREAM)
-MOST_STEPS = 100
-
-_Id = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class ColumnNode:
-    """Column. ``kind`` is source or target; ``distance`` is negative upstream, 0 for the requested one."""
-
-    key: UUID
-    kind: str
-    name: str
-    dataset: str
-    dataset_key: UUID
-    active: bool
-    distance: int
-
-
-@dataclass(frozen=True)
-class ColumnLineage:
-    """Columns, and the keys of those between which values flow."""
-
-    nodes: tuple[ColumnNode, ...]
-    edges: tuple[tuple[UUID, UUID], ...]
-
-
-def column_lineage(column: TargetColumn, direction: str = BOTH, depth: int = MOST_STEPS) -> ColumnLineage:
-    """Return the columns that are at most ``depth`` steps away; one query for each step, and two for the columns."""
-    start: _Id = ("target", column.pk)
-    distances: dict[_Id, int] = {start: 0}
-    edges: dict[tuple[_Id, _Id], None] = {}
-    if direction in (BOTH, UPSTREAM):
-        _walk(start, depth, -1, distances, edges)
-    if direction in (BOTH, DOWNSTREAM):
-        _walk(start, depth, 1, distances, edges)
-    nodes = dict(_nodes(distances))
-    shown = tuple((nodes[begin].key, nodes[end].key) for begin, end in edges)
-    return ColumnLineage(tuple(sorted(nodes.values(), key=lambda one: (one.distance, one.dataset, one.name))), shown)
-
-
-def _walk(start: _Id, depth: int, step: int, distances: dict[_Id, int], edges: dict[tuple[_Id, _Id], None]) -> None:
-    seen, reached = {start}, {start}
-    for away in range(1, depth + 1):
-        pks = [pk for kind, pk in reached if kind == "target"]
-        if not pks:
-            return
-        found = list(_upstream(pks) if step < 0 else _downstream(pks))
-        edges.update(dict.fromkeys(found))
-        reached = {begin if step < 0 else end for begin, end in found} - seen
-        seen |= reached
-        for one in reached:
-            distances.setdefault(one, step * away)
-
-
-def _upstream(pks: list[int]) -> Iterable[tuple[_Id, _Id]]:
-    rows = ColumnInput.objects.filter(column__in=pks).order_by("column_id", "ordinal", "pk")
-    for column, source, upstream in rows.values_list("column_id", "source_column_id", "upstream_column_id"):
-        yield (("source", source) if source else ("target", upstream)), ("target", column)
-
-
-def _downstream(pks: list[int]) -> Iterable[tuple[_Id, _Id]]:
-    rows = ColumnInput.objects.filter(upstream_column__in=pks).order_by("column_id", "ordinal", "pk")
-    for column, upstream in rows.values_list("column_id", "upstream_column_id"):
-        yield ("target", upstream), ("target", column)
-
-
-def _nodes(distances: dict[_Id, int]) -> Iterable[tuple[_Id, ColumnNode]]:
-    for kind, model, parent in (
-        ("source", SourceColumn, "dataset__system"),
-        ("target", TargetColumn, "dataset__schema"),
-    ):
-        pks = [pk for other, pk in distances if other == kind]
-        for row in model.objects.filter(pk__in=pks).select_related(parent) if pks else ():
-            away = distances[kind, row.pk]
-            told = ColumnNode(row.key, kind, row.name, str(row.dataset), row.dataset.key, row.active, away)
-            yield (kind, row.pk), told
-
-
-# Lineage of datasets as a graph.
 
 
 def layer_of(node: LineageNode) -> str:
@@ -115,3 +33,46 @@ def _node(node: LineageNode, url: str) -> Node:
         here=node.distance == 0,
         muted=not node.active,
     )
+
+
+# Lineage of columns: each dataset is a node, and its columns are ports.
+
+
+def of_columns(
+    lineage: ColumnLineage,
+    url_of: Callable[[ColumnNode | ExposureNode], str],
+    column_url: Callable[[ColumnNode], str],
+    here: Collection[str] = (),
+) -> Graph:
+    """Return a lineage of columns as a graph. ``url_of`` is the address of a box, ``here`` the selected columns."""
+    columns: dict[str, list[ColumnNode]] = {}
+    for node in lineage.nodes:
+        columns.setdefault(node.dataset_id, []).append(node)
+    boxes = [_box(dataset, group, url_of(group[0]), column_url, here) for dataset, group in columns.items()]
+    for each in lineage.exposures:
+        sub = f"{EXPOSURE_KINDS[each.kind].lower()} of {each.owner}"
+        boxes.append(Node(each.id, each.name, sub, column_lineage.EXPOSURE, url=url_of(each)))
+    return Graph(tuple(boxes), tuple(_flow(lineage, start, end) for start, end in lineage.edges))
+
+
+def _box(
+    dataset: str,
+    columns: list[ColumnNode],
+    url: str,
+    column_url: Callable[[ColumnNode], str],
+    here: Collection[str],
+) -> Node:
+    before, _, name = columns[0].dataset.partition(".")
+    ports = (
+        Port(each.id, each.name, each.type, each.expression, column_url(each), each.id in here, not each.active)
+        for each in columns
+    )
+    return Node(dataset, name, before, columns[0].layer, url=url, ports=tuple(ports))
+
+
+def _flow(lineage: ColumnLineage, start: str, end: str) -> Edge:
+    begin, reader = lineage.by_id[start], lineage.by_id.get(end)
+    if reader is None:  # an exposure, which has no columns
+        return Edge(begin.dataset_id, end, start_port=start)
+    kind = HISTORY if reader.kind == column_lineage.HISTORY else INPUT
+    return Edge(begin.dataset_id, reader.dataset_id, kind, start_port=start, end_port=end)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
+from metadata.domain.impact import FOLLOWS, REFUSES
 from metadata.domain.models import (
     ReadColumn,
     describe_select,
@@ -15,9 +16,6 @@ from metadata.domain.models import (
 )
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.models import models_reading, readable_datasets, relations
-
-# Effects on a dependent: it is changed, too; it stays unchanged; it loses its input; it prevents the action.
-FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
 
 
 @dataclass(frozen=True)

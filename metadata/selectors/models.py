@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from django.db.models import Prefetch, Q, QuerySet
 
 from metadata.domain import naming
-from metadata.domain.history_columns import VALID_FROM, VALID_TO, time_type
-from metadata.domain.history_policy import APPEND, HistoryPolicy
+from metadata.domain.history.history_columns import VALID_FROM, VALID_TO, time_type
+from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models import ModelProblem, ReadColumn, reads_of, versions_of
 from metadata.domain.models.statement import parse_model
 from metadata.models import DatasetInput, Reference, TargetColumn, TargetDataset, TargetSchema

@@ -1,115 +1,144 @@
-"""Search over all metadata by names, former names and descriptions."""
+"""Metadata that the search finds."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Case, IntegerField, Model, Q, QuerySet, Value, When
+from django.urls import reverse
 
-from metadata.filtersets import called
-from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from elevata.web.search import PageEntry, PageKind, RowKind
+from metadata.models import Exposure, SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 
-
-@dataclass(frozen=True)
-class Found:
-    """Search result. ``key`` is the end of its address; ``within`` is the object it belongs to.
-
-    ``rank`` is the quality of the match: 0 whole name, 1 beginning of the name, 2 part of the name, 3 otherwise.
-    """
-
-    kind: str
-    key: str
-    name: str
-    within: str
-    description: str
-    active: bool
-    rank: int
+_TEXTS = {"texts": ("description",), "lists": ("tags",), "similar": True}
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Kind of object: its rows, the match of a text, and its text. ``name`` is the field for ranking."""
-
-    name: str
-    rows: Callable[[], QuerySet]
-    fits: Callable[[str], Q]
-    key: Callable[[Any], str]
-    within: Callable[[Any], str] = lambda row: ""
-    called: str = "name"
-
-    def find(self, text: str, most: int) -> list[Found]:
-        """Return the best ``most`` matches, the best first."""
-        rows = self.rows().filter(self.fits(text)).annotate(rank=_rank(self.called, text))
-        return [self._result(row) for row in rows.order_by("rank", self.called, "pk")[:most]]
-
-    def _result(self, row: Model) -> Found:
-        return Found(
-            kind=self.name,
-            key=self.key(row),
-            name=str(getattr(row, self.called)),
-            within=self.within(row),
-            description=getattr(row, "description", ""),
-            active=getattr(row, "active", True),
-            rank=row.rank,
-        )
+def _dataset_label(dataset: TargetDataset) -> str:
+    if dataset.history_of_id is not None:
+        return "History"
+    return "Model" if dataset.select else "Dataset"
 
 
-def search(text: str, kinds: Iterable[Kind], most: int) -> tuple[list[Found], bool]:
-    """Return the best matches of all kinds, the best first, and whether there are more."""
-    found = [one for kind in kinds for one in kind.find(text, most + 1)]
-    found.sort(key=lambda one: (one.rank, one.name.lower(), one.kind, one.within, one.key))
-    return found[:most], len(found) > most
+def _dataset_page(dataset: TargetDataset) -> str:
+    return reverse("dataset_page", args=[dataset.key])
 
 
-def _rank(field: str, text: str) -> Case:
-    fits = ("iexact", "istartswith", "icontains")
-    whens = [When(**{f"{field}__{how}": text}, then=Value(rank)) for rank, how in enumerate(fits)]
-    return Case(*whens, default=Value(len(fits)), output_field=IntegerField())
+def _column_page(column: TargetColumn) -> str:
+    return f"{_dataset_page(column.dataset)}#column-{column.key}"
 
 
-def _described(text: str) -> Q:
-    return Q(name__icontains=text) | Q(description__icontains=text)
+def _target_columns(user: Any) -> Any:
+    return TargetColumn.objects.select_related("dataset__schema").defer("expression", "dataset__select")
 
 
-def _short(text: str) -> Q:
-    return _described(text) | Q(short_name__icontains=text)
-
-
-def _former(text: str) -> Q:
-    return called(text) | Q(description__icontains=text)
+def _history_columns(user: Any) -> Any:
+    """Return the columns whose values a history has; they are described with its base table."""
+    columns = _target_columns(user).select_related("dataset__history__schema").defer("dataset__history__select")
+    return columns.filter(dataset__history__active=True)
 
 
 KINDS = (
-    Kind("system", System.objects.all, _short, lambda row: row.short_name),
-    Kind(
+    RowKind(
+        "system",
+        "System",
+        lambda user: System.objects.all(),
+        key=lambda row: row.short_name,
+        page=lambda row: reverse("system_page", args=[row.short_name]),
+        aliases=("short_name",),
+        api="api-system-detail",
+        **_TEXTS,
+    ),
+    RowKind(
         "source_dataset",
-        lambda: SourceDataset.objects.select_related("system"),
-        _short,
-        lambda row: str(row.key),
-        lambda row: str(row.system),
+        "Source",
+        lambda user: SourceDataset.objects.select_related("system"),
+        key=lambda row: str(row.key),
+        page=lambda row: reverse("source_page", args=[row.key]),
+        aliases=("short_name",),
+        parents=("system__short_name",),
+        within=lambda row: str(row.system),
+        api="api-source-dataset-detail",
+        **_TEXTS,
     ),
-    Kind(
+    RowKind(
         "source_column",
-        lambda: SourceColumn.objects.select_related("dataset__system"),
-        _described,
-        lambda row: str(row.key),
-        lambda row: str(row.dataset),
+        "Source column",
+        lambda user: SourceColumn.objects.select_related("dataset__system"),
+        key=lambda row: str(row.key),
+        page=lambda row: reverse("source_page", args=[row.dataset.key]),
+        parents=("dataset__name", "dataset__system__short_name"),
+        within=lambda row: str(row.dataset),
+        api="api-source-column-detail",
+        **_TEXTS,
     ),
-    Kind("schema", TargetSchema.objects.all, _described, lambda row: row.name),
-    Kind(
+    RowKind(
+        "schema",
+        "Schema",
+        lambda user: TargetSchema.objects.all(),
+        key=lambda row: row.name,
+        page=lambda row: f"{reverse('dataset_list')}?schema={row.name}",
+        api="api-schema-detail",
+        **_TEXTS,
+    ),
+    RowKind(
         "dataset",
-        lambda: TargetDataset.objects.select_related("schema"),
-        _former,
-        lambda row: str(row.key),
-        lambda row: row.schema.name,
+        _dataset_label,
+        lambda user: TargetDataset.objects.select_related("schema"),
+        key=lambda row: str(row.key),
+        page=_dataset_page,
+        former="former_names",
+        parents=("schema__name",),
+        within=lambda row: row.schema.name,
+        api="api-dataset-detail",
+        **_TEXTS,
     ),
-    Kind(
+    RowKind(
         "column",
-        lambda: TargetColumn.objects.select_related("dataset__schema"),
-        _former,
-        lambda row: str(row.key),
-        lambda row: str(row.dataset),
+        "Column",
+        _target_columns,
+        key=lambda row: str(row.key),
+        page=_column_page,
+        former="former_names",
+        parents=("dataset__name", "dataset__schema__name"),
+        within=lambda row: str(row.dataset),
+        api="api-column-detail",
+        **_TEXTS,
+    ),
+    RowKind(
+        "history_column",
+        "History column",
+        _history_columns,
+        key=lambda row: str(row.key),
+        page=lambda row: _dataset_page(row.dataset.history),
+        former="former_names",
+        parents=("dataset__history__name", "dataset__history__schema__name"),
+        within=lambda row: str(row.dataset.history),
+        api="api-column-detail",
+        **_TEXTS,
+    ),
+    RowKind(
+        "exposure",
+        "Exposure",
+        lambda user: Exposure.objects.select_related("dataset__schema"),
+        key=lambda row: str(row.key),
+        page=lambda row: reverse("dataset_contract", args=[row.dataset.key]),
+        within=lambda row: str(row.dataset),
+        api="api-exposure-detail",
+    ),
+    PageKind(
+        "page",
+        "Page",
+        (
+            PageEntry("Datasets", "dataset_list", "tables views histories columns"),
+            PageEntry("Sources", "source_list", "systems files databases topics"),
+            PageEntry("Schemas", "schema_list", "layers"),
+            PageEntry("Change log", "change_list", "audit changes who edited"),
+        ),
+    ),
+    PageKind(
+        "action",
+        "Action",
+        (
+            PageEntry("New dataset", "dataset_create", "create add table view"),
+            PageEntry("New model", "model_create", "create add select sql"),
+            PageEntry("New schema", "schema_create", "create add layer"),
+        ),
     ),
 )

@@ -8,8 +8,8 @@ from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.exposures import check_link
 from metadata.models import Exposure, TargetDataset, TargetSchema
-from metadata.services.checks import with_place
-from metadata.services.row_changes import free_key, remove, store
+from metadata.services.rows.checks import with_place
+from metadata.services.rows.row_changes import free_key, remove, store
 
 EXPOSURE_FIELDS = ("name", "kind", "owner", "link", "description")
 

@@ -6,11 +6,15 @@ from elevata.accounts.models import RoleGrant
 from elevata.audit.services.change_log import claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sql import rename_in_expression
 from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.checks import (
+from metadata.services.model_checks import refuse_derived
+from metadata.services.models import derive, following
+from metadata.services.quality import follow_column, follow_dataset, refuse_if_checks_name
+from metadata.services.references import check_references
+from metadata.services.rows.checks import (
     check_dataset_columns,
     check_history,
     check_target_column,
@@ -19,12 +23,15 @@ from metadata.services.checks import (
     refuse_if_policy_names,
     with_place,
 )
-from metadata.services.model_checks import refuse_derived
-from metadata.services.models import derive, following
-from metadata.services.quality import follow_column, follow_dataset, refuse_if_checks_name
-from metadata.services.references import check_references
-from metadata.services.retirement import BY_GENERATION, BY_PERSON, set_in_use, set_retired
-from metadata.services.row_changes import former_names, remove, store
+from metadata.services.rows.row_changes import (
+    BY_GENERATION,
+    BY_PERSON,
+    former_names,
+    remove,
+    set_in_use,
+    set_retired,
+    store,
+)
 
 
 def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, reason: str = "") -> TargetDataset:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.models import (
     DescribedModel,
     ModelColumn,
@@ -22,7 +22,8 @@ from metadata.domain.models.statement import parse_model
 from metadata.domain.types import parse
 from metadata.models import ColumnInput, TargetColumn, TargetDataset
 from metadata.selectors.models import Readable, models_reading, readable_datasets, readable_now, relations
-from metadata.services.checks import (
+from metadata.services.datasets.inputs import column_inputs, datasets_read, link_dataset
+from metadata.services.rows.checks import (
     check_dataset_columns,
     check_target_column,
     check_target_dataset,
@@ -30,9 +31,16 @@ from metadata.services.checks import (
     refuse_if_policy_names,
     with_place,
 )
-from metadata.services.inputs import column_inputs, datasets_read, link_dataset
-from metadata.services.retirement import BY_GENERATION, set_retired
-from metadata.services.row_changes import clear_the_way, former_names, free_key, remove, store, store_all
+from metadata.services.rows.row_changes import (
+    BY_GENERATION,
+    clear_the_way,
+    former_names,
+    free_key,
+    remove,
+    set_retired,
+    store,
+    store_all,
+)
 
 _ROLES = TargetColumn.Role
 

@@ -9,9 +9,9 @@ from django.db.models import Q
 from elevata.audit.services.change_log import assign, check_fields, claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.quality import WARN, QualityRule, check_severity
+from metadata.domain.quality.check_kinds import WARN, QualityRule, check_severity
 from metadata.models import QualityCheck, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.row_changes import free_key, remove, store
+from metadata.services.rows.row_changes import free_key, remove, store
 
 CHECK_FIELDS = ("name", "arguments", "severity", "description")
 

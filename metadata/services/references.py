@@ -8,13 +8,13 @@ from django.db.models import Q
 from elevata.audit.services.change_log import check_fields, claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.quality.unknown_parents import KEEP, End, rule_problem
 from metadata.domain.types import DataType
-from metadata.domain.unknown_parents import KEEP, End, rule_problem
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.checks import with_place
 from metadata.services.models import following
-from metadata.services.row_changes import free_key, remove, store, store_all
+from metadata.services.rows.checks import with_place
+from metadata.services.rows.row_changes import free_key, remove, store, store_all
 
 Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
 

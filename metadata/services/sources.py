@@ -8,12 +8,14 @@ from uuid import UUID
 from elevata.audit.services.change_log import assign, claim, writing
 from elevata.core.errors import MetadataError, StaleVersion
 from metadata.domain import naming
-from metadata.domain.contracts import ColumnProposals, DeliveredColumn, compare
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.sources.contracts import ColumnProposals, DeliveredColumn, compare
 from metadata.domain.sources.intake import Intake
 from metadata.domain.types import DataType, parse
 from metadata.models import SourceColumn, SourceDataset, System
-from metadata.services.checks import (
+from metadata.services.datasets.generation import Summary, generate_targets
+from metadata.services.lifecycle import follow_policy
+from metadata.services.rows.checks import (
     check_source_column,
     check_source_dataset,
     check_source_policy,
@@ -21,9 +23,7 @@ from metadata.services.checks import (
     refuse_if_policy_names,
     with_place,
 )
-from metadata.services.generation import Summary, generate_targets
-from metadata.services.lifecycle import follow_policy
-from metadata.services.row_changes import free_key, store
+from metadata.services.rows.row_changes import free_key, store
 
 DESCRIBED = ("description", "owner", "tags")
 SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "options", "active", *DESCRIBED)

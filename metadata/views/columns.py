@@ -16,14 +16,16 @@ from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.conflict import conflict
-from elevata.web.views import REFUSED, CreatePage, EditPage
+from elevata.web.views import REFUSED, CreatePage, DetailPage, EditPage
 from metadata.domain.grid import BOOLEAN, BY_NAME, CELLS, cell_text, moved_item, read_cell
+from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, details, grid_row, grid_rows, retired_columns, role_options, values_of
-from metadata.services.column_batches import apply, prepare
-from metadata.services.targets import create_target_column, order_target_columns, update_target_column
+from metadata.selectors.impact import impact_of
+from metadata.services.datasets.column_batches import apply, prepare
+from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
 from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of
 
 MAX_MOVE = 5_000
@@ -146,6 +148,16 @@ class ColumnEdit(Editing, ColumnPage, EditPage):
         return super().context() | {"known_types": ColumnForm.known_types}
 
 
+class ColumnImpact(ColumnPage, DetailPage):
+    """Effects of dropping, renaming and retyping a column; htmx receives the part of the column's form."""
+
+    template_name, part_template = "metadata/column_impact_page.html", "metadata/column_impact.html"
+
+    def context(self) -> dict[str, Any]:
+        titles = {DROP: "If you drop it", RENAME: "If you rename it", RETYPE: "If you change its type"}
+        return super().context() | {"parts": [(title, impact_of(self.row, each)) for each, title in titles.items()]}
+
+
 class ColumnCreate(Editing, CreatePage, DatasetPage):
     """Add a column to a dataset, after the existing ones."""
 
@@ -164,6 +176,9 @@ class ColumnCreate(Editing, CreatePage, DatasetPage):
 
     def address(self, row: TargetColumn) -> str:
         return reverse("column_create", args=[self.row.key]) if "another" in self.request.POST else page_of(row)
+
+    def line(self, row: TargetColumn) -> str:
+        return page_of(row)
 
 
 # --- pasting -----------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.forms import EditForm
 from elevata.web.views import CreatePage, DetailPage, EditPage, TemplatePage
-from metadata.domain.history_columns import time_type
-from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.history_policy_labels import history_facts, load_facts
+from metadata.domain.history.history_columns import time_type
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy_labels import history_facts, load_facts
 from metadata.forms.datasets import (
     DatasetForm,
     HistoryForm,
@@ -26,7 +26,12 @@ from metadata.permissions import may_change
 from metadata.selectors.columns import details, may_refer, retired_columns, shown_columns, stable_keys
 from metadata.selectors.datasets import LineageNode, lineage, schemas
 from metadata.selectors.lineage import layer_of, of_lineage
-from metadata.services.targets import create_schema, create_target_dataset, update_schema, update_target_dataset
+from metadata.services.datasets.targets import (
+    create_schema,
+    create_target_dataset,
+    update_schema,
+    update_target_dataset,
+)
 from metadata.views.base import DatasetPage, Editing
 from metadata.views.columns import panel_context
 
@@ -133,7 +138,7 @@ class SchemaPage(Editing):
     template_name = "metadata/schema_form.html"
 
     def address(self, row: Any = None) -> str:
-        return reverse("schema_list")
+        return reverse("schema_list") + (f"#schema-{row.name}" if row is not None else "")
 
     def context(self) -> dict[str, Any]:
         return super().context() | {"back": self.address()}
@@ -143,7 +148,7 @@ class SchemaCreate(SchemaPage, CreatePage):
     """Create a schema."""
 
     form_class, service = NewSchemaForm, staticmethod(create_schema)
-    message = "Schema {row.name} is described."
+    message = "Schema {row.name} is created."
 
 
 class SchemaEdit(SchemaPage, EditPage):

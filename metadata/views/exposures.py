@@ -10,7 +10,7 @@ from elevata.web.views import CreatePage, EditPage, RowPage
 from metadata.forms.exposures import ContractForm, ExposureForm, NewExposureForm
 from metadata.models import Exposure, TargetDataset, TargetSchema
 from metadata.services import exposures
-from metadata.services.targets import update_target_dataset
+from metadata.services.datasets.targets import update_target_dataset
 from metadata.views.base import BaseDatasetPage, Editing
 from metadata.views.row_actions import DELETE, RowAction, Verb, no_dependents
 

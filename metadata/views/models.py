@@ -13,8 +13,8 @@ from metadata.forms.model_builder import BuilderState
 from metadata.forms.models import MODEL_LAYERS, ModelForm, NewModelForm
 from metadata.models import TargetSchema
 from metadata.selectors.models import readable_names
+from metadata.services.datasets.targets import create_target_dataset, update_target_dataset
 from metadata.services.models import describe_model
-from metadata.services.targets import create_target_dataset, update_target_dataset
 from metadata.views.base import BaseDatasetPage, Editing
 
 

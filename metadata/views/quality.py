@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from elevata.web.views import CreatePage, EditPage, RowPage
-from metadata.domain.quality import KINDS
+from metadata.domain.quality.check_kinds import KINDS
 from metadata.forms.quality import CheckForm, NewCheckForm
 from metadata.models import QualityCheck, TargetDataset
 from metadata.services import quality

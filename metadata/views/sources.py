@@ -1,6 +1,6 @@
 """Pages of sources, and target generation."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import messages
@@ -14,7 +14,7 @@ from elevata.web.views import REFUSED, ListPage, RowPage
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset
 from metadata.selectors.datasets import source_datasets, systems
-from metadata.services.generation_preview import GenerationPreview, generate_accepted, preview_generation
+from metadata.services.datasets.generation_preview import GenerationPreview, generate_accepted, preview_generation
 from metadata.views.base import Editing
 
 STALE = 409
@@ -25,6 +25,16 @@ class SourceList(ListPage):
 
     filterset, template_name = SourceDatasetFilter, "metadata/source_list.html"
     listed = staticmethod(source_datasets)
+    csv_columns: ClassVar = {
+        "source dataset": str,
+        "system": "system.short_name",
+        "format": "format",
+        "location": "location",
+        "columns": "column_count",
+        "historized": lambda row: "yes" if row.historize else "no",
+        "active": lambda row: "yes" if row.active else "no",
+        "description": "description",
+    }
 
     def context(self) -> dict[str, Any]:
         rows = list(systems().order_by("short_name"))

@@ -12,7 +12,7 @@ from architecture.services.executions import Requested, request_execution
 from elevata.accounts.permissions import acting_as
 from elevata.jobs.services import mark_lost
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.world import World
 
 

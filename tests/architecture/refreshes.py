@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from architecture.models import Refresh
-from loader.services.reads.read_requests import perform_refresh
+from loader.services.reads.attempts import perform_refresh
 from tests.architecture.world import Warehouse, World
 
 

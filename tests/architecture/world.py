@@ -28,7 +28,7 @@ from elevata.accounts.services.users import ensure_user
 from elevata.audit.services import chain
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.datasets import dataset_states
-from metadata.services.targets import create_schema, create_target_column, create_target_dataset
+from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset
 from tests.database.row_cache import remembered
 from tests.metadata.contracts import sales_mart
 

@@ -5,7 +5,7 @@ from django.db import connection
 
 from architecture.selectors.authors import authors, carried_out
 from elevata.audit.models import ChangeLogEntry
-from elevata.audit.services import chain
+from elevata.audit.services.verification import verify_chain
 from tests.architecture.conftest import built, world
 from tests.architecture.executions import customer, needing_approval
 from tests.architecture.world import World, committed
@@ -25,4 +25,4 @@ def test_an_author_who_is_removed_by_sql_is_found_by_verifying_only(built: World
         cursor.execute("DELETE FROM audit_changelogentry WHERE id = %s", [entry.pk])
     key = str(customer().key)
     assert authors(built.environment, carried_out(built.environment, [key])) == frozenset()
-    assert chain.verify(recorded=False).problem.code == "row_missing"
+    assert verify_chain(recorded=False).problem.code == "row_missing"

@@ -43,10 +43,11 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChainLink
 from elevata.audit.services import chain
+from elevata.audit.services.verification import verify_chain
 from elevata.core.canonical_json import sha256_hex
 from loader.services.executions import perform_execution
 from metadata.selectors.datasets import dataset_states
-from metadata.services.targets import update_target_dataset
+from metadata.services.datasets.targets import update_target_dataset
 from tests.architecture.conftest import built, renamed, world
 from tests.architecture.executions import code_of, customer, needing_approval
 from tests.architecture.services.test_reports import rename
@@ -109,7 +110,7 @@ def test_sealing_does_not_make_it_count(built: World) -> None:
     forge_approval(report, built.approver)
     assert chain.seal() >= 0
     assert code_of(ask, world=built, report=report) == "APPROVAL_UNPROVEN"
-    assert chain.verify(recorded=False).problem.code == "signature_wrong"
+    assert verify_chain(recorded=False).problem.code == "signature_wrong"
 
 
 def test_a_forged_link_does_not_make_it_count(built: World) -> None:
@@ -213,7 +214,7 @@ def test_not_detected_a_role_given_by_sql(built: World) -> None:
     approve(report=report, user=user)
     assert approvals_missing(report) == 0
     chain.seal()
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
 
 
 # --- policies ----------------------------------------------------------------------------------
@@ -227,7 +228,7 @@ def strict(built: World) -> World:
     asked = {"environment": built.environment, "user": person("root", Role.ADMIN)}
     update_policies(**asked, policies={"approvals": {"review": {"count": 2}}}, expected_version=1)
     chain.seal()
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
     return built
 
 
@@ -266,13 +267,13 @@ def test_a_policy_written_by_sql_with_its_record_decides_nothing(strict: World) 
 
 def test_a_policy_changed_by_sql_is_found(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
-    assert chain.verify(recorded=False).problem.code == "policy_differs"
+    assert verify_chain(recorded=False).problem.code == "policy_differs"
 
 
 def test_a_first_policy_written_by_sql_is_found(built: World) -> None:
     Environment.objects.update(policies=OPEN)
     chain.seal()
-    assert chain.verify(recorded=False).problem.code == "policy_differs"
+    assert verify_chain(recorded=False).problem.code == "policy_differs"
 
 
 def test_saving_a_policy_changed_by_sql_again_is_compared_with_the_one_in_force(strict: World) -> None:
@@ -334,7 +335,7 @@ def test_not_refused_an_older_policy_whose_successor_was_removed_by_sql(strict: 
         cursor.execute("DELETE FROM architecture_policyrecord WHERE id = %s", [last.pk])
     Environment.objects.update(policies={})
     assert approvals_missing(needing_approval(strict)) == 1
-    assert chain.verify(recorded=False).problem is not None
+    assert verify_chain(recorded=False).problem is not None
 
 
 # --- applied state -----------------------------------------------------------------------------
@@ -386,7 +387,7 @@ def test_applied_state_changed_by_sql_is_refused_and_found(renamed: World, colum
     assert code_of(ask, world=renamed, report=preview.report) == "APPLIED_UNPROVEN"
     assert code_of(changes_of_a_load, world=renamed) == "APPLIED_UNPROVEN"
     chain.seal()
-    problem = chain.verify(recorded=False).problem
+    problem = verify_chain(recorded=False).problem
     assert (problem.code, problem.kind) == ("applied_unproven", "applied-dataset")
 
 
@@ -419,7 +420,7 @@ def test_adopting_the_dataset_is_the_way_on_and_every_author_counts(renamed: Wor
     assert AppliedDataset.objects.get().through == 0
     assert "ada" in renamed.report().authors
     assert chain.seal() >= 0
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
 
 
 @pytest.mark.parametrize("column", ["state", "signature"])
@@ -432,7 +433,7 @@ def test_a_kept_history_changed_by_sql_is_refused_and_found(built: World, column
     describe(historize=True, filter="1 > 2")
     assert code_of(built.report) == "APPLIED_UNPROVEN"
     chain.seal()
-    assert chain.verify(recorded=False).problem.kind == "kept-history"
+    assert verify_chain(recorded=False).problem.kind == "kept-history"
     asked = {"environment": built.environment, "user": built.operator, "reason": "changed by SQL"}
     adopt_as_baseline(**asked, dataset_keys=[str(customer().key)])
     assert approvals_missing(built.report()) == 1
@@ -445,7 +446,7 @@ def test_not_detected_applied_state_put_back_to_an_older_one_by_sql(renamed: Wor
     renamed.executed()
     change_applied(**before)
     chain.seal()
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
     assert renamed.report() is not None
 
 
@@ -458,7 +459,7 @@ def test_not_detected_applied_state_removed_by_sql(built: World) -> None:
     assert approvals_missing(built.report()) == 1
     AppliedDataset.objects.all().delete()
     chain.seal()
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
     key = str(customer().key)
     assert carried_out(built.environment, [key]) == {key: 0}
     assert approvals_missing(built.report()) == 0
@@ -484,7 +485,7 @@ def test_a_queued_execution_changed_by_sql_ends_failed_and_runs_nothing(renamed:
     execution = renamed.queued()
     forge_execution(execution, column)
     chain.seal()
-    assert chain.verify(recorded=False).problem.code == "execution_unproven"
+    assert verify_chain(recorded=False).problem.code == "execution_unproven"
     done = perform_execution(execution_pk=execution.pk, worker="w1", runner=None)
     assert (done.status, done.error["code"]) == ("failed", "EXECUTION_UNPROVEN")
     assert code_of(resume_execution, execution=done, user=renamed.operator) == "EXECUTION_UNPROVEN"
@@ -538,7 +539,7 @@ def test_not_detected_an_execution_put_into_the_queue_again_by_sql(renamed: Worl
     Execution.objects.filter(pk=execution.pk).update(status="queued", error=None, finished_at=None)
     assert renamed.work(Execution.objects.get(pk=execution.pk)).status == "succeeded"
     chain.seal()
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
 
 
 def test_not_detected_a_step_marked_as_done_by_sql(renamed: World) -> None:
@@ -546,7 +547,7 @@ def test_not_detected_a_step_marked_as_done_by_sql(renamed: World) -> None:
     execution = renamed.queued()
     execution.operations.update(status="succeeded")
     chain.seal()
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
 
 
 def test_not_detected_triggers_taken_away_and_put_back(renamed: World) -> None:
@@ -554,7 +555,7 @@ def test_not_detected_triggers_taken_away_and_put_back(renamed: World) -> None:
     with triggers_lifted([Approval]):
         pass
     chain.seal()
-    assert chain.verify(recorded=False).problem is None
+    assert verify_chain(recorded=False).problem is None
 
 
 def test_a_plan_changed_by_sql_sheds_no_author_of_a_history_taken_up_again(built: World) -> None:

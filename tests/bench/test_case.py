@@ -1,7 +1,7 @@
 """Taking turns: what is counted, what is put back, what leaves."""
 
-from bench.case import Entry, run_case
-from bench.workers import Failed
+from bench.history.case import Entry, run_case
+from bench.processes.workers import Failed
 
 RIGHT = {"versions": 12, "open": 10, "checksum": "7"}
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from bench import cli
-from bench.cases import NAMES
+from bench.history.cases import NAMES
 from elevata.bootstrap.places import ROOT
 
 

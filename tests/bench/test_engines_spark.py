@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.case import Bench
-from bench.cases import make_sources, measure, plain_entries, plans
+from bench.history.case import Bench
+from bench.history.cases import make_sources, measure, plain_entries, plans
 from bench.report import ratios
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]

@@ -1,6 +1,6 @@
 """Putting a Delta table back: data files are links, the log is a copy."""
 
-from bench.folders import link_copy
+from bench.history.folders import link_copy
 
 
 def test_the_log_is_copied_and_data_is_linked(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.plan import Plan, Step, coprime, load_time
+from bench.history.plan import Plan, Step, coprime, load_time
 from bench.problem import BenchProblem
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from bench.case import Entry, difference, result
-from bench.cases import plain_entries
 from bench.full import Record, time_ratio
+from bench.history.case import Entry, difference, result
+from bench.history.cases import plain_entries
 from bench.measures import DEEP, MEASURES, held
 from bench.problem import BenchProblem
 from bench.report import case_report, measure_table, ratios, table, write_result

@@ -13,8 +13,8 @@ from playwright.sync_api import Locator, Page, Route, expect
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.generation import generate_targets
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.world import person as someone
 from tests.factories import airport_source
 

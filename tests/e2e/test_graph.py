@@ -1,6 +1,7 @@
 """Drawing of static/js/graph in a real Chromium under the product's content policy. No server, no database."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,11 +9,12 @@ import pytest
 from django.utils.html import json_script
 from playwright.sync_api import Page, Route, expect
 
-from elevata.web.graph import Edge, Graph, Node
+from elevata.web.graph import Edge, Graph, Node, Port
 from elevata.web.middleware import CONTENT_SECURITY_POLICY
 
 pytestmark = pytest.mark.browser
 
+LAYERS_DRAWN = ("source", "raw", "stage", "rawcore", "history")
 STATIC = Path(__file__).resolve().parents[2] / "static"
 SITE = "http://graphs.test"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
@@ -142,3 +144,69 @@ def test_150_datasets_are_drawn(shown: Page):
     swap(shown, part(Graph(nodes, edges)))
     expect(shown.locator("[data-node]")).to_have_count(150, timeout=60_000)
     assert json.loads(shown.locator("#g").text_content())["nodes"][149]["rank"] == 5
+
+
+# --- columns ---------------------------------------------------------------------------------
+
+
+def columns() -> Graph:
+    """Two columns of raw, one of which flows on into rawcore and an exposure."""
+    nodes = (
+        Node("r", "raw_route", "raw", "raw", url="/r/", ports=(Port("r.id", "id", url="?r.id"), Port("r.to", "to"))),
+        Node("c", "rc_route", "rawcore", "rawcore", ports=(Port("c.to", "target", "string", "upper(to)", "?c.to"),)),
+        Node("e", "Delays", "dashboard of Operations", "exposure"),
+    )
+    edges = (Edge("r", "c", start_port="r.to", end_port="c.to"), Edge("c", "e", start_port="c.to"))
+    return Graph(nodes, edges)
+
+
+def test_a_chosen_column_has_its_path_marked_and_is_announced(shown: Page):
+    swap(shown, part(columns()))
+    shown.evaluate("document.addEventListener('graph:choose', ({detail}) => { document.title = detail.url; })")
+    shown.locator('[data-port="c.to"]').click()
+    expect(shown.locator("[data-port].near")).to_have_count(2)
+    expect(shown.locator("path.edge.near")).to_have_count(2)
+    expect(shown).to_have_title("?c.to")
+    shown.locator('[data-port="c.to"]').click()
+    expect(shown.locator("[data-port].near")).to_have_count(0)
+
+
+def test_columns_are_reached_and_chosen_by_the_keyboard(shown: Page):
+    swap(shown, part(columns()))
+    shown.get_by_role("link", name="raw_route").focus()
+    shown.keyboard.press("ArrowDown")
+    expect(shown.locator('[data-port="r.id"]')).to_be_focused()
+    shown.keyboard.press("ArrowRight")
+    expect(shown.locator('[data-port="c.to"]')).to_be_focused()
+    shown.keyboard.press("Enter")
+    expect(shown.locator('[data-port="c.to"]')).to_have_attribute("aria-current", "true")
+
+
+def test_a_column_is_found_and_the_picture_is_a_file(shown: Page):
+    swap(shown, part(columns()))
+    shown.get_by_role("searchbox").fill("TARG")
+    expect(shown.locator('[data-port="c.to"]')).to_have_class(re.compile("found"))
+    with shown.expect_download() as download:
+        shown.get_by_role("button", name="SVG").click()
+    text = Path(download.value.path()).read_text()
+    assert text.startswith("<svg")
+    assert "target" in text
+    assert "var(" not in text
+
+
+@pytest.mark.nightly
+def test_300_datasets_with_20_columns_are_drawn_in_3_seconds(shown: Page):
+    nodes = tuple(
+        Node(f"n{i}", f"table_{i}", "s", LAYERS_DRAWN[i % 5], ports=tuple(Port(f"{i}.{j}", f"c{j}") for j in range(20)))
+        for i in range(300)
+    )
+    edges = tuple(
+        Edge(f"n{i - 1}", f"n{i}", start_port=f"{i - 1}.{j}", end_port=f"{i}.{j}")
+        for i in range(300)
+        if i % 5
+        for j in range(20)
+    )
+    swap(shown, part(Graph(nodes, edges)))
+    expect(shown.locator("[data-port]")).to_have_count(6000, timeout=60_000)
+    laid_out = shown.evaluate("performance.getEntriesByName('graph-layout').at(-1).duration")
+    assert laid_out < 3000

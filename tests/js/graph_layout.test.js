@@ -6,15 +6,20 @@ import { describe, test } from "node:test";
 import {
   bounded,
   fitted,
+  heightOf,
+  isOnPath,
   layoutRequest,
+  matchesOf,
   neighbour,
+  pathOf,
+  portBoxes,
   readableScale,
   scrolledInto,
   shapeOf,
   wholeScale,
   widthsOf,
 } from "../../static/js/graph/layout.js";
-import { curved, MARGIN, pathsOf, rounded, turned } from "../../static/js/graph/paths.js";
+import { curved, flowing, MARGIN, pathsOf, rounded, turned } from "../../static/js/graph/paths.js";
 
 const measure = (text) => text.length * 7;
 const graph = () => ({
@@ -175,5 +180,75 @@ describe("lines", () => {
 
   test("downwards the axes change places", () => {
     assert.deepEqual(turned(boxes.get("a"), true), { u: 60, v: 200, length: 40, middle: 250 });
+  });
+});
+
+describe("columns", () => {
+  const columns = () => ({
+    nodes: [
+      { id: "r", title: "raw_route", rank: 0, ports: [{ id: "r.id", title: "id" }, { id: "r.from", title: "from" }] },
+      { id: "c", title: "rc_route", rank: 1, ports: [{ id: "c.id", title: "id" }, { id: "c.far", title: "distance" }] },
+      { id: "e", title: "Delays", rank: 2 },
+    ],
+    edges: [
+      { start: "r", start_port: "r.id", end: "c", end_port: "c.id" },
+      { start: "r", start_port: "r.from", end: "c", end_port: "c.far" },
+      { start: "c", start_port: "c.far", end: "e" },
+    ],
+  });
+  const boxes = new Map([
+    ["r", { x: 0, y: 0, width: 100, height: 92 }],
+    ["c", { x: 200, y: 10, width: 100, height: 92 }],
+    ["e", { x: 400, y: 0, width: 100, height: 46 }],
+  ]);
+
+  test("are rows below the title of their box, which is as tall as they need", () => {
+    const rows = portBoxes(columns().nodes, boxes);
+    assert.deepEqual(rows.get("c.far"), { x: 200, y: 76, width: 100, height: 20 });
+    assert.equal(heightOf(columns().nodes[0]), 92);
+    assert.equal(heightOf(columns().nodes[2]), 46);
+  });
+
+  test("give one edge of the layout for two boxes, whatever the number of columns", () => {
+    const { edges, children } = layoutRequest(columns(), "RIGHT", [100, 100, 100]);
+    assert.deepEqual(edges.map((edge) => edge.id), ["e0", "e2"]);
+    assert.deepEqual(children.map((child) => child.height), [92, 92, 46]);
+  });
+
+  test("have a path up and down, and nothing beside it", () => {
+    const { edges } = columns();
+    const path = pathOf(edges, "c.far");
+    assert.deepEqual([...path.up], ["c.far", "r.from"]);
+    assert.deepEqual([...path.down], ["c.far", "e"]);
+    assert.deepEqual(edges.map((edge) => isOnPath(path, edge)), [false, true, true]);
+  });
+
+  test("have a path that ends although the flows go in a circle", () => {
+    const edges = [
+      { start: "a", start_port: "a.x", end: "b", end_port: "b.x" },
+      { start: "b", start_port: "b.x", end: "a", end_port: "a.x" },
+    ];
+    const path = pathOf(edges, "a.x");
+    assert.deepEqual([[...path.up], [...path.down]], [["a.x", "b.x"], ["a.x", "b.x"]]);
+  });
+
+  test("are found by a part of their name, before boxes", () => {
+    assert.deepEqual(matchesOf(columns().nodes, " D"), ["r.id", "c.id", "c.far", "e"]);
+    assert.deepEqual(matchesOf(columns().nodes, "%'😀"), []);
+    assert.deepEqual(matchesOf(columns().nodes, " "), []);
+  });
+
+  test("have lines from the right side to the left side, or around if the reader is not further right", () => {
+    const rows = portBoxes(columns().nodes, boxes);
+    assert.equal(flowing(rows.get("r.id"), rows.get("c.id")), "M100 56 C150 56 150 66 200 66");
+    assert.equal(flowing(rows.get("c.id"), rows.get("r.id")), "M300 66 C326 66 326 56 100 56");
+  });
+
+  test("reach out to the right only where a line goes around", () => {
+    const data = columns();
+    const places = new Map([...boxes, ...portBoxes(data.nodes, boxes)]);
+    assert.equal(pathsOf(data.edges, new Map(), places, { down: false, top: 4 }).wide, 0);
+    data.edges.push({ start: "c", start_port: "c.id", end: "r", end_port: "r.id" });
+    assert.equal(pathsOf(data.edges, new Map(), places, { down: false, top: 4 }).wide, 300 + 26 + MARGIN);
   });
 });

@@ -1,7 +1,7 @@
 """Metadata of two systems: airports, and routes that refer to them."""
 
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from metadata.services.references import create_reference
 from metadata.services.sources import create_source_column, create_source_dataset, create_system
 

@@ -86,7 +86,7 @@ def speak(told: dict) -> None:
         try:
             raise ConnectionError(told["log"])
         except ConnectionError:
-            logging.getLogger("loader.spark.load").exception("it failed: %s", told["log"])
+            logging.getLogger("loader.spark.loads.load").exception("it failed: %s", told["log"])
 
 
 def observe(_id, body, told, _stop) -> dict:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from loader.domain.historization.references import foreign_keys, parent_checks
 from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, ReferringRows
+from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.state import DatasetState, ReferenceState
-from metadata.domain.unknown_parents import GHOST
 from tests.loader.harness import Dataset, stable
 
 # The rows of a delivery by dataset; one that is left out is not loaded.
@@ -63,7 +63,7 @@ class Family:
         return replace(made[0], raw=raw, rawcore=tuple(self._related(load, loaded) for load in rawcore))
 
     def _related(self, load: RawcoreLoad, loaded: set[str]) -> RawcoreLoad:
-        """Return the load with its part in the reference, as ``loader.services.manifests`` describes it."""
+        """Return the load with its part in the reference, as ``loader.services.loads.manifests`` describes it."""
         plants, orders = self.plants.state, self.orders.state
         (key,) = foreign_keys(orders, {plants.key: plants})
         if load.dataset == orders.key:

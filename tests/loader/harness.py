@@ -28,10 +28,10 @@ from loader.arrow.parquet_files import arrow_type
 from loader.domain.historization.layers import row_hash_components
 from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
-from loader.spark.load import LoadAttempt
+from loader.spark.loads.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.history.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import parse

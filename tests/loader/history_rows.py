@@ -11,8 +11,7 @@ from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import TableSpec, history_table, rawcore_table
 from loader.domain.historization.hashing import digest
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.manifest.history_checks import CheckManifest
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import CheckManifest, ReadManifest
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier

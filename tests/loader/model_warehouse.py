@@ -10,7 +10,7 @@ from architecture.domain.tables import current_table, tables_of
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.models import model_load
 from loader.domain.quality.checks import CheckSpec
-from loader.spark.load import LoadAttempt
+from loader.spark.loads.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.state import ColumnState, DatasetState
@@ -37,6 +37,11 @@ class Warehouse:
     def append(self, name: str, rows: list[tuple]) -> None:
         frame = self.spark.createDataFrame(rows, self._table(name).schema())
         frame.write.format("delta").mode("append").save(self._table(name).location)
+
+    def execute(self, name: str, statement: str) -> int:
+        """Run a statement, in which ``{table}`` is the table of this name; return the table's version after it."""
+        self.spark.sql(statement.format(table=self._table(name).sql_name))
+        return self._table(name).version()
 
     def files(self, name: str) -> list[Path]:
         """Return the data files in the folder of a table."""

@@ -11,12 +11,9 @@ from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError
 from elevata.notifications.models import Webhook
 from metadata.models import Reference, TargetColumn, TargetDataset
-from metadata.services import (
-    generation,
-    lifecycle,
-    references,
-    subjects,
-)
+from metadata.services import lifecycle, references
+from metadata.services.datasets import generation
+from metadata.services.rows import subjects
 from tests.factories import (
     SourceColumnFactory,
     SourceDatasetFactory,

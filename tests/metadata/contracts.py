@@ -1,9 +1,9 @@
 """A contract for tests: ``mart.sales`` with a key, a check and a dashboard."""
 
 from metadata.models import QualityCheck, TargetDataset
+from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset
 from metadata.services.exposures import create_exposure
 from metadata.services.quality import create_check
-from metadata.services.targets import create_schema, create_target_column, create_target_dataset
 
 BOARD = {"name": "Board", "kind": "dashboard", "owner": "Finance", "link": "https://bi.example.org/board"}
 

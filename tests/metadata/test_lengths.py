@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from elevata.core.lengths import MAX_TAG, MAX_TAGS
 from elevata.web.forms import TagsField
-from metadata.api import serializers as api
+from metadata.api import change_serializers as api
 from metadata.forms import columns, datasets, imports, sources, systems
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 

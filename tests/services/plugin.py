@@ -31,7 +31,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _only_hands_out(config: pytest.Config) -> bool:
-    """Return whether this process hands its tests to others (``-n 2``), each of which has its own servers."""
+    """Return True if this process hands its tests to others (``-n 2``), each of which has its own servers."""
     return bool(getattr(config.known_args_namespace, "numprocesses", None)) and "PYTEST_XDIST_WORKER" not in os.environ
 
 

@@ -315,7 +315,7 @@ def _change_logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
 
 
 def _needs_removal(side: Side, column: ColumnState) -> bool:
-    """Return whether a column that is no longer desired still needs an operation.
+    """Return True if a column that is no longer desired still needs an operation.
 
     The retired column of a removed reference stays. A retired column of a history stays, unless the change policy
     allows to drop it and the column's role is known.

@@ -109,7 +109,7 @@ def plan_set_aside(before: Placed, after: Placed, set_: PolicySet, renames: Rena
 
 
 def _is_read_as_view(before: Placed, after: Placed) -> bool:
-    """Return whether the dataset is and stays a view: loads of its readers run its logic, even if it is retired."""
+    """Return True if the dataset is and stays a view: loads of its readers run its logic, even if it is retired."""
     return before.base is not None and before.base.view and after.base is not None and after.base.view
 
 

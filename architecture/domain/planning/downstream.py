@@ -142,13 +142,13 @@ def _reads(column: ColumnState, key: str, names: frozenset[str]) -> bool:
 
 
 def _names(column: ColumnState, names: frozenset[str]) -> bool:
-    """Return whether a column reads one of these names; without expression and inputs it reads its own name."""
+    """Return True if a column reads one of these names; without expression and inputs it reads its own name."""
     by_name = not column.expression and not column.inputs and column.name.lower() in names
     return by_name or _mentions(column.expression, names)
 
 
 def _mentions(text: str | None, names: frozenset[str]) -> bool:
-    """Return whether a text contains one of these names. Of a text that is not accepted SQL, all words count."""
+    """Return True if a text contains one of these names. Of a text that is not accepted SQL, all words count."""
     if not text or names.isdisjoint(names_in(text)):
         return False
     try:

@@ -13,9 +13,9 @@ from functools import cached_property
 from architecture.domain.planning.matching import Matching, Pair, match
 from architecture.domain.state_files import FOREIGN_KEY, column_pairs
 from elevata.core.errors import MetadataError
-from metadata.domain import raw_keeping
-from metadata.domain.history_columns import form_differences, form_of
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_columns import form_differences, form_of
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.sources import raw_keeping
 from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 
@@ -35,7 +35,7 @@ class Moved:
 
     ``compares``: the dataset's own history may get different values or rows. ``alters``: readers of the dataset may
     get different values or rows; a change of the history policy alone does not cause that. ``form`` are the changed
-    parts of the history's form (``metadata.domain.history_columns``).
+    parts of the history's form (``metadata.domain.history.history_columns``).
     """
 
     what: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Renames:
         return [column for column in columns if column.before.lower() not in used]
 
     def means_another(self, text: str | None, reader: str) -> bool:
-        """Return whether a name in a text of ``reader`` resolves to another column of an input than before.
+        """Return True if a name in a text of ``reader`` resolves to another column of an input than before.
 
         The former column may be retired. Inputs are compared one by one, because each delivers rows of its own.
         """
@@ -109,7 +109,7 @@ class Renames:
         return bool(changed) and any(self._other(*item, name, name) for item in changed for name in names_read(text))
 
     def takes_another(self, pair: Pair[ColumnState], reader: str) -> bool:
-        """Return whether a column of ``reader`` is computed from other columns, although its logic is unchanged."""
+        """Return True if a column of ``reader`` is computed from other columns, although its logic is unchanged."""
         if pair.before.expression or pair.after.expression:
             return pair.before.expression == pair.after.expression and self.means_another(pair.after.expression, reader)
         if pair.before.inputs or pair.after.inputs:
@@ -118,7 +118,7 @@ class Renames:
         return any(self._other(key, *self._names_of(key), was, is_) for key in self._read_by(reader))
 
     def _other(self, dataset: str, before: Mapping[str, str], after: Mapping[str, str], was: str, is_: str) -> bool:
-        """Return whether the column named ``is_`` after is another one than the column named ``was`` before."""
+        """Return True if the column named ``is_`` after is another one than the column named ``was`` before."""
         if is_ not in after:
             return False
         key = before.get(was)
@@ -186,7 +186,7 @@ def match_columns(before: Sequence[ColumnState], after: Sequence[ColumnState]) -
 
 
 def _differs_by_renames(before: str | None, after: str | None, columns: Sequence[Called]) -> bool:
-    """Return whether ``after`` is ``before`` with the new names of these columns, which may have swapped names."""
+    """Return True if ``after`` is ``before`` with the new names of these columns, which may have swapped names."""
     if before is None or after is None:
         return False
     was, is_ = {}, {}
@@ -322,7 +322,7 @@ def _compared_choices(policy: HistoryPolicy | dict | str) -> dict | str:
 
 
 def key_moved(pairs: Iterable[Pair[ColumnState]], new: Iterable[ColumnState], gone: Iterable[ColumnState]) -> bool:
-    """Return whether the columns of the business key change; their names and order do not count."""
+    """Return True if the columns of the business key change; their names and order do not count."""
     return any(_is_key(pair.before) != _is_key(pair.after) for pair in pairs) or any(map(_is_key, (*new, *gone)))
 
 
@@ -331,7 +331,7 @@ def _is_key(column: ColumnState) -> bool:
 
 
 def follows_table(pair: Pair[ColumnState], table_before: str, table_after: str) -> bool:
-    """Return whether a technical column is only renamed with its table."""
+    """Return True if a technical column is only renamed with its table."""
     renamed = table_before != table_after and table_before in pair.before.name
     return (
         renamed

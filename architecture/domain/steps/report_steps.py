@@ -107,7 +107,7 @@ def plan_steps(
 
 
 def runs_by_itself(step: Step) -> bool:
-    """Return whether a load may run the step without approval, because it removes nothing and changes no row."""
+    """Return True if a load may run the step without approval, because it removes nothing and changes no row."""
     return step.op in (CREATE_TABLE, ADD_COLUMN, PUBLISH_VIEW)
 
 

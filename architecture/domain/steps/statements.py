@@ -27,7 +27,7 @@ from architecture.domain.steps.step import (
 )
 from architecture.domain.tables import ColumnSpec
 from metadata.domain import naming
-from metadata.domain.history_policy import AS_OF
+from metadata.domain.history.history_policy import AS_OF
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import (
     BIGINT,

@@ -50,7 +50,7 @@ class TableShape:
         raise LookupError(f"{self.qualified_name} has no column {name}")
 
     def matches(self, other: "TableShape | None", *, tied: bool = True) -> bool:
-        """Return whether both have the same name and columns, in any order.
+        """Return True if both have the same name and columns, in any order.
 
         Without ``tied``, columns of ``other`` may lack their stable keys.
         """
@@ -255,20 +255,20 @@ def _change_columns(columns: tuple[ObservedColumn, ...], changes: dict[str, dict
 
 
 def done_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Return whether the table has the step's result. A step of ``WITHOUT_TRACE`` never counts as done."""
+    """Return True if the table has the step's result. A step of ``WITHOUT_TRACE`` never counts as done."""
     desired = becomes(step)
     return step.leaves_trace and desired is not None and desired.matches(shape_of(observed))
 
 
 def half_done_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Return whether the step created its columns, but did not set their stable keys yet."""
+    """Return True if the step created its columns, but did not set their stable keys yet."""
     desired = becomes(step)
     ties = (step.rewrites or step.op in _CREATE_COLUMNS) and step.leaves_trace
     return ties and desired is not None and desired.matches(shape_of(observed), tied=False)
 
 
 def assumed_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Return whether the table meets the preconditions. A dropped table can be replaced by a new one."""
+    """Return True if the table meets the preconditions. A dropped table can be replaced by a new one."""
     if step.assumes is None:
         return observed is None or observed.dropped
     return step.assumes.matches(shape_of(observed))
@@ -336,7 +336,7 @@ class StoodOn(StepProblem):
 
 
 def goes_to_version(step: Step) -> bool:
-    """Return whether the step can be undone only by restoring the previous table version."""
+    """Return True if the step can be undone only by restoring the previous table version."""
     return step.op in _BY_RESTORE and not step.only_empty and not step.only_checks
 
 

@@ -110,6 +110,25 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Preference",
+            fields=[
+                (
+                    "user",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="preference",
+                        serialize=False,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                ("time_zone", models.CharField(blank=True, default="", max_length=64)),
+            ],
+            options={
+                "ordering": ["user__username"],
+            },
+        ),
+        migrations.CreateModel(
             name="Identity",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

@@ -11,23 +11,17 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
-from elevata.audit.append_only import guarded_models, wrong_triggers
-from elevata.audit.domain import GENESIS, Head, Link, Problem, Signature, check_link, link_hash, next_link
+from elevata.audit.append_only import guarded_models
+from elevata.audit.domain import GENESIS, Head, Link, Problem, Signature, link_hash, next_link
 from elevata.audit.models import AppendOnly, ChainHead, ChainLink, ChainPending
 from elevata.audit.services import recorded_heads
-from elevata.audit.services.recorded_heads import Restore
-from elevata.audit.services.segments import Segments
 from elevata.audit.services.signing import keyring, sign, signature_problem
 from elevata.core.canonical_json import sha256_hex
 
@@ -35,15 +29,13 @@ log = logging.getLogger(__name__)
 
 Content = Callable[[Any], dict[str, Any]]
 _HEAD = 1
-_BEGINNING = Head()
 _BATCH = 200
-_CHUNK = 1000
 # Purposes of signatures: the signature of a link is invalid for a pending record.
 _LINK, _PENDING = "audit-link", "audit-note"
 
 
 @cache
-def _models() -> dict[str, type[AppendOnly]]:
+def chained_models() -> dict[str, type[AppendOnly]]:
     """Return the chain's models by kind. Raise ValueError if two models have the same kind."""
     models: dict[str, type[AppendOnly]] = {}
     for model in guarded_models():
@@ -57,18 +49,9 @@ def row_digest(row: AppendOnly) -> str:
     return sha256_hex(row.content())
 
 
-def _comparison_problem() -> Problem | None:
-    """Return the first difference that the functions of ``AUDIT_COMPARISONS`` find."""
-    for name in settings.AUDIT_COMPARISONS:
-        problem = import_string(name)()
-        if problem is not None:
-            return problem
-    return None
-
-
 def model_of(kind: str) -> type[AppendOnly] | None:
     """Return the model of a kind; None if it is not installed."""
-    return _models().get(kind)
+    return chained_models().get(kind)
 
 
 def _kind_of(row: AppendOnly) -> str:
@@ -80,7 +63,7 @@ def _kind_of(row: AppendOnly) -> str:
 
 def removable_kinds() -> list[str]:
     """Return the kinds whose rows retention may remove."""
-    return [kind for kind, model in _models().items() if model.CHAIN.removable]
+    return [kind for kind, model in chained_models().items() if model.CHAIN.removable]
 
 
 def append(*rows: AppendOnly) -> None:
@@ -139,7 +122,7 @@ def _seal_batch(wait: bool) -> int:
             return 0
         records = list(ChainPending.objects.filter(refused="").order_by("pk")[:_BATCH])
         valid = []
-        for record, problem in _check_records(records):
+        for record, problem in check_records(records):
             if problem is None:
                 valid.append(record)
                 continue
@@ -170,22 +153,22 @@ def _record_document(kind: str, subjects: Any) -> dict[str, Any]:
     return {"kind": kind, "subjects": subjects}
 
 
-def _check_records(records: list[ChainPending]) -> Iterator[tuple[ChainPending, Problem | None]]:
+def check_records(records: list[ChainPending]) -> Iterator[tuple[ChainPending, Problem | None]]:
     """Yield each pending record with its problem, if any.
 
     In a valid record the signature is right, and its rows have the recorded digests and no links yet.
     """
-    signed_records = [record for record in records if not _pending_signature_problem(record)]
+    signed_records = [record for record in records if not pending_signature_problem(record)]
     subjects = [(record.kind, subject) for record in signed_records for subject, _ in record.subjects]
     rows, linked = _rows_of_subjects(subjects), _linked_subjects(subjects)
     for record in records:
-        problem = _pending_signature_problem(record) or next(_subject_problems(record, rows, linked), None)
+        problem = pending_signature_problem(record) or next(_subject_problems(record, rows, linked), None)
         if problem is None:
             linked.update((record.kind, subject) for subject, _ in record.subjects)
         yield record, problem
 
 
-def _pending_signature_problem(record: ChainPending) -> Problem | None:
+def pending_signature_problem(record: ChainPending) -> Problem | None:
     """Return the problem of a pending record that was not signed with the audit key."""
     signature = Signature(record.key_id, record.signature)
     try:
@@ -276,7 +259,7 @@ def proven(*rows: AppendOnly) -> frozenset[int]:
     # Pending records become links, never the reverse, so links are queried last.
     pending: set[int] = set()
     for record in ChainPending.objects.filter(kind=kind):
-        if not _pending_signature_problem(record):
+        if not pending_signature_problem(record):
             pending.update(subject for subject, digest in record.subjects if digests.get(subject) == digest)
     links = ChainLink.objects.filter(kind=kind, subject_id__among=list(digests))
     return frozenset(pending).union(
@@ -287,10 +270,10 @@ def proven(*rows: AppendOnly) -> frozenset[int]:
 def _is_valid(stored: ChainLink) -> bool:
     """Return True if a link's hash is that of its content and its signature is valid."""
     content = {name: value for name, value in vars(link_of(stored)).items() if name != "hash"}
-    return link_hash(**content) == stored.hash and _link_signature_problem(stored) is None
+    return link_hash(**content) == stored.hash and link_signature_problem(stored) is None
 
 
-def _link_signature_problem(stored: ChainLink) -> Problem | None:
+def link_signature_problem(stored: ChainLink) -> Problem | None:
     code = keyring().problem(Signature(stored.key_id, stored.signature), _LINK, stored.hash.encode())
     if not code:
         return None
@@ -299,101 +282,6 @@ def _link_signature_problem(stored: ChainLink) -> Problem | None:
 
 
 # --- verification ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Verification:
-    """Result of verifying the chain.
-
-    ``unsealed`` is the number of rows that are committed and not linked yet, ``segments`` that of link ranges whose
-    entries were exported and removed, and ``unrecorded`` that of links after the newest head recorded outside the
-    database. ``restores`` are the recorded restores of an older copy of the database.
-    """
-
-    head: Head
-    links: int
-    unsealed: int
-    segments: int
-    problem: Problem | None = None
-    unrecorded: int = 0
-    restores: tuple[Restore, ...] = ()
-
-    @property
-    def intact(self) -> bool:
-        return self.problem is None
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "intact": self.intact,
-            "links": self.links,
-            "unsealed": self.unsealed,
-            "segments": self.segments,
-            "unrecorded": self.unrecorded,
-            "restores": [restore.as_json() for restore in self.restores],
-            "head": self.head.as_json(),
-            # Artifacts have the head under this name.
-            "chain": self.head.as_json(),
-            "problem": self.problem.as_json() if self.problem else None,
-        }
-
-
-def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: bool = True) -> Verification:
-    """Verify every link of the chain and its row, up to the first problem. Writers may continue meanwhile.
-
-    ``against`` is the head in an artifact, which must be one of the links. ``since`` must be one, too; links up to it
-    count as verified. With ``recorded``, the chain is compared with the heads recorded outside the database.
-    """
-    segments = Segments()
-    problem = _artifact_problem(since) or segments.gap_problem()
-    end = since
-    if problem is None:
-        for end, problem in _verify_links(since, segments):  # noqa: B007
-            if problem is not None:
-                break
-    records = recorded_heads.read()
-    if problem is None:
-        problem = (
-            segments.end_problem(end.sequence)
-            or _head_problem(end)
-            or _artifact_problem(against)
-            or (_recorded_head_problem(records, end) if recorded else None)
-            or _pending_problem()
-            or _unlinked_row()
-            or _comparison_problem()
-            or wrong_triggers(connection)
-        )
-    newest = records.newest.sequence if records.newest is not None else 0
-    return Verification(
-        end,
-        end.sequence,
-        unsealed(),
-        len(segments),
-        problem,
-        unrecorded=max(0, end.sequence - newest),
-        restores=records.restores,
-    )
-
-
-def _verify_links(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]]:
-    """Yield the end of the verified part after each batch of links, with the problem of the next link."""
-    while True:
-        stored = list(ChainLink.objects.filter(sequence__gt=end.sequence).order_by("sequence")[:_CHUNK])
-        links = [link_of(row) for row in stored]
-        if not links:
-            return
-        rows = rows_of(links)
-        for row, link in zip(stored, links, strict=True):
-            problem = (
-                check_link(end, link)
-                or _link_signature_problem(row)
-                or _check_row(link, rows, segments)
-                or segments.hash_problem(link)
-            )
-            if problem is not None:
-                yield end, problem
-                return
-            end = Head(link.sequence, link.hash)
-        yield end, None
 
 
 def link_of(row: ChainLink) -> Link:
@@ -422,97 +310,6 @@ def _pks_by_kind(subjects: list[tuple[str, int]]) -> dict[str, list[int]]:
     for kind, pk in subjects:
         pks_by_kind[kind].append(pk)
     return pks_by_kind
-
-
-def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Segments) -> Problem | None:
-    at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
-    model = model_of(link.kind)
-    if model is None:
-        return Problem("kind_unknown", f"nothing of kind {link.kind} is known here", **at)
-    row = rows.get((link.kind, link.subject))
-    if row is None:
-        # Retention may have removed it during the verification.
-        if model.CHAIN.removable and (segments.holds(link) or segments.again().holds(link)):
-            return None
-        return Problem("row_missing", f"{link.kind} {link.subject} is gone", **at)
-    if model.CHAIN.removable and segments.holds(link) and model.objects.filter(pk=row.pk).exists():
-        message = f"{link.kind} {link.subject} is still there, though its segment says that it was removed"
-        return Problem("segment_incomplete", message, **at)
-    if row_digest(row) != link.digest:
-        return Problem("row_changed", f"{link.kind} {link.subject} was changed after it was sealed", **at)
-    return None
-
-
-def _head_problem(end: Head) -> Problem | None:
-    """Return the problem of the stored head if it is before the last link, or differs from the links.
-
-    The head may have advanced during the verification.
-    """
-    now = head()
-    if now.sequence < end.sequence:
-        return Problem("head_changed", f"the chain goes on after its head, link {now.sequence}", now.sequence + 1)
-    if now.sequence > end.sequence and not ChainLink.objects.filter(sequence=now.sequence, hash=now.hash).exists():
-        return Problem("link_missing", f"links after {end.sequence} are missing", end.sequence + 1)
-    if now.sequence == end.sequence and now.hash != end.hash:
-        return Problem("head_changed", "the head is not the last link's hash", end.sequence)
-    return None
-
-
-def _artifact_problem(against: Head | None) -> Problem | None:
-    if against is None or against == Head():
-        return None
-    if ChainLink.objects.filter(sequence=against.sequence, hash=against.hash).exists():
-        return None
-    message = f"the artifact was made when link {against.sequence} ended the chain, and this chain has no such link"
-    return Problem("artifact_differs", message, against.sequence)
-
-
-def _recorded_head_problem(records: recorded_heads.Records, end: Head) -> Problem | None:
-    """Return the problem of a head that is recorded outside the database and is missing in this chain."""
-    if records.problem is not None and (end.sequence or records.problem.code != "heads_missing"):
-        return records.problem
-    sequences = [head.sequence for head in records.heads]
-    links = ChainLink.objects.filter(sequence__among=sequences).values_list("sequence", "hash")
-    hashes = dict(links)
-    for head in records.heads:
-        if hashes.get(head.sequence) != head.hash:
-            message = (
-                f"link {head.sequence} once ended the chain, by {recorded_heads.path()}, and this chain has no such "
-                "link: it was cut, or is that of another copy of the database"
-            )
-            return Problem("heads_differ", message, head.sequence)
-    return None
-
-
-def _pending_problem() -> Problem | None:
-    """Return the problem of the first pending record that cannot be sealed."""
-    records = list(ChainPending.objects.order_by("pk"))
-    wrong = {record.pk: problem for record, problem in _check_records(records) if problem is not None}
-    for record in records:
-        # A record that was sealed during the verification was valid.
-        if record.pk in wrong and ChainPending.objects.filter(pk=record.pk).exists():
-            return wrong[record.pk]
-    return None
-
-
-def _unlinked_row() -> Problem | None:
-    """Return the problem of the first row added without ``append``: neither linked nor pending."""
-    for kind, model in _models().items():
-        links = ChainLink.objects.filter(kind=kind)
-        unlinked = model.objects.filter(~Exists(links.filter(subject_id=OuterRef("pk"))))
-        suspects = set(unlinked.values_list("pk", flat=True))
-        # Pending records become links meanwhile, never the reverse, so links are queried last.
-        suspects -= _pending_subjects(kind)
-        for pk in sorted(suspects):
-            if not links.filter(subject_id=pk).exists():
-                message = f"{kind} {pk} stands in no link"
-                return Problem("row_extra", message, kind=kind, subject=pk)
-    return None
-
-
-def _pending_subjects(kind: str) -> set[int]:
-    records = ChainPending.objects.filter(kind=kind)
-    return {subject for record in records if not _pending_signature_problem(record) for subject, _ in record.subjects}
 
 
 def unsealed() -> int:

@@ -27,6 +27,7 @@ class Migration(migrations.Migration):
                             ("report.waiting", "report.waiting"),
                             ("report.approved", "report.approved"),
                             ("report.rejected", "report.rejected"),
+                            ("report.outdated", "report.outdated"),
                             ("report.executed", "report.executed"),
                             ("execution.failed", "execution.failed"),
                             ("drift.found", "drift.found"),
@@ -69,7 +70,12 @@ class Migration(migrations.Migration):
                 (
                     "format",
                     models.CharField(
-                        choices=[("signed", "Signed JSON"), ("openlineage", "OpenLineage")],
+                        choices=[
+                            ("signed", "Signed JSON"),
+                            ("openlineage", "OpenLineage"),
+                            ("slack", "Slack message"),
+                            ("teams", "Teams message"),
+                        ],
                         default="signed",
                         max_length=20,
                     ),
@@ -83,7 +89,8 @@ class Migration(migrations.Migration):
                 "ordering": ["name"],
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(("format__in", ["signed", "openlineage"])), name="webhook_format_is_known"
+                        condition=models.Q(("format__in", ["signed", "openlineage", "slack", "teams"])),
+                        name="webhook_format_is_known",
                     )
                 ],
             },
@@ -102,7 +109,7 @@ class Migration(migrations.Migration):
                         to="jobs.job",
                     ),
                 ),
-                ("tries", models.PositiveIntegerField()),
+                ("max_attempts", models.PositiveIntegerField()),
                 ("sent", models.PositiveIntegerField(default=0)),
                 (
                     "user",
@@ -154,14 +161,16 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("number", models.PositiveIntegerField()),
                 ("at", models.DateTimeField(auto_now_add=True)),
-                ("code", models.PositiveSmallIntegerField(null=True)),
+                ("status_code", models.PositiveSmallIntegerField(null=True)),
                 ("milliseconds", models.PositiveIntegerField(null=True)),
                 ("answer", models.TextField(blank=True, default="")),
                 ("error", models.CharField(blank=True, default="", max_length=500)),
                 (
                     "delivery",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="tried", to="notifications.delivery"
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="attempts",
+                        to="notifications.delivery",
                     ),
                 ),
             ],

@@ -14,7 +14,7 @@ _DECISIONS = {
     "blocked": "blocked",
     "metadata_only": "metadata only",
 }
-_RISKS = {"safe": "safe", "review": "review risk", "destructive": "destructive"}
+_RISKS = {"safe": "low risk", "review": "medium risk", "destructive": "high risk"}
 
 
 @register.simple_tag
@@ -25,7 +25,7 @@ def decision(value: str) -> SafeString:
 
 @register.simple_tag
 def risk(value: str) -> SafeString:
-    """Render the highest risk of a report."""
+    """Render the highest risk of a report, in words and shades that no state has."""
     return format_html('<span class="badge-state risk-{}">{}</span>', value, _RISKS.get(value, value))
 
 

@@ -109,6 +109,22 @@ def at_second(instant: Any) -> str:
 
 
 @register.filter
+def ago(instant: Any) -> SafeString:
+    """Render an instant in UTC; ``page/clock.js`` shows how long ago it is, with the time in the user's zone on hover.
+
+    Times that are data, like the begin of a version, are shown by ``at_second``: they are never relative.
+    """
+    if not instant:
+        return SafeString("")
+    return format_html(
+        '<time datetime="{}" title="{} UTC" data-ago>{} UTC</time>',
+        instant.isoformat(),
+        at_second(instant),
+        at_second(instant),
+    )
+
+
+@register.filter
 def iso(instant: Any) -> str:
     return instant.isoformat() if instant else ""
 
@@ -133,7 +149,22 @@ def refusal(error: dict | None, level: str = "error") -> dict:
 @register.inclusion_tag("parts/pager.html", takes_context=True)
 def pager(context: dict, page: Any, noun: str) -> dict:
     """Return the context of a pager: the page's rows, their total, and links with the address's filters."""
-    return {"page": page, "noun": noun, "request": context["request"]}
+    return {"page": page, "noun": noun, "request": context["request"], "has_csv": context.get("has_csv", False)}
+
+
+@register.inclusion_tag("parts/sort_header.html", takes_context=True)
+def sort_header(context: dict, name: str, label: str, kind: str = "", descends: bool = False) -> dict:
+    """Return the context of a column's heading that sorts the list by the filter's ordering ``name``.
+
+    With ``descends``, the first click sorts the highest value first.
+    """
+    chosen = context["request"].GET.get("ordering", "")
+    is_chosen = chosen.lstrip("-") == name
+    is_descending = chosen.startswith("-")
+    turned = (not is_descending) if is_chosen else descends
+    direction = ("descending" if is_descending else "ascending") if is_chosen else ""
+    following = f"{'-' if turned else ''}{name}"
+    return {"label": label, "kind": kind, "direction": direction, "next": following, "request": context["request"]}
 
 
 @register.filter

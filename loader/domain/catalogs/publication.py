@@ -15,7 +15,7 @@ from elevata.core.canonical_json import sha256_hex
 from loader.domain.catalogs.catalog import TABLE, VIEW, Entry
 from loader.domain.historization.stage import renamed_schemas, with_other_names
 from loader.domain.manifest.publication import PublishedName as Name
-from metadata.domain.history_policy import AS_OF, HistoryPolicy
+from metadata.domain.history.history_policy import AS_OF, HistoryPolicy
 from metadata.domain.naming import view_name
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.state import DatasetState

@@ -13,7 +13,7 @@ from loader.domain.historization.stage import raw_names
 from loader.domain.manifest.loads import StageInput
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import NONE, WINDOW, HistoryPolicy
+from metadata.domain.history.history_policy import NONE, WINDOW, HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sql import check_expression, quote_identifier
 from metadata.domain.state import DatasetState

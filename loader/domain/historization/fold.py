@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from loader.domain.historization.history import CHANGED, DELETED, NEW, Choices, Era
-from metadata.domain.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
 
 # Helpers for the Spark SQL of the folds.
 

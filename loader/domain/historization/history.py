@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from elevata.core.canonical_json import canonical_json
 from loader.domain.refusals import Refusal
-from metadata.domain.history_columns import DATED_BY, WAY_OUT, form_differences, form_of
-from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_columns import DATED_BY, WAY_OUT, form_differences, form_of
+from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 
 NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED = "new", "changed", "deleted", "reappeared", "unchanged"
 
@@ -24,11 +24,11 @@ def parse_instant(text: str) -> datetime:
 
 
 # History policy as recorded in a history's commit metadata, for comparison by later loads. Stored versions depend on
-# two parts of a policy that the table does not show: its *form* (``metadata.domain.history_columns``), which must be
-# the same for all versions of a history, so a load under another form is refused; and its *choices*, the columns that
-# were compared and those that opened a version, which may change. An event is compared by the choices of the run that
-# delivered it, so a change affects later runs only. An *era* is the runs from one such change to the next. Columns
-# are listed by stable key: a rename changes neither.
+# two parts of a policy that the table does not show: its *form* (``metadata.domain.history.history_columns``), which
+# must be the same for all versions of a history, so a load under another form is refused; and its *choices*, the
+# columns that were compared and those that opened a version, which may change. An event is compared by the choices of
+# the run that delivered it, so a change affects later runs only. An *era* is the runs from one such change to the next.
+# Columns are listed by stable key: a rename changes neither.
 
 
 FORM, ERAS = "form", "eras"

@@ -13,8 +13,8 @@ from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest.loads import HashComponent, StageColumn
 from loader.domain.manifest.sources import SourceSpec
-from metadata.domain.history_columns import open_end
-from metadata.domain.history_policy import (
+from metadata.domain.history.history_columns import open_end
+from metadata.domain.history.history_policy import (
     APPEND,
     BATCH_FILES,
     IGNORE,
@@ -26,11 +26,11 @@ from metadata.domain.history_policy import (
     HistoryPolicy,
 )
 from metadata.domain.models.increment import KINDS, Increment
-from metadata.domain.raw_keeping import LATEST, mode_of
+from metadata.domain.quality.unknown_parents import NULL, QUARANTINE, REFUSE
+from metadata.domain.sources.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState, ReferenceState
 from metadata.domain.types import TIMESTAMP
-from metadata.domain.unknown_parents import NULL, QUARANTINE, REFUSE
 
 LIVE = "live"
 _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from elevata.core.errors import MetadataError
 from loader.domain.historization.history import parse_instant
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sources.intake import check_takes_changes
 
 # Names of what shows the deleted keys of a delta.

@@ -25,8 +25,8 @@ from loader.domain.reference import Header, ReferenceEngine
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END
 from loader.domain.reference.values import as_json, typed
 from loader.domain.refusals import Refusal
-from metadata.domain.history_columns import layout_of, open_end, time_type
-from metadata.domain.history_policy import BATCH_FILES, NONE, TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_columns import layout_of, open_end, time_type
+from metadata.domain.history.history_policy import BATCH_FILES, NONE, TOMBSTONE, HistoryPolicy
 from metadata.domain.types import DataType, parse
 
 NULL = "NULL"

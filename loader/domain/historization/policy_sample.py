@@ -11,7 +11,7 @@ from typing import Any
 
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, UPDATE, UPSERT
 from metadata.domain import types as data_types
-from metadata.domain.history_policy import BATCH_FILES, CDC, HistoryPolicy
+from metadata.domain.history.history_policy import BATCH_FILES, CDC, HistoryPolicy
 from metadata.domain.types import DataType
 
 NEW, CHANGED, SAME, ASIDE, DELETED, LATE, REWIND = "new", "changed", "same", "aside", "deleted", "late", "rewind"

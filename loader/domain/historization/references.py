@@ -11,12 +11,12 @@ from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRow
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.quality.checks import CheckSpec
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, KEY_LIST, HistoryPolicy
-from metadata.domain.quality import QUARANTINE as SEVERITY_QUARANTINE
-from metadata.domain.quality import RELATIONSHIP
+from metadata.domain.history.history_policy import APPEND, CDC, EFFECTIVE, KEY_LIST, HistoryPolicy
+from metadata.domain.quality.check_kinds import QUARANTINE as SEVERITY_QUARANTINE
+from metadata.domain.quality.check_kinds import RELATIONSHIP
+from metadata.domain.quality.unknown_parents import KEEP, QUARANTINE
 from metadata.domain.sources.formats import READ_ONCE, reads_changes
 from metadata.domain.state import DatasetState
-from metadata.domain.unknown_parents import KEEP, QUARANTINE
 
 # Inputs whose deliveries add to those before.
 _FED = (EFFECTIVE, CDC, APPEND)

@@ -13,7 +13,7 @@ from elevata.core.errors import MetadataError
 from loader.domain.manifest.loads import StageColumn, StageInput
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import APPEND, HistoryPolicy
+from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import DatasetState
 

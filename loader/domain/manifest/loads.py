@@ -7,7 +7,7 @@ from architecture.domain.tables import TableSpec
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.quality.checks import CheckSpec
 from metadata.domain.models.increment import CHANGED_KEYS
-from metadata.domain.unknown_parents import KEEP
+from metadata.domain.quality.unknown_parents import KEEP
 
 
 @dataclass(frozen=True)
@@ -241,8 +241,8 @@ class LoadManifest:
     """One attempt of one load run.
 
     ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.load_guards.DeleteGuard``.
-    Datasets of up to ``small_rows`` rows are loaded together by one Spark job (``loader.spark.small_loads``); with 0,
-    none is. ``full`` and ``since`` set from where sources with a watermark are read
+    Datasets of up to ``small_rows`` rows are loaded together by one Spark job (``loader.spark.loads.small_loads``);
+    with 0, none is. ``full`` and ``since`` set from where sources with a watermark are read
     (``loader.domain.sources.marks.Reading``).
     """
 

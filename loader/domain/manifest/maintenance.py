@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.loads import RawcoreLoad
-from metadata.domain.raw_keeping import Keeping
+from metadata.domain.sources.raw_keeping import Keeping
 
 
 @dataclass(frozen=True)

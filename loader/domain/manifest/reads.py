@@ -36,7 +36,7 @@ class QuerySource:
 
 @dataclass(frozen=True)
 class ReadManifest:
-    """Read request; ``loader.spark.reads`` describes the kinds and their arguments.
+    """Read request; ``loader.spark.queries.reads`` describes the kinds and their arguments.
 
     ``masking`` is None for a reader without restrictions. ``sources`` are those of kinds ``sql`` and ``try_model``,
     ``inputs`` and ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.
@@ -51,3 +51,34 @@ class ReadManifest:
     sources: tuple[QuerySource, ...] = ()
     inputs: tuple[StageInput, ...] = ()
     entity_key: tuple[HashComponent, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckManifest:
+    """Check of a history's invariants (``loader.spark.historization.invariants``), and of the rawcore that follows it.
+
+    ``entity_key`` and ``row_hash`` are the components that the load hashes. ``samples`` is the number of keys in a
+    finding. ``newest_applied`` is the sequence of the newest run applied to the history, from the control database.
+    ``event_log`` is None for a history without one. ``sensitive`` are names of columns in lower case: findings
+    contain none of their values.
+    """
+
+    name: str
+    history: TableSpec
+    rawcore: TableSpec
+    entity_key: tuple[HashComponent, ...]
+    row_hash: tuple[HashComponent, ...]
+    policy: dict = field(default_factory=dict)
+    samples: int = 5
+    timeout_seconds: float = 3600.0
+    newest_applied: int | None = None
+    sensitive: tuple[str, ...] = ()
+    event_log: TableSpec | None = None
+
+
+@dataclass(frozen=True)
+class ReplayManifest:
+    """History cases to run (``loader.domain.reference.cases``): a file's text, and the ids to select (None: all)."""
+
+    cases: str
+    only: tuple[str, ...] | None = None

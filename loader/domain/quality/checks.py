@@ -12,8 +12,8 @@ from architecture.domain.tables import TableSpec
 from elevata.core.words import counted
 from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
 from loader.domain.quality.results import BROKEN, Result, outcome_of
-from metadata.domain import quality
-from metadata.domain.quality import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
+from metadata.domain.quality import check_kinds
+from metadata.domain.quality.check_kinds import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 from metadata.domain.types import DataType
 
@@ -84,24 +84,24 @@ def compile_check(spec: CheckSpec, types: Mapping[str, DataType], fill: Mapping[
     if rule.kind in _CONDITIONS:
         by_name = {name.lower(): type_ for name, type_ in types.items()}
         fails = _CONDITIONS[rule.kind](rule, by_name)
-        if rule.kind == quality.CONDITION:
+        if rule.kind == check_kinds.CONDITION:
             fails = f"NOT ({bind_placeholders(rule.condition, fill)})"
         fails = f"({where}) AND ({fails})" if where else fails
-        if rule.kind == quality.NOT_NULL and len(rule.columns) == 1 and not where:
+        if rule.kind == check_kinds.NOT_NULL and len(rule.columns) == 1 and not where:
             # Counting values is cheaper than testing a condition.
             return CompiledCheck(
                 spec, fails, {FAILED: f"count(1) - count({quote_identifier(rule.column)})", TOTAL: count}
             )
         return CompiledCheck(spec, fails, {FAILED: f"count_if({fails})", TOTAL: count})
-    if rule.kind in (quality.UNIQUE, quality.RELATIONSHIP):
+    if rule.kind in (check_kinds.UNIQUE, check_kinds.RELATIONSHIP):
         return CompiledCheck(spec, "", {TOTAL: f"count_if({compared_rows(rule, fill)})"})
-    if rule.kind in (quality.ROW_COUNT, quality.ROW_COUNT_CHANGE):
+    if rule.kind in (check_kinds.ROW_COUNT, check_kinds.ROW_COUNT_CHANGE):
         return CompiledCheck(spec, "", {VALUE: count})
-    if rule.kind == quality.QUERY:
+    if rule.kind == check_kinds.QUERY:
         return CompiledCheck(spec, "", {})
     column = quote_identifier(rule.column)
     column = f"CASE WHEN {where} THEN {column} END" if where else column
-    if rule.kind == quality.FRESHNESS:
+    if rule.kind == check_kinds.FRESHNESS:
         return CompiledCheck(spec, "", {VALUE: f"unix_micros(CAST(max({column}) AS TIMESTAMP))"})
     return CompiledCheck(spec, "", {VALUE: aggregate(rule.aggregate, column)})
 
@@ -154,12 +154,12 @@ def _length(rule: QualityRule, types: Mapping[str, DataType]) -> str:
 
 
 _CONDITIONS: dict[str, Callable[[QualityRule, Mapping[str, DataType]], str]] = {
-    quality.NOT_NULL: _not_null,
-    quality.ACCEPTED_VALUES: _accepted_values,
-    quality.RANGE: _range,
-    quality.PATTERN: _pattern,
-    quality.LENGTH: _length,
-    quality.CONDITION: lambda rule, types: rule.condition,
+    check_kinds.NOT_NULL: _not_null,
+    check_kinds.ACCEPTED_VALUES: _accepted_values,
+    check_kinds.RANGE: _range,
+    check_kinds.PATTERN: _pattern,
+    check_kinds.LENGTH: _length,
+    check_kinds.CONDITION: lambda rule, types: rule.condition,
 }
 
 
@@ -169,13 +169,13 @@ _CONDITIONS: dict[str, Callable[[QualityRule, Mapping[str, DataType]], str]] = {
 def evaluate(check: CompiledCheck, numbers: Mapping[str, Any], *, at: datetime, other: str | None = None) -> Result:
     """Return the result of a check from its numbers. ``at`` is the run's time, ``other`` the other dataset's total."""
     match check.rule.kind:
-        case quality.FRESHNESS:
+        case check_kinds.FRESHNESS:
             return _freshness(check, numbers[VALUE], at)
-        case quality.ROW_COUNT:
+        case check_kinds.ROW_COUNT:
             return _row_count(check, numbers[VALUE])
-        case quality.ROW_COUNT_CHANGE:
+        case check_kinds.ROW_COUNT_CHANGE:
             return _row_count_change(check, numbers[VALUE])
-        case quality.TOTAL:
+        case check_kinds.TOTAL:
             return _total(check, numbers[VALUE], other)
     failed = int(numbers[FAILED] or 0)
     spec, total = check.spec, numbers.get(TOTAL)
@@ -257,7 +257,7 @@ def without_sensitive(
 
 def _is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
     """Return True if the number of a check is computed from values of a sensitive column."""
-    if spec.kind not in (quality.TOTAL, quality.FRESHNESS):
+    if spec.kind not in (check_kinds.TOTAL, check_kinds.FRESHNESS):
         return False
     sides = (("columns", sensitive), ("other_columns", spec.other_sensitive))
     return any(name.lower() in names for side, names in sides for name in spec.arguments.get(side, ()))
@@ -266,3 +266,36 @@ def _is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
 def _without_number(result: Result) -> Result:
     message = result.message if result.outcome == BROKEN else result.message.partition(":")[0]
     return replace(result, value=None, low=None, high=None, message=message)
+
+
+def waits_for_checks(
+    depends_on: Mapping[str, Iterable[str]], reads: Mapping[str, Iterable[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return for each dataset those of the run that its checks read and that it can wait for.
+
+    ``depends_on`` are the datasets that each one waits for anyway. A dataset that waits for the reader itself is left
+    out: the check then reads the table as it is.
+    """
+    waiting = {key: set(upstreams) for key, upstreams in depends_on.items()}
+    after: dict[str, tuple[str, ...]] = {}
+    for key in sorted(reads):
+        chosen = []
+        for other in sorted(set(reads[key]) & waiting.keys() - {key}):
+            if key in waiting and not _reaches(waiting, other, key):
+                waiting[key].add(other)
+                chosen.append(other)
+        if chosen:
+            after[key] = tuple(chosen)
+    return after
+
+
+def _reaches(waiting: Mapping[str, set[str]], start: str, end: str) -> bool:
+    seen, pending = set(), [start]
+    while pending:
+        key = pending.pop()
+        if key == end:
+            return True
+        if key not in seen:
+            seen.add(key)
+            pending += waiting.get(key, ())
+    return False

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from metadata.domain import quality, types
+from metadata.domain import types
+from metadata.domain.quality import check_kinds
 from metadata.domain.types import DataType, parse
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -102,7 +103,7 @@ def suggested(
     """
     found = [item for profile in profiles if profile.name not in skip for item in _of_column(profile)]
     if profiles and profiles[0].rows >= _LEAST_ROWS:
-        found.append(Suggestion("row count", quality.ROW_COUNT_CHANGE, {}, f"{profiles[0].rows:,} rows now"))
+        found.append(Suggestion("row count", check_kinds.ROW_COUNT_CHANGE, {}, f"{profiles[0].rows:,} rows now"))
     return [item for item in found if (item.kind, tuple(item.arguments.get("columns", ()))) not in known]
 
 
@@ -113,24 +114,26 @@ def _of_column(item: ColumnProfile) -> list[Suggestion]:
     name, column = item.name, {"columns": [item.name]}
     found = []
     if not item.nulls:
-        found.append(Suggestion(f"{name} is filled", quality.NOT_NULL, column, f"no NULL in {item.rows:,} rows"))
+        found.append(Suggestion(f"{name} is filled", check_kinds.NOT_NULL, column, f"no NULL in {item.rows:,} rows"))
     if item.hidden:
         return found
     shape = shape_of(parse(item.type))
     if item.distinct >= _NEARLY_ALL * present and not item.values_complete and shape != "time":
         found.append(
-            Suggestion(f"{name} is unique", quality.UNIQUE, column, f"about {item.distinct:,} distinct values")
+            Suggestion(f"{name} is unique", check_kinds.UNIQUE, column, f"about {item.distinct:,} distinct values")
         )
     values = [value for value, _ in item.top]
     if item.values_complete and shape == "text" and len(values) == item.distinct <= _MOST_ACCEPTED:
         arguments = column | {"values": sorted(values)}
-        found.append(Suggestion(f"{name} is known", quality.ACCEPTED_VALUES, arguments, f"{len(values)} values"))
+        found.append(Suggestion(f"{name} is known", check_kinds.ACCEPTED_VALUES, arguments, f"{len(values)} values"))
     if shape == "number" and item.minimum is not None and float(item.minimum) >= 0:
         arguments = column | {"minimum": "0"}
-        found.append(Suggestion(f"{name} is not negative", quality.RANGE, arguments, f"the minimum is {item.minimum}"))
+        found.append(
+            Suggestion(f"{name} is not negative", check_kinds.RANGE, arguments, f"the minimum is {item.minimum}")
+        )
     is_fixed = item.max_length is not None and item.min_length == item.max_length
     if shape == "text" and is_fixed and not item.values_complete:
         arguments = column | {"minimum": str(item.min_length), "maximum": str(item.max_length)}
         reason = f"every text has {item.max_length} characters"
-        found.append(Suggestion(f"length of {name}", quality.LENGTH, arguments, reason))
+        found.append(Suggestion(f"length of {name}", check_kinds.LENGTH, arguments, reason))
     return found

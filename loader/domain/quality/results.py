@@ -6,7 +6,7 @@ from typing import Any
 
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
-from metadata.domain.quality import QUARANTINE, STOP, WARN
+from metadata.domain.quality.check_kinds import QUARANTINE, STOP, WARN
 
 PASSED, WARNED, QUARANTINED, STOPPED, BROKEN = "passed", "warned", "quarantined", "stopped", "broken"
 OUTCOMES = {

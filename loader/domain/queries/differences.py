@@ -12,7 +12,7 @@ SIGNS = {ADDED: "+", CHANGED: "~", GONE: "-"}
 
 
 def difference_text(difference: Mapping[str, Any]) -> str:
-    """Return a model's difference (``loader.spark.differences``) as text: counts, columns, and rows that differ."""
+    """Return a model's difference (``loader.spark.queries.differences``) as text: counts, columns and rows."""
     return "".join(f"{line}\n" for line in _heading(difference)) + _sample_table(difference["samples"])
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from architecture.domain.tables import ColumnSpec, TableSpec
 from loader.domain.manifest.reads import Masking
+from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import SAID, Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 
 # Purposes of columns with the time by which versions are dated.
 _DATED = ("started_at", "ended_at", "updated_at", "event_at")
@@ -116,6 +117,10 @@ def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, mas
     used = [name for name in _KEY_ARGUMENTS if arguments.get(name)]
     if keys and used:
         raise _refused(f"{', '.join(keys)} is masked for you, so rows cannot be found by it")
+    chosen_by = RowSelection.from_arguments(arguments).columns if kind == "sample" else ()
+    hidden = {column.name for column in table.columns if column.key not in masking.shown}
+    if used_hidden := [name for name in chosen_by if name in hidden]:
+        raise _refused(f"{', '.join(used_hidden)} is masked for you, so rows cannot be filtered or sorted by it")
     if kind == "origin" and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
         raise _refused("the key of the row is hashed for you, so its delivered rows cannot be found")
     if kind in _VERSION_READS and masked_names(table.of_purpose("started_at"), masking):

@@ -1,7 +1,7 @@
 """Query results for users: ordered cells, export, masked columns.
 
 Pure: it works on the answer of a read (values are text, as the warehouse casts them, NULL is None). Pages show values
-through ``cell``; files for spreadsheets contain them through ``csv_text``.
+through ``cell``.
 """
 
 import json
@@ -12,16 +12,13 @@ from typing import Any
 from urllib.parse import quote
 
 from architecture.domain.tables import TableSpec
+from elevata.core.spreadsheets import csv_line
 from metadata.domain.sensitivity import is_mask
 
 # Longer values are truncated in tables; a key press shows the whole value.
 SHOWN = 80
 # Most characters of a value in a table of text.
 SHOWN_IN_TEXT = 60
-
-# Prefixes by which spreadsheets recognise formulas, full-width forms included.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 # Kind of the read of a row's origin.
 ORIGIN = "origin"
@@ -131,29 +128,6 @@ def value_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
-    """Return the rows as CSV (RFC 4180) for a spreadsheet: every value in quotation marks, NULL without any.
-
-    A text that a spreadsheet would interpret as a formula begins with an apostrophe; numbers are unchanged.
-    """
-    return "".join(csv_line(map(_no_formula, row)) for row in (columns, *rows))
-
-
-def _no_formula(value: str | None) -> str | None:
-    if value is None or not value.lstrip(" ").startswith(_FORMULA) or _NUMBER.fullmatch(value):
-        return value
-    return f"'{value}"
-
-
-def csv_line(values: Iterable[str | None]) -> str:
-    """Return one line of CSV."""
-    return ",".join(map(_quote, values)) + "\r\n"
-
-
-def _quote(value: str | None) -> str:
-    return "" if value is None else '"' + value.replace('"', '""') + '"'
-
-
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
     """Return rows as a table of text for a terminal; long values are cut, line ends become blanks."""
     lines = [[_on_one_line(value) for value in row] for row in rows]
@@ -233,8 +207,8 @@ def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str])
 
 
 # Export of the answers of reads as JSON lines or CSV, and the key after which the next part begins. Pure: it works on
-# the answer of a read (``loader.spark.reads``, ``loader.spark.history_queries``). Values are text as the warehouse
-# casts them, and NULL is null: a number that JSON would round stays exact.
+# the answer of a read (``loader.spark.queries.reads``, ``loader.spark.queries.history_queries``). Values are text as
+# the warehouse casts them, and NULL is null: a number that JSON would round stays exact.
 
 
 # Maximum number of rows in one answer. Longer results are read in parts (``after``).

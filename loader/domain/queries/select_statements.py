@@ -2,7 +2,7 @@
 
 Pure. ``metadata.domain.select_check`` has the allow-list of statements, sources and functions. The runner gets the text
 with blanks instead of comments and with the names of temporary views instead of published names, and checks Spark's
-own plan as well (``loader.spark.queries``).
+own plan as well (``loader.spark.queries.select_statements``).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

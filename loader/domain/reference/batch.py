@@ -16,7 +16,7 @@ from loader.domain.reference.timeline import Time
 from loader.domain.reference.values import DoesNotFit, canonical, typed
 from loader.domain.refusals import Refusal
 from metadata.domain import types as data_types
-from metadata.domain.history_policy import CDC, IGNORE, LOAD_TIME, HistoryPolicy
+from metadata.domain.history.history_policy import CDC, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.naming import free_name
 from metadata.domain.types import DataType
 

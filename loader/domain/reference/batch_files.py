@@ -20,7 +20,7 @@ from loader.domain.reference.batch import (
 )
 from loader.domain.reference.values import cut_to_microseconds
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.types import BOOLEAN, TIMESTAMP, DataType
 
 EARLIEST, UPSERT, UPDATE, DELETE = "earliest_start", "upsert", "update", "delete"

@@ -19,7 +19,7 @@ from loader.domain.reference.batch_files import FILES
 from loader.domain.reference.table import Header
 from loader.domain.reference.values import DoesNotFit, as_json, canonical, typed
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import (
+from metadata.domain.history.history_policy import (
     BATCH_FILES,
     CDC,
     CLOSE,

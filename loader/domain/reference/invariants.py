@@ -12,7 +12,7 @@ from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.batch import key_text
 from loader.domain.reference.timeline import LIVE, Fold
 from loader.domain.reference.values import canonical
-from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
+from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
 
 _VERSION_FIELDS = ("valid_from", "valid_to", "state", "active", "opened_by", "closed_by")
 

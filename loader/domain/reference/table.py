@@ -27,7 +27,7 @@ from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey,
 from loader.domain.reference.detection import detected_keys
 from loader.domain.reference.timeline import DELETE, RETURN, VALUE, Event, Fold, KeyLog, Time
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import (
+from metadata.domain.history.history_policy import (
     BATCH_FILES,
     EFFECTIVE,
     IGNORE,

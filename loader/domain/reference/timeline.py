@@ -8,7 +8,7 @@ from typing import Any
 
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.values import canonical
-from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 
 # The event log of a key is ordered by time, and the key's history is the fold of its events (``Fold.versions``). An
 # event sets the values from a time on, or deletes the key. No-change events are stored like any other, because a late
@@ -88,7 +88,7 @@ class KeyLog:
         return own
 
     def is_return(self, at: Time) -> bool:
-        """Return whether ``at`` is the time of an absent key's return."""
+        """Return True if ``at`` is the time of an absent key's return."""
         return any(key_return.at == at for key_return in self.returns)
 
     def at_time(self, at: Time, own: Time) -> Event | None:
@@ -165,7 +165,7 @@ class Fold:
         return (*self.former, self.policy)[event.era]
 
     def is_attribute(self, column: str, policy: HistoryPolicy | None = None) -> bool:
-        """Return whether a column is compared: not keys, the time column (rule 12) or the operation column."""
+        """Return True if a column is compared: not keys, the time column (rule 12) or the operation column."""
         policy = policy or self.policy
         return column not in self.keys and column not in policy.uncompared
 
@@ -174,11 +174,11 @@ class Fold:
         return self.is_attribute(column, policy) and (policy.track is None or column in policy.track)
 
     def was_tracked(self, column: str) -> bool:
-        """Return whether the column opens versions under this policy or a former one."""
+        """Return True if the column opens versions under this policy or a former one."""
         return any(self.is_tracked(column, policy) for policy in (*self.former, self.policy))
 
     def may_repeat(self, columns: Iterable[str]) -> bool:
-        """Return whether adjacent versions may be equal, after an update in place of the value that opened one."""
+        """Return True if adjacent versions may be equal, after an update in place of the value that opened one."""
         in_place = [policy for policy in (*self.former, self.policy) if policy.untracked == "update_in_place"]
         return any(
             self.was_tracked(column) and not all(self.is_tracked(column, policy) for policy in in_place)
@@ -213,7 +213,7 @@ class Fold:
         return self.tombstones and version.state == DELETED
 
     def same(self, log: KeyLog, other: KeyLog) -> bool:
-        """Return whether two logs of a key give the same history; the ids of the runs are not compared."""
+        """Return True if two logs of a key give the same history; the ids of the runs are not compared."""
         return _comparable(self.versions(log)) == _comparable(self.versions(other))
 
     def corrected(self, known: Event, event: Event) -> Event:

@@ -1,6 +1,6 @@
 """Kafka topics as sources: options, settings of Spark's reader, change events of Debezium.
 
-This module is pure: ``loader.kafka`` asks a cluster, ``loader.spark.sources.topics`` reads its messages.
+This module is pure: ``loader.kafka`` asks a cluster, ``loader.spark.sources.kafka.topics`` reads its messages.
 """
 
 import json

@@ -73,7 +73,7 @@ def infer(values: Iterable[Value], rows: int, formats: ValueFormats = STANDARD) 
 
 
 def holds(data_type: DataType, value: Value) -> bool:
-    """Return whether a load would accept the value for a column of this type."""
+    """Return True if a load would accept the value for a column of this type."""
     try:
         typed(value, data_type)
     except DoesNotFit:
@@ -87,6 +87,15 @@ def misfits(data_type: DataType, values: Iterable[Value], formats: ValueFormats 
     standard = standard_values(present, data_type.name, formats)
     wrong = [value for value, text in zip(present, standard, strict=True) if text is None or not holds(data_type, text)]
     return len(wrong), wrong[0] if wrong else ""
+
+
+def contradiction(data_type: DataType, values: Iterable[Value], formats: ValueFormats, *, masked: bool) -> str:
+    """Return the number of values that the type does not hold, in words with an example; empty if it holds all."""
+    count, first = misfits(data_type, values, formats)
+    if not count:
+        return ""
+    value = "value does" if count == 1 else "values do"
+    return f"{count:,} sampled {value} not fit {data_type}" + ("" if masked else f", {shown(first)} for one")
 
 
 def standard_values(values: list[str], type_name: str, formats: ValueFormats) -> list[Value]:
@@ -345,11 +354,9 @@ def _known(
             differs.append(f"the contract says {known.type}, {found.evidence}")
             wanted = found.type
     else:
-        count, first = misfits(known.type, values, formats)
-        if count:
-            value = "value does" if count == 1 else "values do"
-            example = "" if masked else f", {shown(first)} for one"
-            differs.append(f"{count:,} sampled {value} not fit {known.type}{example}")
+        contradicted = contradiction(known.type, values, formats, masked=masked)
+        if contradicted:
+            differs.append(contradicted)
             wanted = found.type
     nullable = known.nullable
     if found.nulls and not known.nullable and known.key_ordinal is None:

@@ -9,7 +9,8 @@ from elevata.jobs import states
 from loader.domain.refusals import Refusal
 from loader.management.run_command import ReadingCommand
 from loader.models import ReadRequest
-from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, historized, request_read
+from loader.services.reads.manifests import historized
+from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, request_read
 from metadata.models import TargetDataset
 
 FINE, FINDINGS, NOT_LOADED, NOT_CHECKED = "fine", "findings", "not_loaded", "not_checked"

@@ -8,8 +8,8 @@ from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
-from loader.services.source_checks import SourceCheck, check_source
-from loader.services.source_proposals import open_changes
+from loader.services.sources.checks import SourceCheck, check_source
+from loader.services.sources.proposals import open_changes
 from metadata.models import SourceDataset
 
 

@@ -30,11 +30,11 @@ from loader.management.children import Family, peak_bytes, worker_command
 from loader.management.demo_work import DemoUsers, Work
 from loader.management.waiting import follow
 from loader.models import ReadRequest
-from loader.services.load_runs import request_load_run
+from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.read_requests import request_read
 from metadata.models import SourceDataset
-from metadata.services.exchange import import_metadata
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.exchange.metadata_files import import_metadata
 from metadata.services.sources import propose_columns, take_columns
 
 DEFAULT_RELEASES = ("20201205", "20210926", "20220406", "20230303", "20240119", "20250224", "20260905")

@@ -7,7 +7,7 @@ from typing import Any
 from elevata.accounts.cli import CommandExit
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.management.run_command import RunningCommand, timestamp
-from loader.services.load_runs import request_load_run
+from loader.services.loads.load_runs import request_load_run
 
 
 class Command(RunningCommand):

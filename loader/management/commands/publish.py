@@ -12,7 +12,8 @@ from loader.domain.catalogs.publication import of_answer
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH, must_be_shared
-from loader.services.reads.read_requests import perform_read, request_read, withdraw_read
+from loader.services.reads.attempts import perform_read
+from loader.services.reads.read_requests import request_read, withdraw_read
 from loader.services.runner.supervisor import Runner
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, printable
 from elevata.accounts.permissions import current_actor
+from elevata.core.spreadsheets import csv_line
 from elevata.jobs import states
 from elevata.jobs.waiting import NoWorker
-from loader.domain.queries.query_results import csv_line, text_table, value_text
+from loader.domain.queries.query_results import text_table, value_text
 from loader.domain.queries.select_statements import INVALID as INVALID_QUERY
 from loader.domain.queries.select_statements import MOST_ROWS, REFUSED, UNKNOWN
 from loader.domain.refusals import Refusal

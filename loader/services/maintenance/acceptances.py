@@ -8,10 +8,11 @@ from elevata.core.database import retried
 from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.run_states import ACCEPT
 from loader.models import DatasetRun, LoadRun
-from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance.requests import check_reason, loaded_dataset, scope_of
-from loader.services.maintenance.work import RunWork, prepare
-from loader.services.manifests import applied_rows, maintenance_load, plan_named
+from loader.services.loads.applied_runs import applied_rows
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.manifests import maintenance_load
+from loader.services.loads.plans import plan_named
+from loader.services.maintenance.work import RunWork, check_reason, loaded_dataset, prepare, scope_of
 
 # Fields of the runner's answer: the sequence of the newest run in an accepted table, and that of the run itself.
 HELD, SEQUENCE = "held", "sequence"

@@ -7,10 +7,9 @@ from loader.domain.manifest.maintenance import CompactManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT
 from loader.models import DatasetRun, LoadRun
-from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance.requests import scope_of
-from loader.services.maintenance.work import RunWork
-from loader.services.manifests import plan_named
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.plans import plan_named
+from loader.services.maintenance.work import RunWork, scope_of
 
 
 def request_compaction(

@@ -8,9 +8,10 @@ from typing import Any
 from loader.domain.reference.batch_files import FILES
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import HISTORY_BATCH
-from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance.requests import scope_of
-from loader.services.manifests import plan_history_batch, stands_at
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.plans import plan_history_batch
+from loader.services.maintenance.work import scope_of
+from loader.services.sources.specs import absolute_place
 from metadata.domain.sources.locations import parse_location
 
 FORMATS, COMPRESSIONS = ("csv", "parquet"), ("none", "zstd")
@@ -59,7 +60,7 @@ def _file_details(
         )
     if (format, compression) == ("parquet", "zstd"):
         raise Refusal("BAD_OPTION", "Parquet files say themselves how they are compressed", hint="leave it out")
-    chosen = {kind: [_resolve_links(stands_at(path)) for path in files[kind]] for kind in FILES if files.get(kind)}
+    chosen = {kind: [_resolve_links(absolute_place(path)) for path in files[kind]] for kind in FILES if files.get(kind)}
     if not chosen and not reading.get("rows"):
         raise Refusal("NO_FILES", "a history batch needs at least one file", hint=f"of {', '.join(FILES)}")
     details = {"files": chosen, "format": format, "compression": compression}

@@ -12,10 +12,11 @@ from loader.domain.manifest.maintenance import PruneManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import PRUNE
 from loader.models import LoadRun
-from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance.requests import check_reason, scope_of
-from loader.services.maintenance.work import RunWork, prepare
-from loader.services.manifests import maintenance_load, plan_one, plan_prunable, stands_at
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.manifests import maintenance_load
+from loader.services.loads.plans import plan_one, plan_prunable
+from loader.services.maintenance.work import RunWork, check_reason, prepare, scope_of
+from loader.services.sources.specs import absolute_place
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
 
@@ -40,7 +41,7 @@ def request_prune(
     if archive and not state.historize:
         raise Refusal("NO_HISTORY", f"{state.qualified_name} keeps no versions that could be archived")
     before = _ended_before(state, ended_before, older_than_days)
-    details = {"ended_before": before, "archive": stands_at(archive) if archive else None}
+    details = {"ended_before": before, "archive": absolute_place(archive) if archive else None}
     earlier = LoadRun.objects.filter(run_id=run_id, kind=PRUNE).first() if run_id else None
     if earlier is not None and older_than_days is not None:
         details["ended_before"] = earlier.details["asked"]["ended_before"]  # the days count back from the first request

@@ -9,10 +9,9 @@ from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import DECISIONS, QUARANTINE
 from loader.models import LoadRun
-from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance.requests import check_reason, loaded_dataset, scope_of
-from loader.services.maintenance.work import RunWork
-from loader.services.manifests import plan_named
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.plans import plan_named
+from loader.services.maintenance.work import RunWork, check_reason, loaded_dataset, scope_of
 from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
 
 

@@ -12,11 +12,12 @@ from loader.domain.manifest.maintenance import RevertManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING, PRUNE, REVERT
 from loader.models import DatasetRun, LoadRun
-from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance.requests import check_reason, scope_of
-from loader.services.maintenance.work import RunWork, prepare
-from loader.services.manifests import applied_rows, maintenance_load, plan_revertible
-from metadata.domain.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
+from loader.services.loads.applied_runs import applied_rows
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.manifests import maintenance_load
+from loader.services.loads.plans import plan_revertible
+from loader.services.maintenance.work import RunWork, check_reason, prepare, scope_of
+from metadata.domain.history.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.state import DatasetState
 
 

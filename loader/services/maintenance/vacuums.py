@@ -14,11 +14,10 @@ from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.run_states import REVERT, VACUUM
 from loader.domain.vacuum import SAFE_HOURS, Need, refuse_short
 from loader.models import LoadRun
-from loader.services.load_runs import Asked, RequestedRun, request_run
-from loader.services.maintenance.requests import check_reason, loaded_dataset, scope_of
-from loader.services.maintenance.work import RunWork
-from loader.services.manifests import plan_named
-from metadata.domain.raw_keeping import Keeping
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.plans import plan_named
+from loader.services.maintenance.work import RunWork, check_reason, loaded_dataset, scope_of
+from metadata.domain.sources.raw_keeping import Keeping
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 

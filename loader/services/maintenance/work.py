@@ -5,15 +5,17 @@ from typing import Any, Protocol
 
 from architecture.services.automatic_changes import Pending
 from elevata.core.database import retried
+from loader.domain.dependencies import DATASET, Scope, is_loaded
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
-from loader.services.attempts import LoadAttempt
-from loader.services.manifests import LoadPlan
+from loader.services.loads.attempts import LoadAttempt
+from loader.services.loads.plans import LoadPlan, plan_named
 from loader.services.runner.worker import Conversation
+from metadata.domain.state import DatasetState
 
 
 class RunWork(Protocol):
-    """Interface of ``loader.services.load_work.LoadWork`` that maintenance runs use."""
+    """Interface of ``loader.services.loads.load_work.LoadWork`` that maintenance runs use."""
 
     @property
     def run(self) -> LoadRun: ...
@@ -40,3 +42,20 @@ def prepare(work: RunWork, planned: Callable[[str], LoadPlan]) -> tuple[LoadPlan
             hint="load it first, so that they are",
         )
     return plan, rows
+
+
+def loaded_dataset(dataset: str) -> DatasetState:
+    """Return a dataset that has a table loaded by runs. Raise Refusal NOT_LOADED."""
+    state = plan_named(dataset).steps[0].dataset
+    if not is_loaded(state):
+        raise Refusal("NOT_LOADED", f"{state.qualified_name} is not loaded by runs: it has no table of its own")
+    return state
+
+
+def scope_of(dataset: str) -> Scope:
+    return Scope(DATASET, dataset, target_only=True)
+
+
+def check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise Refusal("NO_REASON", "enter a reason: changing a history needs one")

@@ -10,6 +10,7 @@ from architecture.models import Environment
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
+from elevata.audit.services.change_log import assign, record_change, writing
 from elevata.core.errors import MetadataError
 from loader.domain.catalogs.catalog import TABLE, Entry
 from loader.domain.historization.stage import with_other_names
@@ -17,13 +18,15 @@ from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.select_statements import MOST_ROWS, CheckedQuery, check_query, masked_results
 from loader.domain.refusals import Refusal
-from loader.models import ReadRequest
+from loader.models import ReadRequest, SavedQuery
 from loader.services.publication import published
 from loader.services.reads.read_permissions import masking_for, may_read, record_sensitive_read
+from metadata.domain.select_check import MAX_LENGTH
 from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.classification import classification
+from metadata.services.rows.row_changes import remove, store
 
 SQL = "sql"
 
@@ -233,3 +236,38 @@ def published_for(user: Any) -> list[Entry]:
 
 def _may_see(user: Any, entry: Entry, dataset: TargetDataset | None) -> bool:
     return _may_read_schema(user, entry) if dataset is None else may_read(user, dataset)
+
+
+FIELDS = ("name", "text", "shared")
+
+
+def save_query(*, owner: Any, name: str, text: str, shared: bool = False) -> SavedQuery:
+    """Save a query under a name; the owner's query of that name is replaced. Raise MetadataError."""
+    name = name.strip()
+    if not name or len(name) > 100:
+        raise MetadataError("bad_name", "a query needs a name of up to 100 characters", "name")
+    if not text.strip() or len(text) > MAX_LENGTH:
+        raise MetadataError("bad_query", f"a query needs a text of up to {MAX_LENGTH} characters", "text")
+    with writing():
+        saved = SavedQuery.objects.select_for_update().filter(owner=owner, name=name).first()
+        before = None if saved is None else logged_values(saved)
+        saved = saved or SavedQuery(owner=owner)
+        assign(saved, {"name": name, "text": text, "shared": shared}, FIELDS)
+        store(saved)
+        _log("created" if before is None else "changed", saved, before=before, after=logged_values(saved))
+        return saved
+
+
+def delete_query(*, saved: SavedQuery) -> None:
+    """Delete a saved query."""
+    with writing():
+        _log("deleted", saved, before=logged_values(saved))
+        remove([saved])
+
+
+def logged_values(saved: SavedQuery) -> dict[str, Any]:
+    return {name: getattr(saved, name) for name in FIELDS} | {"owner": saved.owner.get_username()}
+
+
+def _log(action: str, saved: SavedQuery, **sides: Any) -> None:
+    record_change(action=action, subject_kind="query", subject_key=str(saved.key), subject_name=saved.name, **sides)

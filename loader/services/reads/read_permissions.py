@@ -20,7 +20,7 @@ from loader.domain.manifest.reads import Masking
 from loader.domain.queries.masking import Sensitive, masking_of, may_hold_values, without_examples, without_values
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
 from metadata.selectors.classification import Classification, classification, classifications

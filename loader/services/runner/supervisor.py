@@ -25,10 +25,10 @@ from loader.domain.manifest.codec import to_json
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.protocol import Said
 from loader.domain.refusals import Refusal, cause_of_death
-from loader.services.manifests import source_roots
 from loader.services.runner.child_process import Child, RunnerLog, Subjects
 from loader.services.runner.folder_lock import FolderLock
 from loader.services.runner.spark_settings import own_settings
+from loader.services.sources.specs import source_roots
 
 log = logging.getLogger(__name__)
 

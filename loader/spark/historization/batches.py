@@ -49,7 +49,7 @@ from loader.spark.historization.history import (
 from loader.spark.historization.parents import NULLED, UnknownParents
 from loader.spark.historization.stage import IS_DELETE, one_row_per_key, with_hashes
 from loader.spark.session import forget
-from metadata.domain.history_policy import APPEND, IGNORE, LOAD_TIME, HistoryPolicy
+from metadata.domain.history.history_policy import APPEND, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
 

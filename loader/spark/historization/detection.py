@@ -20,7 +20,7 @@ from loader.spark.historization.parents import UnknownParents
 from loader.spark.historization.stage import key_hashes, typed_keys
 from loader.spark.sources.key_lists import read_key_list
 from loader.spark.sources.marks import DeliveredWindow
-from metadata.domain.history_policy import KEY_LIST, WINDOW, HistoryPolicy
+from metadata.domain.history.history_policy import KEY_LIST, WINDOW, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import DATE, parse
 

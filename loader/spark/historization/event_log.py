@@ -18,7 +18,7 @@ from loader.spark.historization.stage import flags_delete
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, HistoryTable, packed_key
 from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
-from metadata.domain.history_policy import CDC, IGNORE, HistoryPolicy
+from metadata.domain.history.history_policy import CDC, IGNORE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
 LOG = "__log"

@@ -35,7 +35,7 @@ from loader.spark.session import forget
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse, spark_type
 

@@ -39,7 +39,7 @@ from loader.spark.historization.event_log import SAMPLES, refuse_conflicting
 from loader.spark.historization.history import Stamp, Target, kept_hashes
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing
 from loader.spark.session import forget
-from metadata.domain.history_columns import FILES_OPEN_END
+from metadata.domain.history.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BINARY, STRING, TIME, TIMESTAMP, parse, spark_type
 

@@ -27,7 +27,7 @@ from loader.spark.historization.versions import LIVE, HistoryTable
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse
 

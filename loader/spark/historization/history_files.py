@@ -34,7 +34,7 @@ from loader.spark.sources.delivery_checks import check_rows
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import JAVA_ERRORS, list_files, shown, unreadable
 from loader.spark.sources.opened import Opened
-from metadata.domain.history_policy import BATCH_FILE_COLUMNS, HistoryPolicy
+from metadata.domain.history.history_policy import BATCH_FILE_COLUMNS, HistoryPolicy
 from metadata.domain.sources.locations import ANYWHERE, Roots, parse_location
 from metadata.domain.types import BINARY, parse
 

@@ -17,15 +17,15 @@ from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableS
 from loader.domain.historization import history as rules
 from loader.domain.historization.hashing import family, hashed_over
 from loader.domain.historization.history import Era, ever_tracked, may_repeat, noted_eras
-from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING
-from loader.spark.reads import in_time
+from loader.spark.queries.reads import in_time
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_columns import open_end
-from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_columns import open_end
+from metadata.domain.history.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
 from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type

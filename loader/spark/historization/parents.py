@@ -1,4 +1,4 @@
-"""Foreign keys whose parent is unknown, by the rules of ``metadata.domain.unknown_parents``.
+"""Foreign keys whose parent is unknown, by the rules of ``metadata.domain.quality.unknown_parents``.
 
 A child's load compares its foreign keys with the parent's rawcore, which the same run has loaded before. A parent's
 load adds ghost rows to its own stage: they are part of its one commit, and the real row changes them later.
@@ -22,9 +22,9 @@ from loader.spark.historization.history import Stamp, Target, open_versions
 from loader.spark.historization.stage import IS_DELETE, flags_delete, typed_stage, with_hashes
 from loader.spark.session import forget
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_policy import IGNORE, HistoryPolicy
+from metadata.domain.history.history_policy import IGNORE, HistoryPolicy
+from metadata.domain.quality.unknown_parents import KEEP, NULL, REFUSE
 from metadata.domain.sql import quote_identifier
-from metadata.domain.unknown_parents import KEEP, NULL, REFUSE
 
 # Note of a commit: stable keys of the foreign keys that were NULL for unknown parents. The next load fills them if
 # they have another rule.

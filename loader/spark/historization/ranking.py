@@ -1,7 +1,7 @@
 """Ranking of inputs that deliver the same key: the best source's row is used, or each column's best value.
 
-Only input that is complete can be ranked (``metadata.domain.history_policy``). Rows of one key in one source are
-never chosen from: if they differ, they stay, and the batch is refused as any other (history rule 1).
+Only input that is complete can be ranked (``metadata.domain.history.history_policy``). Rows of one key in one source
+are never chosen from: if they differ, they stay, and the batch is refused as any other (history rule 1).
 """
 
 from collections.abc import Sequence

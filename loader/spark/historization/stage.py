@@ -15,11 +15,11 @@ from loader.domain.manifest.loads import HashComponent, RawcoreLoad, ReferringRo
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
-from loader.spark.model_queries import read_model
+from loader.spark.queries.model_queries import read_model
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_policy import COLUMN, HistoryPolicy
+from metadata.domain.history.history_policy import COLUMN, HistoryPolicy
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 
 # Time for placeholders in the expression of a key that no run computes.

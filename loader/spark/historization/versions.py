@@ -18,8 +18,8 @@ from loader.spark.expressions import any_of, digest
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.history_columns import open_end
-from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_columns import open_end
+from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type
 

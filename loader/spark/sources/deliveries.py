@@ -59,10 +59,10 @@ from loader.spark.sources.delivery_checks import check_keys, check_rows, convert
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
 from loader.spark.sources.formats.delta_tables import OpenedChanges, changes_reader, new_versions
+from loader.spark.sources.kafka.topics import new_messages, open_topic
 from loader.spark.sources.opened import Opened
 from loader.spark.sources.provenance import with_provenance
 from loader.spark.sources.schemas import delivered_schema, inferred_columns, refused_schema, unknown_columns
-from loader.spark.sources.topics import new_messages, open_topic
 from loader.spark.sources.windows import within_window
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles

@@ -18,10 +18,10 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.spark.expressions import all_of, any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
-from loader.spark.sources.csv_quotes import checked_quotes
 from loader.spark.sources.files import from_uri, shown, whole_files
+from loader.spark.sources.formats.csv_quotes import checked_quotes
+from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened, Place
-from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
 from metadata.domain.sources.option_kinds import LATEST

@@ -14,7 +14,7 @@ from loader.domain.sources.marks import Mark, Reading, Window, advance_mark, mar
 from loader.spark.sources.key_lists import KeyList
 from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, RunCommit
-from metadata.domain.history_policy import NONE, HistoryPolicy
+from metadata.domain.history.history_policy import NONE, HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.types import parse
 

@@ -87,6 +87,7 @@ def commit(
 # thirty lookups take milliseconds, while a trial commit takes seconds in a cold JVM.
 
 _DELTA = "org.apache.spark.sql.delta"
+_BITMAP = f"{_DELTA}.deletionvectors.RoaringBitmapArray"
 _OPTION, _SEQ = "scala.Option", "scala.collection.immutable.Seq"
 _CONSTRUCTOR = "<init>"
 _CALLS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
@@ -113,9 +114,24 @@ _CALLS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
     (f"{_DELTA}.actions.AddFile", "removeRows", (f"{_DELTA}.actions.DeletionVectorDescriptor", "boolean", "boolean")),
     (f"{_DELTA}.actions.DeletionVectorDescriptor", "serializeToBase64", ()),
     (f"{_DELTA}.actions.DeletionVectorDescriptor", "cardinality", ()),
+    (f"{_DELTA}.actions.DeletionVectorDescriptor$", "inlineInLog", ("[B", "long")),
     (f"{_DELTA}.actions.Protocol$", "forTableFeature", (f"{_DELTA}.TableFeature",)),
     (f"{_DELTA}.actions.Protocol", "merge", (_SEQ,)),
     (f"{_DELTA}.DeletionVectorsTableFeature$", "MODULE$", None),
+    (f"{_DELTA}.DeltaLog", "newDeltaHadoopConf", ()),
+    (f"{_DELTA}.storage.dv.DeletionVectorStore$", "createInstance", ("org.apache.hadoop.conf.Configuration",)),
+    (
+        f"{_DELTA}.deletionvectors.StoredBitmap$",
+        "create",
+        (f"{_DELTA}.actions.DeletionVectorDescriptor", "org.apache.hadoop.fs.Path"),
+    ),
+    (f"{_DELTA}.deletionvectors.StoredBitmap", "load", (f"{_DELTA}.storage.dv.DeletionVectorStore",)),
+    (_BITMAP, _CONSTRUCTOR, ()),
+    (_BITMAP, "addRange", ("scala.collection.immutable.Range",)),
+    (_BITMAP, "diff", (_BITMAP,)),
+    (_BITMAP, "merge", (_BITMAP,)),
+    (_BITMAP, "serializeAsByteArray", ("scala.Enumeration$Value",)),
+    (f"{_DELTA}.deletionvectors.RoaringBitmapArrayFormat$", "Portable", ()),
     (f"{_DELTA}.commands.DeletionVectorResult", "filePath", ()),
     (f"{_DELTA}.commands.DeletionVectorResult", "deletionVector", ()),
     (

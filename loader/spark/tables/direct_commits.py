@@ -12,7 +12,7 @@ tables. A transaction starts from the snapshot whose files were read and registe
 if another writer commits in between, Delta refuses the commit (``TableMoved``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,8 +24,11 @@ from pyspark.util import inheritable_thread_target
 
 from architecture.domain.steps.features import DELETION_VECTORS, features_of
 from elevata.core.canonical_json import sha256_hex
-from loader.spark.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles
+from loader.spark.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles, rows_apart
 from loader.spark.tables.tables import DeltaTable, metadata_of
+from metadata.domain.sql import quote_identifier
+
+_DELTA = "org.apache.spark.sql.delta"
 
 # The place of a row is one number, because Spark joins by a single number fastest: the upper half is a hash of the
 # file's name (the name itself may be longer than the row), the lower half the row index in the file.
@@ -116,13 +119,24 @@ class DirectFiles(TableFiles):
     def _earlier(self) -> dict[int, "DirectFiles"]:
         return {}
 
-    def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
-        """Return the rows of files that only the present version has, and of those that only the earlier one has."""
-        old = self._at(before)
-        own, earlier = ({_file_id(file): file for file in files.all} for files in (self, old))
-        added = [file for name, file in own.items() if name not in earlier]
-        removed = [file for name, file in earlier.items() if name not in own]
-        return self.frame(added), old.frame(removed)
+    def changed_rows(self, before: int, columns: Sequence[str]) -> DataFrame:
+        """Return these columns of the rows that were added or removed since an earlier version.
+
+        Files that both versions have are read only if rows were marked as deleted in between, and of these rows only
+        the columns. So a row counts as changed if it was marked and added again without a change.
+        """
+        old, names = self._at(before), list(map(quote_identifier, columns))
+        own, earlier = ({file.path(): file for file in files.all} for files in (self, old))
+        added = self.frame([file for path, file in own.items() if path not in earlier])
+        removed = [file for path, file in earlier.items() if path not in own]
+        rows = rows_apart(added, old.frame(removed), columns) if removed else added.select(*names)
+        shared = [(file, earlier[path]) for path, file in own.items() if path in earlier]
+        marked = [
+            _marked_between(self.session, self.snapshot.deltaLog(), *pair)
+            for pair in shared
+            if _file_id(pair[0]) != _file_id(pair[1])
+        ]
+        return rows.unionByName(self.frame(marked).select(*names)) if marked else rows
 
     def commit(self, changes: Changes) -> bool:
         session, jvm, app_id = self.session, self.session._jvm, changes.app_id
@@ -172,9 +186,8 @@ class DirectFiles(TableFiles):
         Delta's file format has this field only under a protocol with deletion vectors. Such a protocol is used for
         this frame only; the one in the table's log does not change.
         """
-        delta = "org.apache.spark.sql.delta"
-        marks = _module(self.session, f"{delta}.DeletionVectorsTableFeature$")
-        protocol = _module(self.session, f"{delta}.actions.Protocol$").forTableFeature(marks)
+        marks = _module(self.session, f"{_DELTA}.DeletionVectorsTableFeature$")
+        protocol = _module(self.session, f"{_DELTA}.actions.Protocol$").forTableFeature(marks)
         protocol = self.snapshot.protocol().merge(_seq(self.session, [protocol]))
         read = frame._jdf.queryExecution().analyzed().relation()
         relation = read.copy(
@@ -221,9 +234,37 @@ def _remaining_rows(files: DirectFiles, gone: DataFrame, gone_from: list[Any]) -
     return affected, rows.join(places, F.col(PLACE) == F.col(_GONE), "left_anti").drop(PLACE)
 
 
+def _marked_between(session: SparkSession, log: Any, file: Any, earlier: Any) -> Any:
+    """Return the file with those rows only that are marked as deleted in one of its two deletion vectors."""
+    delta = f"{_DELTA}.deletionvectors"
+    store = _module(session, f"{_DELTA}.storage.dv.DeletionVectorStore$").createInstance(log.newDeltaHadoopConf())
+    new_bitmap = getattr(session._jvm, f"{delta}.RoaringBitmapArray")
+
+    def marks(vector: Any) -> Any:
+        if vector is None:
+            return new_bitmap()
+        return _module(session, f"{delta}.StoredBitmap$").create(vector, log.dataPath()).load(store)
+
+    now, then = marks(file.deletionVector()), marks(earlier.deletionVector())
+    changed = now.copy()
+    changed.diff(then)
+    then.diff(now)
+    changed.merge(then)
+    others = new_bitmap()
+    # Statistics have the number of rows of each file with a deletion vector.
+    records = (file if file.deletionVector() else earlier).numPhysicalRecords().get()
+    others.addRange(_module(session, "scala.collection.immutable.Range$").apply(0, records))
+    others.diff(changed)
+    others.runOptimize()
+    portable = _module(session, f"{delta}.RoaringBitmapArrayFormat$").Portable()
+    descriptors = _module(session, f"{_DELTA}.actions.DeletionVectorDescriptor$")
+    vector = descriptors.inlineInLog(others.serializeAsByteArray(portable), others.cardinality())
+    return file.removeRows(vector, False, False)._1()
+
+
 def _mark_rows(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
     """Return the actions that mark the rows at the places ``gone`` as deleted; a file without other rows is removed."""
-    generator = _module(session, "org.apache.spark.sql.delta.commands.DeletionVectorBitmapGenerator$")
+    generator = _module(session, f"{_DELTA}.commands.DeletionVectorBitmapGenerator$")
     by_name = {_name(file.path()): file for file in files}
     _, numbers = _number_files(session, list(by_name))
     vectors = {

@@ -12,13 +12,16 @@ from typing import Any
 
 from delta.exceptions import base as delta
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from loader.domain.refusals import Refusal
 from loader.spark.session import thrown_by
 from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sql import quote_identifier
 
 # Column of a placed frame: the value by which a commit identifies the row.
 PLACE = "__place"
+_TIMES = "__times"
 
 # Delta's exceptions for conflicts with another writer's commit; they have no common base class of their own.
 CONFLICTS = (
@@ -51,6 +54,16 @@ def misses_version(failure: Exception) -> bool:
     """Return True if an earlier version of a table cannot be read because its log or files were removed."""
     text = " ".join(f"{thrown.name} {thrown.message}" for thrown in thrown_by(failure))
     return any(part in text for part in _MISSING_VERSION_ERRORS)
+
+
+def rows_apart(added: DataFrame, removed: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return these columns of the rows that one of two frames has more often than the other."""
+    counted = added.withColumn(_TIMES, F.lit(1)).unionByName(
+        removed.withColumn(_TIMES, F.lit(-1)), allowMissingColumns=True
+    )
+    equal = [quote_identifier(name) for name in counted.columns if name != _TIMES]
+    times = counted.groupBy(*equal).agg(F.sum(_TIMES).alias(_TIMES))
+    return times.where(F.col(_TIMES) != 0).select(*map(quote_identifier, columns))
 
 
 class TableMoved(Refusal):
@@ -112,9 +125,9 @@ class TableFiles(ABC):
         """Return ``content`` as it was in an earlier version."""
         return f"version {version}"
 
-    def rows_apart(self, before: int) -> tuple[DataFrame, DataFrame]:
-        """Return rows with all that were added since an earlier version, and rows with all that were removed."""
-        return self.table.frame_as_of(self.version), self.table.frame_as_of(before)
+    def changed_rows(self, before: int, columns: Sequence[str]) -> DataFrame:
+        """Return these columns of the rows that were added or removed since an earlier version."""
+        return rows_apart(self.table.frame_as_of(self.version), self.table.frame_as_of(before), columns)
 
     @abstractmethod
     def commit(self, changes: Changes) -> bool:

@@ -119,7 +119,7 @@ class RunCommit:
     """Commit metadata of a run in ``userMetadata``.
 
     ``counts`` are the table's ``versions`` and ``open`` versions after the commit; ``notes`` are for the next run
-    (``loader.spark.datasets``). ``what`` is load, or the kind of a maintenance run. ``foreign`` are later commits
+    (``loader.spark.loads.datasets``). ``what`` is load, or the kind of a maintenance run. ``foreign`` are later commits
     of other writers that changed rows, as ``DELETE (version 7)``, newest first.
     """
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from metadata.domain.history_columns import VALID_FROM, VALID_TO
+from metadata.domain.history.history_columns import VALID_FROM, VALID_TO
 from metadata.domain.models.statement import (
     AS_OF,
     CURRENT,

@@ -13,7 +13,7 @@ from typing import Any
 
 from elevata.core.errors import MetadataError
 from elevata.core.markdown import markdown_table
-from metadata.domain.history_policy import CDC, DELTA, EFFECTIVE, KEY_LIST, WINDOW, HistoryPolicy
+from metadata.domain.history.history_policy import CDC, DELTA, EFFECTIVE, KEY_LIST, WINDOW, HistoryPolicy
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, WATERMARK_FORMATS, reads_changes
 from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
 

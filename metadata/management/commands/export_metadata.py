@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from elevata.accounts.cli import INVALID, ProductCommand
-from metadata.services.exchange import export_metadata
+from metadata.services.exchange.metadata_files import export_metadata
 
 
 class Command(ProductCommand):

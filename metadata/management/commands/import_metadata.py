@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import INVALID, ProductCommand
-from metadata.services.exchange import import_metadata
-from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED
+from metadata.services.exchange.import_rows import CREATED, UNCHANGED, UPDATED
+from metadata.services.exchange.metadata_files import import_metadata
 
 
 class Command(ProductCommand):

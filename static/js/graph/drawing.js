@@ -1,23 +1,26 @@
 // Draws a graph that is laid out: boxes with links, lines with tips, texts that fit. See graph.js.
 //
 // A graph here is {id, host, data, way}; draw() adds svg, full (its size), boxes (places by id),
-// nodes (links by id) and edges (paths, in the order of the data).
+// nodes (links by id), ports (links by id), places (boxes and the rows of ports) and edges (paths, in the order of the
+// data).
 
-import { fitted, PAD, widthsOf } from "./layout.js";
+import { endOf, fitted, isOnPath, pathOf, PAD, portBoxes, portsOf, startOf, widthsOf } from "./layout.js";
 import { MARGIN, pathsOf } from "./paths.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEAD = 24;
 
 // --- texts -----------------------------------------------------------------------------------
-const pen = document.createElement("canvas").getContext("2d");
+const pens = new Map(); // by font: setting the font of a context takes longer than measuring
 
 function measureIn(weight, size, family) {
   const font = `${weight} ${size}px ${getComputedStyle(document.documentElement).getPropertyValue(family)}`;
-  return (text) => {
+  if (!pens.has(font)) {
+    const pen = document.createElement("canvas").getContext("2d");
     pen.font = font;
-    return pen.measureText(text).width;
-  };
+    pens.set(font, pen);
+  }
+  return (text) => pens.get(font).measureText(text).width;
 }
 
 const titleWidth = () => measureIn(500, 12, "--tblr-font-monospace");
@@ -43,10 +46,11 @@ export function draw(graph, laid) {
       { x: x + MARGIN, y: y + top, width, height },
     ])
   );
+  graph.places = new Map([...graph.boxes, ...portBoxes(data.nodes, graph.boxes)]);
   const sections = new Map(laid.edges.map((edge) => [edge.id, edge.sections || []]));
-  const { paths, reach } = pathsOf(data.edges, sections, graph.boxes, { down: way === "DOWN", top });
+  const { paths, reach, wide } = pathsOf(data.edges, sections, graph.places, { down: way === "DOWN", top });
   graph.full = {
-    width: Math.ceil(Math.max(laid.width + 2 * MARGIN, way === "RIGHT" ? reach : 0)),
+    width: Math.ceil(Math.max(laid.width + 2 * MARGIN, way === "RIGHT" ? reach : 0, wide)),
     height: Math.ceil(Math.max(laid.height + top + MARGIN, way === "DOWN" ? reach : 0)),
   };
   const svg = make("svg", { viewBox: `0 0 ${graph.full.width} ${graph.full.height}`, role: "group" });
@@ -54,11 +58,14 @@ export function draw(graph, laid) {
   drawTips(graph, svg);
   if (heads) drawHeads(graph, svg);
   graph.edges = data.edges.map((edge, place) => {
-    const path = make("path", { d: paths[place], "data-start": edge.start, "data-end": edge.end }, svg);
+    const path = make("path", { d: paths[place], "data-start": startOf(edge), "data-end": endOf(edge) }, svg);
     if (edge.label) make("title", {}, path).textContent = edge.label;
     return path;
   });
   graph.nodes = new Map(data.nodes.map((node) => [node.id, drawBox(node, graph.boxes.get(node.id), svg)]));
+  graph.ports = new Map(
+    data.nodes.flatMap(portsOf).map((port) => [port.id, drawPort(port, graph.places.get(port.id), svg)])
+  );
   graph.svg = svg;
   paint(graph);
 }
@@ -94,8 +101,21 @@ function drawBox(node, { x, y, width, height }, svg) {
   return link;
 }
 
+// Columns are reached from their box by the arrow keys, not by the tab key: there may be thousands.
+function drawPort(port, { x, y, width, height }, svg) {
+  const link = make("a", { "data-port": port.id, tabindex: -1 }, svg);
+  make("title", {}, link);
+  const group = make("g", {}, link);
+  make("rect", { class: "row", x: x + 6, y, width: width - 8, height, rx: 3 }, group);
+  make("text", { class: "name", x: x + PAD, y: y + 14 }, group);
+  make("text", { class: "note", x: x + width - 9, y: y + 14, "text-anchor": "end" }, group);
+  return link;
+}
+
 // Everything that may change without a new layout.
 export function paint(graph) {
+  const measures = [titleWidth(), subtitleWidth()];
+  graph.data.nodes.flatMap(portsOf).forEach((port) => paintPort(graph, port, measures));
   graph.data.nodes.forEach((node) => paintNode(graph, graph.nodes.get(node.id), node));
   graph.data.edges.forEach((edge, place) => {
     const path = graph.edges[place];
@@ -118,6 +138,37 @@ export function highlight(graph, id) {
     path.classList.toggle("near", touches);
     setTip(graph, path, touches ? "near" : tipOf(edge));
   });
+}
+
+// The whole path of a column stands out; without one, everything is as before.
+export function highlightPath(graph, id) {
+  const path = id === null ? null : pathOf(graph.data.edges, id);
+  const isOn = (other) => Boolean(path && (path.up.has(other) || path.down.has(other)));
+  graph.svg.classList.toggle("choosing", path !== null);
+  graph.data.edges.forEach((edge, place) => {
+    const near = Boolean(path && isOnPath(path, edge));
+    graph.edges[place].classList.toggle("near", near);
+    setTip(graph, graph.edges[place], near ? "near" : tipOf(edge));
+  });
+  graph.ports.forEach((link, port) => {
+    link.classList.toggle("near", isOn(port));
+    if (port === id) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  });
+  graph.data.nodes.forEach((node) => {
+    const near = isOn(node.id) || portsOf(node).some((port) => isOn(port.id));
+    graph.nodes.get(node.id).classList.toggle("near", near);
+  });
+}
+
+function paintPort(graph, { id, title, note = "", tip = "", url, here, muted }, [measureTitle, measureNote]) {
+  const link = graph.ports.get(id);
+  const room = graph.places.get(id).width - PAD - 14 - measureNote(note);
+  link.setAttribute("href", url);
+  link.setAttribute("class", ["port", here && "here", muted && "muted"].filter(Boolean).join(" "));
+  write(link, "title", [title, note, tip].filter(Boolean).join(", "));
+  write(link, ".name", fitted(title, room, measureTitle));
+  write(link, ".note", note);
 }
 
 function paintNode(graph, link, node) {

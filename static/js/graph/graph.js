@@ -5,8 +5,9 @@
 //
 // templates/parts/graph.html writes both from a elevata.web.graph.Graph, with the key below.
 //   node   id, title; and, where it has them: sub (second line), layer (colour of the bar), state (CSS class
-//          is-STATE) with said (the state in words), url, here, marked, muted, rank (its column)
-//   edge   start, end; and: kind (input, history, reference), label, marked
+//          is-STATE) with said (the state in words), url, here, marked, muted, rank (its column), ports
+//   port   a column in the box: id, title, url; and: note (its type), tip (its expression), here, muted
+//   edge   start, end; and: kind (input, history, reference), label, marked, start_port, end_port
 //   heads  what stands above each column
 //
 // After every swap of htmx all graphs are looked at again. One whose nodes (id, title, rank) and edges are the
@@ -57,7 +58,9 @@ async function drawGraph(graph) {
   const { id, data, way } = graph;
   const isCurrent = () => graphs.get(id) === graph;
   try {
+    const start = performance.now();
     const laid = await layOut(layoutRequest(data, way, boxWidths(data.nodes, way === "DOWN")));
+    performance.measure("graph-layout", { start });
     if (!isCurrent()) return;
     draw(graph, laid);
     mount(graph);

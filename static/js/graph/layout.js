@@ -1,25 +1,79 @@
-// Pure rules of a graph's layout: what elkjs is asked, how wide boxes are, where focus and zoom go.
+// Pure rules of a graph's layout: what elkjs is asked, how large boxes are, where focus, search and zoom go.
 //
 // `measure` gives the width of a text in pixels; `boxes` is a map of node id -> {x, y, width, height}.
+// Ports (columns) are rows inside the box of their node; they have no influence on the layout but its height.
 
 export const HEIGHT = 46;
 export const PAD = 13;
+export const ROW = 20;
+
+export const portsOf = (node) => node.ports || [];
+export const startOf = (edge) => edge.start_port || edge.start;
+export const endOf = (edge) => edge.end_port || edge.end;
 
 // What a layout depends on: graphs with the same shape keep theirs.
 export const shapeOf = ({ nodes, edges }) =>
   JSON.stringify([
-    nodes.map((node) => [node.id, node.title, node.rank]),
-    edges.map((edge) => [edge.start, edge.end, edge.kind]),
+    nodes.map((node) => [node.id, node.title, node.rank, portsOf(node).map((port) => [port.id, port.title])]),
+    edges.map((edge) => [startOf(edge), endOf(edge), edge.kind]),
   ]);
 
 // The nodes of a column are equally wide, so that their lines begin and end on the same line.
 export function widthsOf(nodes, down, measure) {
   const widest = new Map();
   nodes.forEach((node) => {
-    const needed = Math.max(measure(node.title), node.said ? 130 : 0) + 2 * PAD + 2;
+    const rows = portsOf(node).map(({ title, note = "" }) => measure(title) + measure(note) + PAD);
+    const needed = Math.max(measure(node.title), node.said ? 130 : 0, ...rows) + 2 * PAD + 2;
     widest.set(node.rank, Math.max(widest.get(node.rank) || 120, needed));
   });
   return nodes.map((node) => Math.round(Math.min(down ? 180 : 240, widest.get(node.rank))));
+}
+
+export const heightOf = (node) => HEIGHT + (node.ports ? node.ports.length * ROW + 6 : 0);
+
+// The rows of the ports, by id.
+export function portBoxes(nodes, boxes) {
+  const rows = new Map();
+  nodes.forEach((node) => {
+    const { x, y, width } = boxes.get(node.id);
+    portsOf(node).forEach((port, place) => {
+      rows.set(port.id, { x, y: y + HEIGHT + place * ROW, width, height: ROW });
+    });
+  });
+  return rows;
+}
+
+// All ports and nodes that a port's values come from (up) and go to (down), over any number of edges; cycles end.
+export function pathOf(edges, from) {
+  const walk = (begin, end) => {
+    const next = new Map();
+    edges.forEach((edge) => {
+      if (!next.has(begin(edge))) next.set(begin(edge), []);
+      next.get(begin(edge)).push(end(edge));
+    });
+    const seen = new Set([from]);
+    const queue = [from];
+    while (queue.length) {
+      (next.get(queue.pop()) || []).forEach((to) => {
+        if (!seen.has(to)) queue.push(to);
+        seen.add(to);
+      });
+    }
+    return seen;
+  };
+  return { up: walk(endOf, startOf), down: walk(startOf, endOf) };
+}
+
+export const isOnPath = ({ up, down }, edge) =>
+  [up, down].some((side) => side.has(startOf(edge)) && side.has(endOf(edge)));
+
+// The ports, and then the nodes, whose names contain a text.
+export function matchesOf(nodes, text) {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) return [];
+  return [...nodes.flatMap(portsOf), ...nodes]
+    .filter(({ title }) => title.toLowerCase().includes(wanted))
+    .map(({ id }) => id);
 }
 
 export function fitted(text, room, measure) {
@@ -29,7 +83,7 @@ export function fitted(text, room, measure) {
   return `${text.slice(0, length)}…`;
 }
 
-// Edges of the kind "reference" have no say in the layout.
+// Edges of the kind "reference" have no say in the layout. Edges of ports count once for two nodes.
 export function layoutRequest({ nodes, edges }, way, widths) {
   const down = way === "DOWN";
   const ranked = nodes.every((node) => node.rank !== undefined);
@@ -50,18 +104,25 @@ export function layoutRequest({ nodes, edges }, way, widths) {
   // Where a node stands already says its column: "interactive" keeps to that.
   const column = ({ rank }) => (down ? { x: 0, y: rank * 1000 } : { x: rank * 1000, y: 0 });
   const places = new Map(nodes.map((node, place) => [node.id, `n${place}`]));
+  const pairs = new Set();
+  const isFirst = ({ start, end, start_port: port }) => {
+    const pair = JSON.stringify([start, end]);
+    const first = !port || !pairs.has(pair);
+    pairs.add(pair);
+    return first;
+  };
   return {
     id: "root",
     layoutOptions,
     children: nodes.map((node, place) => ({
       id: `n${place}`,
       width: widths[place],
-      height: HEIGHT,
+      height: heightOf(node),
       ...(ranked ? column(node) : {}),
     })),
     edges: edges
       .map((edge, place) => ({ edge, id: `e${place}` }))
-      .filter(({ edge }) => edge.kind !== "reference")
+      .filter(({ edge }) => edge.kind !== "reference" && isFirst(edge))
       .map(({ edge, id }) => ({ id, sources: [places.get(edge.start)], targets: [places.get(edge.end)] })),
   };
 }

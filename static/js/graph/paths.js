@@ -1,14 +1,23 @@
-// Pure geometry of a graph's lines: SVG paths of laid-out edges and of references.
+// Pure geometry of a graph's lines: SVG paths of laid-out edges, of references and of edges between ports.
+
+import { endOf, startOf } from "./layout.js";
 
 export const MARGIN = 4;
 
-// The paths in the order of the edges, and how far references reach out. `sections` is a map of elk's edge id
-// ("e0", "e1", …) -> its sections; `top` is the room above the boxes.
+// The paths in the order of the edges, how far references reach out, and how far to the right edges between ports do
+// (`wide`). `sections` is a map of elk's edge id ("e0", "e1", …) -> its sections; `top` is the room above the boxes;
+// `boxes` has the rows of ports, too.
 export function pathsOf(edges, sections, boxes, { down, top }) {
   const drawn = new Map();
   let reach = 0;
+  let wide = 0;
   const moved = (point) => ({ x: point.x + MARGIN, y: point.y + top });
   const paths = edges.map((edge, place) => {
+    if (edge.start_port) {
+      const [start, end] = [boxes.get(startOf(edge)), boxes.get(endOf(edge))];
+      if (!isAhead(start, end)) wide = Math.max(wide, start.x + start.width, end.x + end.width);
+      return flowing(start, end);
+    }
     if (edge.kind !== "reference") {
       return (sections.get(`e${place}`) || [])
         .map(({ startPoint, bendPoints = [], endPoint }) => rounded([startPoint, ...bendPoints, endPoint].map(moved)))
@@ -21,7 +30,23 @@ export function pathsOf(edges, sections, boxes, { down, top }) {
     reach = Math.max(reach, start.u + start.length + bulge(number) + MARGIN);
     return curved(start, turned(boxes.get(edge.end), down), number, down);
   });
-  return { paths, reach };
+  return { paths, reach, wide: wide && wide + ASIDE + MARGIN };
+}
+
+const ASIDE = 26;
+const isAhead = (start, end) => end.x > start.x + start.width;
+
+// From the right side of a row to the left side of one further right; else around, from right side to right side.
+export function flowing(start, end) {
+  const [x, y] = [start.x + start.width, start.y + start.height / 2];
+  const arrives = end.y + end.height / 2;
+  if (isAhead(start, end)) {
+    const half = (x + end.x) / 2;
+    return `M${x} ${y} C${half} ${y} ${half} ${arrives} ${end.x} ${arrives}`;
+  }
+  const right = end.x + end.width;
+  const far = Math.max(x, right) + ASIDE;
+  return `M${x} ${y} C${far} ${y} ${far} ${arrives} ${right} ${arrives}`;
 }
 
 export function rounded(points) {

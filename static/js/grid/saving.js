@@ -53,6 +53,9 @@ async function receive(answer, key, name, value) {
   if (target === "#columns") replacePanel(html, key + name);
   else if (target) showAnswer(html);
   else replaceLine(key, name, html);
-  if (answer.status === 200) say(`Saved: ${name} of ${lineOf(key).dataset.name}.`);
-  else if (answer.status === 422 && !document.querySelector(".cell-editor")) edit(named(lineOf(key), name));
+  if (answer.status === 200) {
+    say(`Saved: ${name} of ${lineOf(key).dataset.name}.`);
+    document.body.dispatchEvent(new Event("metadata-saved"));
+  }
+  if (answer.status === 422 && !document.querySelector(".cell-editor")) edit(named(lineOf(key), name));
 }

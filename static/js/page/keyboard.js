@@ -1,4 +1,4 @@
-// Keyboard and focus on every page: tabs, questions beside their button, the search field.
+// Keyboard and focus on every page: tabs, questions beside their button, search fields of lists.
 
 // --- after a boosted tab change the panel has the focus, so that the keyboard goes on there ---
 // With the swap itself, not after it settled: a key pressed in between has moved the focus on.
@@ -31,17 +31,6 @@ document.addEventListener("click", (event) => {
   document.querySelectorAll("details.sure[open]").forEach((question) => {
     if (!question.contains(event.target)) question.open = false;
   });
-});
-
-// --- "/" goes to the page's search field ---
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (/^(input|textarea|select)$/i.test(event.target.tagName) || event.target.isContentEditable) return;
-  const field = document.querySelector("[data-search]");
-  if (!field) return;
-  event.preventDefault();
-  field.focus();
-  field.select();
 });
 
 // --- leaving a search field does not search again: the rows would be replaced under the focus ---

@@ -59,7 +59,7 @@ def test_a_change_goes_from_report_to_record(world: World):
 def test_refusals_carry_the_workflows_codes(world: World):
     ada, olga = signed_in(world.author), signed_in(world.operator)
     report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
-    assert post(olga, f"{report}execute/", 409, over=report)["code"] == "NOT_APPROVED"
+    assert post(olga, f"{report}execute/", 409, over=f"{report}preview/")["code"] == "NOT_APPROVED"
     assert post(ada, f"{report}approve/", 403)["code"] == "permission_denied"
     rename(world, "balance", "amount")
     bob = signed_in(world.approver)

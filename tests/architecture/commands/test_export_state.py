@@ -11,7 +11,7 @@ from architecture.models import AppliedDataset
 from architecture.services.states import current_environment
 from elevata.accounts.cli import CommandExit
 from metadata.selectors.datasets import dataset_states
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from tests.factories import airport_source
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ import pytest
 
 from architecture.domain.tables import event_log_table, history_table
 from metadata.domain import naming
-from metadata.domain.history_columns import LAYOUTS, ends_inclusive, open_end
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_columns import LAYOUTS, ends_inclusive, open_end
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
 
 FILES = {"input": "batch_files", "time": "_fivetran_start"}

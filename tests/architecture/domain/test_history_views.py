@@ -4,7 +4,7 @@ import pytest
 
 from architecture.domain.tables import history_views
 from metadata.domain import naming
-from metadata.domain.history_policy import VIEWS
+from metadata.domain.history.history_policy import VIEWS
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.domain.test_history_layout import FILES, dataset, stable

@@ -121,7 +121,7 @@ OPEN_CASES = open_cases()
 
 
 def stands_as_before(it: Done, kept: tuple[WayBack, ...]) -> bool:
-    """Return whether a retired object kept its later values, and all other tables are as before."""
+    """Return True if a retired object kept its later values, and all other tables are as before."""
     spared = {step.table.key for way in kept for step in way.steps}
     return all(it.shapes[at].matches(shape) for at, shape in physical(it.start).items() if at not in spared)
 

@@ -6,8 +6,13 @@ from architecture.models import ChangeReport
 from elevata.accounts.permissions import acting_as
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.datasets import dataset_states
+from metadata.services.datasets.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    update_target_column,
+)
 from metadata.services.lifecycle import rename_column
-from metadata.services.targets import create_schema, create_target_column, create_target_dataset, update_target_column
 from tests.architecture.world import World
 
 pytestmark = pytest.mark.django_db

@@ -15,8 +15,8 @@ from elevata.accounts.services.tokens import create_token
 from elevata.core.errors import MetadataError
 from elevata.jobs.services import mark_lost
 from metadata.models import TargetDataset
+from metadata.services.datasets.targets import create_schema
 from metadata.services.lifecycle import rename_dataset
-from metadata.services.targets import create_schema
 from tests.architecture.executions import needing_approval
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import Killed, World

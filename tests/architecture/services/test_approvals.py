@@ -11,7 +11,7 @@ from architecture.services.reports import is_stale
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import person
 

@@ -14,7 +14,7 @@ from architecture.services.leases import ExecutionAttempt
 from elevata.accounts.permissions import acting_as
 from elevata.jobs.services import Fenced
 from metadata.models import TargetColumn
-from metadata.services.targets import create_target_column, update_target_column
+from metadata.services.datasets.targets import create_target_column, update_target_column
 from tests.architecture.executions import ask, code_of, customer, lose
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import Killed, World

@@ -10,14 +10,14 @@ from architecture.services.states import last_seen
 from elevata.accounts.permissions import acting_as
 from elevata.audit.services.chain import sealed_through
 from metadata.models import TargetColumn
-from metadata.services.lifecycle import delete_column, retire_column, retire_dataset
-from metadata.services.targets import (
+from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,
     create_target_dataset,
     set_dataset_inputs,
     update_target_column,
 )
+from metadata.services.lifecycle import delete_column, retire_column, retire_dataset
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import column
 from tests.architecture.world import World, agree_on_policy, committed

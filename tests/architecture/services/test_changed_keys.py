@@ -14,8 +14,8 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_state
+from metadata.services.datasets.targets import create_target_column
 from metadata.services.lifecycle import delete_dataset, rename_dataset, retire_dataset
-from metadata.services.targets import create_target_column
 from tests.architecture.world import World, customers, person
 
 pytestmark = pytest.mark.django_db

@@ -13,10 +13,10 @@ from architecture.services.undo import offered, undo_report
 from elevata.accounts.permissions import acting_as
 from elevata.audit.services.chain import sealed_through
 from metadata.selectors.datasets import dataset_states
+from metadata.services.datasets.targets import create_target_column
 from metadata.services.exposures import create_exposure
 from metadata.services.lifecycle import retire_dataset
 from metadata.services.quality import create_check, retire_check
-from metadata.services.targets import create_target_column
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, committed, make_contract_world
 from tests.metadata.contracts import the_check, the_mart

@@ -10,7 +10,7 @@ from architecture.services.previews import make_preview
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.executions import ask, code_of, customer, needing_approval
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import Killed, person

@@ -7,6 +7,7 @@ import pytest
 
 from architecture.models import ChangeReport, Environment
 from architecture.services.executions import approve, claim_execution, end_attempt, reject
+from architecture.services.outdated import tell_outdated_reports
 from architecture.services.reports import build_report
 from architecture.services.states import keep_what_was_seen
 from elevata.accounts.models import RoleGrant
@@ -75,6 +76,26 @@ def test_the_same_report_again_is_told_once(waiting: ChangeReport):
 def test_authors_are_told_that_theirs_was_approved(waiting: ChangeReport, renamed: World):
     approve(report=waiting, user=renamed.approver)
     assert told("report.approved") == ["ada"]
+
+
+def test_a_decision_settles_the_notices_that_asked_for_it(waiting: ChangeReport, renamed: World):
+    approve(report=waiting, user=renamed.approver)
+    assert not Notice.objects.filter(event__kind="report.waiting", read_at__isnull=True).exists()
+
+
+def test_a_newer_report_settles_the_notices_of_the_one_that_it_replaces(waiting: ChangeReport, renamed: World):
+    rename(renamed, "balance", "amount")
+    renamed.report()
+    asked = Notice.objects.filter(event__kind="report.waiting").order_by("pk")
+    assert [notice.read_at is None for notice in asked] == [False, True]
+
+
+def test_who_waits_for_a_report_is_told_once_that_an_edit_made_it_outdated(waiting: ChangeReport, renamed: World):
+    assert tell_outdated_reports() == 0
+    rename(renamed, "balance", "amount")
+    assert (tell_outdated_reports(), tell_outdated_reports()) == (1, 0)
+    assert told("report.outdated") == ["ada", "bob"]
+    assert not Notice.objects.filter(event__kind="report.waiting", read_at__isnull=True).exists()
 
 
 def test_a_first_of_two_yeses_is_no_event(renamed: World):

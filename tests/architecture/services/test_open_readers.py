@@ -13,8 +13,8 @@ from architecture.services.undo import undo_report
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
+from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_dataset
-from metadata.services.targets import update_target_column
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, customers_built, make_world, person, put_policy_in_force
 

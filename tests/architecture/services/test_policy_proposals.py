@@ -24,10 +24,11 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.users import create_service_account, deactivate_user, set_roles
 from elevata.audit.models import ChainLink, ChangeLogEntry
 from elevata.audit.services import chain
+from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
 from elevata.notifications.models import Notice
 from metadata.models import TargetColumn
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.world import World, person
 
 pytestmark = pytest.mark.django_db
@@ -247,7 +248,7 @@ def test_every_step_is_in_the_chain(built, root, rita):
     assert actions == ["set", "proposed", "accepted", "proposed", "rejected", "proposed", "withdrawn"]
     chain.seal(wait=True)
     assert ChainLink.objects.filter(kind="policy").count() == len(actions)
-    assert chain.verify().intact
+    assert verify_chain().intact
 
 
 # --- another environment -------------------------------------------------------------------------

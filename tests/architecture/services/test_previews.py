@@ -5,17 +5,23 @@ from dataclasses import asdict
 import pytest
 
 from architecture.domain.workflow import Refused
-from architecture.models import Preview
+from architecture.models import DryRun, Preview
 from architecture.services.executions import request_execution
-from architecture.services.previews import end_dry_run, make_preview, request_dry_run, steps_in
+from architecture.services.previews import (
+    build_previewed_report,
+    end_dry_run,
+    make_preview,
+    newest_preview,
+    request_dry_run,
+    steps_in,
+)
 from architecture.services.reports import basis_of, operations_of
 from architecture.services.states import store_observations
 from elevata.accounts.permissions import acting_as
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs.services import claim
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.lifecycle import rename_dataset
-from metadata.services.targets import (
+from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,
     create_target_dataset,
@@ -23,8 +29,9 @@ from metadata.services.targets import (
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.lifecycle import rename_dataset
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import customers
+from tests.architecture.world import committed, customers, put_policy_in_force
 
 pytestmark = pytest.mark.django_db
 
@@ -126,6 +133,25 @@ def test_it_speaks_of_steps_that_the_report_does_not_list(built):
     steps = built.previewed().document["steps"]
     base = [step for step in steps if step["op"] == "rename_column" and step["table"]["kind"] == "rawcore"]
     assert len(base) == 3
+
+
+def test_a_report_that_waits_for_approval_has_its_preview_and_a_dry_run(renamed):
+    put_policy_in_force(renamed.environment, {"approvals": {"safe": {"count": 1}}})
+    committed()
+    renamed.warehouse.show()
+    report = build_previewed_report(environment=renamed.environment, user=renamed.author)
+    preview = newest_preview(report)
+    assert [step["op"] for step in preview.document["steps"]] == ["rename_column"] * 2
+    assert DryRun.objects.get().preview == preview
+    assert build_previewed_report(environment=renamed.environment, user=renamed.author) == report
+    assert DryRun.objects.count() == 1
+
+
+def test_a_report_that_needs_no_approval_is_previewed_without_a_dry_run(renamed):
+    committed()
+    renamed.warehouse.show()
+    assert newest_preview(build_previewed_report(environment=renamed.environment, user=renamed.author)) is not None
+    assert not DryRun.objects.exists()
 
 
 @pytest.mark.parametrize(("who", "code"), [("approver", "NOT_PERMITTED"), (None, "NO_PERSON")])

@@ -1,19 +1,22 @@
 """Change reports as they are made from metadata and warehouse: kept, superseded, found stale."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from architecture.domain.report import DATASET, Scope, ScopeProblem
 from architecture.domain.workflow import Refused
-from architecture.models import ChangeReport
+from architecture.models import ChangeReport, Observation
 from architecture.services.change_policy import update_policies
 from architecture.services.executions import reject
 from architecture.services.reports import build_report, is_stale, operations_of, report_document
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
+from metadata.services.datasets.targets import create_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
-from metadata.services.targets import create_target_column
-from tests.architecture.world import agree_on_policy, customers, person
+from tests.architecture.world import agree_on_policy, committed, customers, person
 
 pytestmark = pytest.mark.django_db
 DESTRUCTIVE = {"severities": {"DROP_COLUMN": "needs_approval"}}
@@ -46,6 +49,18 @@ def test_without_a_look_at_the_warehouse_there_is_no_report(world):
     with pytest.raises(Refused) as refused:
         build_report(environment=world.environment)
     assert refused.value.code == "NOT_OBSERVED"
+
+
+def test_a_report_was_scanned_when_the_oldest_of_its_own_tables_was(built):
+    customers(built.author, "rc_crm_order")
+    built.warehouse.show()
+    long_ago = timezone.now() - timedelta(days=9)
+    Observation.objects.exclude(document__isnull=True).update(observed_at=long_ago)
+    committed()
+    order = build_report(environment=built.environment, scope=Scope(DATASET, "rawcore.rc_crm_order"))
+    everything = build_report(environment=built.environment)
+    assert order.observed_at > long_ago
+    assert everything.observed_at == long_ago
 
 
 def test_what_is_shown_is_the_contracts_shape(built):
@@ -132,7 +147,7 @@ def test_who_changed_another_dataset_is_no_author(built):
 
 
 def customers_of(world) -> TargetDataset:
-    from metadata.services.targets import create_target_dataset
+    from metadata.services.datasets.targets import create_target_dataset
 
     schema = TargetDataset.objects.get(name="rc_crm_customer").schema
     other = create_target_dataset(schema=schema, name="rc_crm_order")

@@ -10,14 +10,14 @@ from architecture.services.drift import import_state
 from architecture.services.executions import approve
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
-from metadata.services.lifecycle import delete_dataset, retire_dataset, unretire_dataset
-from metadata.services.targets import (
+from metadata.services.datasets.targets import (
     create_schema,
     create_target_dataset,
     set_dataset_inputs,
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.lifecycle import delete_dataset, retire_dataset, unretire_dataset
 from tests.architecture.executions import code_of, customer
 from tests.architecture.services.test_reports import column
 from tests.architecture.world import World, agree_on_policy, customers, person

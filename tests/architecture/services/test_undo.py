@@ -30,7 +30,7 @@ from loader.domain.refusals import Refusal
 from loader.services.maintenance.vacuums import request_vacuum
 from metadata.models import TargetColumn
 from metadata.selectors.datasets import dataset_states
-from metadata.services.targets import create_target_column, update_target_column
+from metadata.services.datasets.targets import create_target_column, update_target_column
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, agree_on_policy, customers, person

@@ -47,7 +47,7 @@ def test_without_leases_the_page_says_so_and_does_not_ask_again(reader: Client):
 def test_the_list_says_who_holds_what_since_when(reader: Client, lease: Lease):
     text = text_of(reader, "/leases/")
     read = words(text)
-    assert f"rawcore.rc_air_airport load run busy {lease.taken_at:%Y-%m-%d %H:%M:%S} ago 1" in read
+    assert f"rawcore.rc_air_airport load run busy {lease.taken_at:%Y-%m-%d %H:%M:%S} UTC ago 1" in read
     assert 'href="/load-runs/busy/"' in text
     assert f'data-since="{lease.heartbeat_at.isoformat()}"' in text
     assert 'hx-trigger="every 2s"' in text

@@ -14,7 +14,7 @@ from architecture.models import ChangeReport
 from architecture.services.executions import approve
 from elevata.accounts.permissions import acting_as
 from metadata.models import TargetDataset
-from metadata.services.targets import create_schema, create_target_dataset, update_target_column
+from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column
 from tests.architecture.services.test_previews import describe_view
 from tests.architecture.world import World, make_contract_world, put_policy_in_force
 from tests.elevata.web.html import html_of

@@ -33,8 +33,15 @@ def test_an_empty_list_says_what_to_do_first(viewer: Client):
 
 def test_the_list_tells_scope_risk_author_and_what_became_of_it(viewer: Client, world: World, renamed: ChangeReport):
     text = words(read(viewer, "/reports/"))
-    assert f"{renamed.fingerprint[:12]} open all datasets dev safe 2 ada" in text
+    assert f"{renamed.fingerprint[:12]} open all datasets dev low risk 2 ada" in text
     assert "executed: succeeded" in text
+
+
+def test_the_list_says_which_reports_an_edit_made_outdated(viewer: Client, world: World, renamed: ChangeReport):
+    rename(world, "balance", "amount")
+    assert "checked=yes" in read(viewer, "/reports/")
+    assert "open outdated" in words(read(viewer, "/reports/?checked=yes"))
+    assert "open outdated" in words(read(viewer, "/reports/"))
 
 
 def test_the_list_is_filtered(viewer: Client, renamed: ChangeReport):

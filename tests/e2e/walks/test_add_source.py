@@ -1,4 +1,4 @@
-"""Adding a source in one path, in Chromium and by keyboard: a CSV file, and a table of PostgreSQL."""
+"""Adding a source in one path, in Chromium and by keyboard: a CSV file, a table of PostgreSQL, an API."""
 
 import re
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person
 from tests.e2e.walks.conftest import Walker, at_both_widths
 from tests.loader.factories import DatasetRunFactory, WorkerFactory
+from tests.loader.rest.api_server import HERE, Answer, api_server
 from tests.services.axe import AXE, accessible_faults
 
 pytestmark = [pytest.mark.browser, pytest.mark.services]
@@ -147,3 +148,40 @@ def test_a_table_of_postgresql_from_its_connection_to_its_first_rows(edda: Walke
     expect(page.locator("#first-load")).to_contain_text("Waiting for the worker")
     answer_read(["order_no", "customer_name"], ["1", "c1"])
     expect(page.get_by_role("cell", name="c1")).to_be_visible()
+
+
+def test_an_endpoint_of_an_api_from_its_connection_to_its_first_rows(edda: Walker, settings):
+    settings.SOURCE_HOSTS = list(HERE)
+    with api_server() as api:
+        api.serve("/v1/customers", Answer.of({"data": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ben"}]}))
+        page = edda.go("/add-source/")
+        edda.use("link", "REST API")
+        edda.fill("Name", "CRM")
+        edda.fill("Short name", "crm")
+        edda.fill("Location", "http://127.0.0.1:9/v1")
+        edda.use("button", "Test connection")
+        expect(page.locator("#answer")).to_contain_text("cannot be reached")
+        edda.fill("Location", f"{api.url}/v1")
+        edda.use("button", "Test connection")
+        expect(page.locator("#answer")).to_contain_text("answers")
+        look(edda, "Choose a system", "api")
+        edda.use("button", "Register system")
+
+        look(edda, "Choose what to load from CRM", "endpoints")
+        edda.fill("Endpoint", "customers")
+        edda.use("button", "Choose columns")
+        expect(page.get_by_label("Key of data")).to_be_visible()
+        page.locator("#reading > summary").focus()
+        edda.press("Enter")
+        edda.fill("Path", "data")
+        edda.use("button", "Read again")
+        look(edda, "Columns of customers", "endpoint-columns")
+        edda.fill("Key of id", "1")
+        choose_defaults(edda, "customers")
+        look(edda, "Create crm.customers", "endpoint-summary")
+        edda.use("button", "Create and load")
+        look(edda, "First load of customers", "endpoint-waiting")
+    finish_load("rc_crm_customers", 2)
+    expect(page.locator("#first-load")).to_contain_text("Waiting for the worker")
+    answer_read(["id", "name"], ["1", "Ada"], ["2", "Ben"])
+    expect(page.get_by_role("cell", name="Ada")).to_be_visible()

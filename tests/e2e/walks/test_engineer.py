@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.world import person
 from tests.e2e.walks.conftest import Walker
 

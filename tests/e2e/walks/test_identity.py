@@ -16,7 +16,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import grant_role
 from elevata.notifications.models import Delivery, Notice, Webhook
-from metadata.services.targets import create_schema
+from metadata.services.datasets.targets import create_schema
 from tests.architecture.world import person as someone
 from tests.e2e.walks.conftest import Walker, at_both_widths
 from tests.elevata.notifications.deliveries import send_due

@@ -13,15 +13,15 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from elevata.notifications.services import create_webhook
 from metadata.models import TargetDataset, TargetSchema
-from metadata.services.generation import generate_targets
-from metadata.services.references import create_reference
-from metadata.services.targets import (
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,
     create_target_dataset,
     update_schema,
     update_target_dataset,
 )
+from metadata.services.references import create_reference
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory, airport_source
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from elevata.accounts.models import PersonalToken, ServiceAccount
+from elevata.accounts.models import PersonalToken, Preference, ServiceAccount
 from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import authenticate_token, create_token
@@ -258,3 +258,21 @@ def test_an_administrator_changes_neither_owner_nor_address_of_another(operator:
         assert answer.status_code == 400
     robot.refresh_from_db()
     assert (robot.service_account.owner, robot.email, robot.has_usable_password()) == (person, "", False)
+
+
+# --- time zone -------------------------------------------------------------------------------------
+
+
+def test_a_chosen_time_zone_is_on_every_page_and_comes_back_with_the_next_sign_in(reader: Client):
+    assert reader.post("/me/", {"do": "zone", "own-time_zone": "Europe/Berlin"}).status_code == 302
+    assert 'data-zone="Europe/Berlin"' in html_of(reader.get("/me/"))
+    again = Client()
+    again.force_login(Preference.objects.get().user)
+    assert 'data-zone="Europe/Berlin"' in html_of(again.get("/me/"))
+
+
+def test_a_time_zone_that_there_is_not_is_refused(reader: Client):
+    answer = reader.post("/me/", {"do": "zone", "own-time_zone": "Mars/Olympus"})
+    assert answer.status_code == 422
+    assert "Is no time zone" in html_of(answer)
+    assert not Preference.objects.exists()

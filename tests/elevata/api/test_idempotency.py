@@ -11,7 +11,7 @@ from elevata.api.models import StoredResponse
 from elevata.api.services import GIVEN_UP_AFTER, KEPT_FOR, delete_old_responses
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import TargetSchema
-from metadata.services import targets
+from metadata.services.datasets import targets
 
 pytestmark = pytest.mark.django_db
 

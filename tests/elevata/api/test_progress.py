@@ -20,7 +20,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import ensure_user
 from elevata.api import progress
-from elevata.api.progress import LINES_AT_ONCE, Patience, Places, Work, told
+from elevata.api.progress import LINES_AT_ONCE, Patience, Places, Work, progress_events
 from elevata.core.errors import ProductError
 from tests.loader.factories import ExecutionFactory, LoadRunFactory, RunEventFactory
 
@@ -62,7 +62,7 @@ def events(text: list[str]) -> list[tuple[str, Any]]:
 
 def test_lines_and_states_are_told_until_the_end():
     slow = Slow("queued", "running", "done", lines=2)
-    assert events(list(told(slow.work(), 0, slow.patience()))) == [
+    assert events(list(progress_events(slow.work(), 0, slow.patience()))) == [
         ("log", 1),
         ("log", 2),
         ("status", {"status": "queued"}),
@@ -74,30 +74,32 @@ def test_lines_and_states_are_told_until_the_end():
 
 def test_what_was_heard_is_not_told_again():
     slow = Slow("done", lines=3)
-    assert [name for name, said in events(list(told(slow.work(), 2, slow.patience()))) if name == "log"] == ["log"]
+    assert [name for name, said in events(list(progress_events(slow.work(), 2, slow.patience()))) if name == "log"] == [
+        "log"
+    ]
 
 
 def test_a_long_log_is_told_whole_before_the_end():
     slow = Slow("done", lines=LINES_AT_ONCE * 2 + 1)
-    said = events(list(told(slow.work(), 0, slow.patience())))
+    said = events(list(progress_events(slow.work(), 0, slow.patience())))
     assert [number for name, number in said if name == "log"] == list(range(1, LINES_AT_ONCE * 2 + 2))
     assert said[-1][0] == "end"
 
 
 def test_silence_is_broken_by_a_sign_of_life():
     slow = Slow("running")
-    said = [name for name, _ in events(list(told(slow.work(), 0, slow.patience(whole=30, silence=10))))]
+    said = [name for name, _ in events(list(progress_events(slow.work(), 0, slow.patience(whole=30, silence=10))))]
     assert said == ["status", "comment", "comment", "comment"]
 
 
 def test_a_stream_ends_unfinished_when_its_time_is_over():
     slow = Slow("running")
-    assert events(list(told(slow.work(), 0, slow.patience(whole=3)))) == [("status", {"status": "running"})]
+    assert events(list(progress_events(slow.work(), 0, slow.patience(whole=3)))) == [("status", {"status": "running"})]
 
 
 def test_who_takes_their_time_over_every_line_has_no_more_of_it():
     slow = Slow("running", lines=LINES_AT_ONCE * 3)
-    text = told(slow.work(), 0, slow.patience(whole=50))
+    text = progress_events(slow.work(), 0, slow.patience(whole=50))
     heard = []
     for block in text:
         heard.append(block)

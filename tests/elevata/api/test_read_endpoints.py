@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from elevata.web.middleware import CONTENT_TYPE
 from loader.models import LoadRun
 from metadata.models import SourceDataset, TargetDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from metadata.services.lifecycle import retire_column
 from tests.factories import SourceColumnFactory, SourceDatasetFactory
 from tests.loader.factories import REFUSAL, LoadRunFactory, loaded
@@ -21,7 +21,7 @@ LISTS = ["systems", "source-datasets", "source-columns", "schemas", "datasets", 
 MAINTENANCE = ("history-reverts", "history-prunes", "history-checks", "table-acceptances")
 OTHERS = ["changes", "deliveries", "environments", "history-batches", "notices", "reads", "schedules", "users"]
 OTHERS += ["quality-checks", "check-results", "quarantine-decisions", "references", "search", "vacuums", "webhooks"]
-OTHERS += ["source-checks", "source-proposals", "contracts", "exposures"]
+OTHERS += ["health-findings", "source-checks", "source-proposals", "contracts", "exposures"]
 
 
 def get(client: Client, path: str) -> Any:

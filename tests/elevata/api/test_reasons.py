@@ -33,7 +33,7 @@ def described() -> dict[str, Any]:
 
 
 def takes_why(operation: dict[str, Any], components: dict[str, Any]) -> bool:
-    """Return whether each kind of body has a field for a reason; without a body, whether a parameter is one."""
+    """Return True if each kind of body has a field for a reason; without a body, whether a parameter is one."""
     bodies = operation.get("requestBody", {}).get("content", {}).values()
     if not bodies:
         return any(one["name"] == SAYS_WHY and one["in"] == "query" for one in operation.get("parameters", ()))

@@ -15,7 +15,7 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from loader.api import maintenance
 from metadata.models import TargetDataset
-from metadata.services import exchange as files
+from metadata.services.exchange import metadata_files as files
 from tests.elevata.api.requests import send
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]

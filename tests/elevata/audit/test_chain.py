@@ -9,8 +9,9 @@ from django.utils import timezone
 from elevata.audit.append_only import guarded_models
 from elevata.audit.domain import Head
 from elevata.audit.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry
-from elevata.audit.services import chain
+from elevata.audit.services import chain, verification
 from elevata.audit.services.change_log import record_change
+from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
 from metadata.services import sources
 from tests.elevata.audit.append_only import triggers_lifted
@@ -30,7 +31,7 @@ def entry() -> ChangeLogEntry:
 
 
 def problem() -> str | None:
-    found = chain.verify()
+    found = verify_chain()
     return found.problem.code if found.problem else None
 
 
@@ -46,7 +47,7 @@ def test_what_is_committed_is_sealed() -> None:
 
 def test_a_service_that_writes_metadata_is_sealed() -> None:
     sources.create_system(name="Air", short_name="air")
-    assert chain.verify().as_json() | {"head": None, "chain": None} == {
+    assert verify_chain().as_json() | {"head": None, "chain": None} == {
         "intact": True,
         "links": 1,
         "unsealed": 0,
@@ -71,7 +72,7 @@ def test_what_is_taken_back_is_never_sealed() -> None:
         change()
         transaction.set_rollback(True)
     change()
-    assert chain.verify().links == 1
+    assert verify_chain().links == 1
 
 
 def test_what_a_dead_process_left_is_sealed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +80,9 @@ def test_what_a_dead_process_left_is_sealed_by_the_next(monkeypatch: pytest.Monk
         dying.setattr(chain, "_seal_batch", lambda wait: 0)
         change("first")
         change("second")
-    assert chain.verify().unsealed == 2
+    assert verify_chain().unsealed == 2
     change("third")
-    assert (chain.verify().links, chain.verify().unsealed) == (3, 0)
+    assert (verify_chain().links, verify_chain().unsealed) == (3, 0)
 
 
 def test_a_seal_that_fails_does_not_fail_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,7 @@ def test_an_untouched_chain_is_intact(three: list[int]) -> None:
 )
 def test_a_changed_row_is_found_and_named(three: list[int], column: str) -> None:
     tamper(f"UPDATE audit_changelogentry SET {column} = 'system2' WHERE id = %s", three[1])
-    found = chain.verify()
+    found = verify_chain()
     assert (found.problem.code, found.problem.sequence, found.problem.subject) == ("row_changed", 2, three[1])
     assert found.links == 1
 
@@ -160,7 +161,7 @@ def test_another_time_is_found(three: list[int]) -> None:
 
 def test_a_row_that_is_gone_is_found(three: list[int]) -> None:
     tamper("DELETE FROM audit_changelogentry WHERE id = %s", three[1])
-    found = chain.verify().problem
+    found = verify_chain().problem
     assert (found.code, found.subject) == ("row_missing", three[1])
 
 
@@ -168,13 +169,13 @@ def test_a_row_that_was_slipped_in_is_found(three: list[int]) -> None:
     slipped = ChangeLogEntry.objects.create(
         at=timezone.now(), actor="x", actor_kind="system", action="changed", subject_kind="x", changes="{}"
     )
-    found = chain.verify().problem
+    found = verify_chain().problem
     assert (found.code, found.subject) == ("row_extra", slipped.pk)
 
 
 def test_a_link_that_was_cut_out_is_found(three: list[int]) -> None:
     tamper("DELETE FROM audit_chainlink WHERE sequence = 2")
-    found = chain.verify().problem
+    found = verify_chain().problem
     assert (found.code, found.sequence) == ("link_missing", 2)
 
 
@@ -196,13 +197,13 @@ def test_another_head_is_found(three: list[int]) -> None:
 
 
 def test_a_link_to_what_nobody_knows_is_found(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(chain._models(), "change")
+    monkeypatch.delitem(chain.chained_models(), "change")
     assert problem() == "kind_unknown"
 
 
 def test_a_long_chain_is_walked_in_pieces(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "_CHUNK", 2)
-    assert (chain.verify().links, problem()) == (3, None)
+    monkeypatch.setattr(verification, "_CHUNK", 2)
+    assert (verify_chain().links, problem()) == (3, None)
 
 
 def test_a_row_changed_while_it_waits_is_never_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,22 +231,22 @@ def rewritten(three: list[int]) -> Callable[[], None]:
 def test_an_artifact_from_before_proves_the_chain(three: list[int]) -> None:
     head = chain.head()
     change("fourth")
-    assert chain.verify(against=head).intact
+    assert verify_chain(against=head).intact
 
 
 def test_a_chain_made_anew_is_found_by_an_artifact(rewritten: Callable[[], None]) -> None:
     head = chain.head()
     rewritten()
-    assert chain.verify(recorded=False).intact
-    assert chain.verify(against=head).problem.code == "artifact_differs"
+    assert verify_chain(recorded=False).intact
+    assert verify_chain(against=head).problem.code == "artifact_differs"
 
 
 def test_a_chain_that_ends_before_the_artifact_is_found(three: list[int]) -> None:
-    assert chain.verify(against=Head(9, "a" * 64)).problem.code == "artifact_differs"
+    assert verify_chain(against=Head(9, "a" * 64)).problem.code == "artifact_differs"
 
 
 def test_every_chain_goes_on_from_the_empty_one(three: list[int]) -> None:
-    assert chain.verify(against=Head()).intact
+    assert verify_chain(against=Head()).intact
 
 
 def test_a_note_with_no_rows_is_not_written() -> None:
@@ -257,4 +258,4 @@ def test_a_change_that_is_refused_leaves_the_chain_as_it_was(three: list[int]) -
     SystemFactory(short_name="air", name="Air")
     with pytest.raises(MetadataError):
         sources.create_system(name="Air", short_name="air")
-    assert (chain.verify().links, problem()) == (3, None)
+    assert (verify_chain().links, problem()) == (3, None)

@@ -15,6 +15,7 @@ from elevata.audit.models import ChainHead, ChainLink, ChainPending, ChangeLogEn
 from elevata.audit.services import chain, recorded_heads
 from elevata.audit.services.change_log import record_change
 from elevata.audit.services.export_files import wrong_files
+from elevata.audit.services.verification import verify_chain
 from elevata.core.canonical_json import sha256_hex
 from tests.elevata.audit.append_only import triggers_lifted
 
@@ -46,7 +47,7 @@ def sql(statement: str, *values: object) -> None:
 
 
 def found() -> tuple[str | None, int | None]:
-    problem = chain.verify().problem
+    problem = verify_chain().problem
     return (problem.code, problem.subject) if problem else (None, None)
 
 
@@ -252,8 +253,8 @@ def cut_to(sequence: int) -> None:
 
 def test_a_cut_tail_is_found(three: list[int]) -> None:
     cut_to(2)
-    assert chain.verify(recorded=False).intact
-    problem = chain.verify().problem
+    assert verify_chain(recorded=False).intact
+    problem = verify_chain().problem
     assert (problem.code, problem.sequence) == ("heads_differ", 3)
 
 
@@ -261,7 +262,7 @@ def test_a_cut_tail_is_found_after_others_took_its_place(three: list[int]) -> No
     cut_to(2)
     for name in ("other", "another"):
         change(name)
-    assert chain.verify(recorded=False).intact
+    assert verify_chain(recorded=False).intact
     assert code() == "heads_differ"
 
 
@@ -270,7 +271,7 @@ def test_a_copy_that_was_put_back_with_a_statement_is_accepted(three: list[int])
     cut_to(2)
     recorded_heads.state(chain.head(), before=before, reason="disk failed")
     change("fourth")
-    seen = chain.verify()
+    seen = verify_chain()
     assert (seen.problem, [one.reason for one in seen.restores]) == (None, ["disk failed"])
     cut_to(2)
     assert code() == "heads_differ"
@@ -307,7 +308,7 @@ def test_a_process_that_seals_before_the_first_head_is_recorded_finds_the_file(a
         change("first")
         assert oct(recorded_heads.path().stat().st_mode & 0o777) == "0o600"
     change("second")
-    assert (code(), chain.verify().unrecorded) == (None, 0)
+    assert (code(), verify_chain().unrecorded) == (None, 0)
 
 
 def test_the_file_is_its_owners_alone(three: list[int], audit_folder: Path) -> None:
@@ -326,16 +327,16 @@ def test_a_file_that_cannot_be_written_fails_nobody_and_is_said(three: list[int]
         path.rmdir()
         shutil.move(path.with_suffix(".away"), path)
     assert "could not be recorded" in caplog.text
-    assert (chain.verify().intact, chain.verify().unrecorded) == (True, 1)
+    assert (verify_chain().intact, verify_chain().unrecorded) == (True, 1)
     change("fifth")
-    assert chain.verify().unrecorded == 0
+    assert verify_chain().unrecorded == 0
 
 
 def test_a_line_that_was_cut_off_by_a_dying_process_is_passed_over(three: list[int]) -> None:
     with recorded_heads.path().open("a") as file:
         file.write('{"purpose": "recorded-he')
     change("fourth")
-    assert (code(), chain.verify().unrecorded) == (None, 0)
+    assert (code(), verify_chain().unrecorded) == (None, 0)
 
 
 def test_the_file_stays_small(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +346,7 @@ def test_the_file_stays_small(three: list[int], monkeypatch: pytest.MonkeyPatch)
     for number in range(20):
         change(str(number))
     assert len(recorded_heads.path().read_text().splitlines()) < 12
-    seen = chain.verify()
+    seen = verify_chain()
     assert (seen.problem, seen.unrecorded, len(seen.restores)) == (None, 0, 1)
     cut_to(10)
     assert code() == "heads_differ"
@@ -381,7 +382,7 @@ def test_an_export_of_links_that_a_restore_lost_is_accounted_for(exported: Path)
     before = chain.head()
     cut_to(2)
     recorded_heads.state(chain.head(), before=before, reason="disk failed")
-    assert wrong_files(chain.verify().restores) is None
+    assert wrong_files(verify_chain().restores) is None
 
 
 # --- what is not detected ------------------------------------------------------------------------
@@ -394,7 +395,7 @@ def test_not_detected_a_chain_cut_together_with_the_recorded_heads(three: list[i
     lines = recorded_heads.path().read_text().splitlines()
     recorded_heads.path().write_text("\n".join(lines[:-1]) + "\n")
     assert code() is None
-    assert chain.verify(against=head).problem.code == "artifact_differs"
+    assert verify_chain(against=head).problem.code == "artifact_differs"
 
 
 def test_not_detected_what_the_key_signs(three: list[int]) -> None:

@@ -17,15 +17,17 @@ from elevata.audit.models import ChainPending, ChangeLogEntry
 from elevata.audit.services.change_log import record_change, writing
 from elevata.core.errors import MetadataError
 from metadata.models import SourceDataset
-from metadata.services import exchange, generation, lifecycle, sources
-from metadata.services.row_changes import remove, store
+from metadata.services import lifecycle, sources
+from metadata.services.datasets import generation
+from metadata.services.exchange import metadata_files
+from metadata.services.rows.row_changes import remove, store
 from tests.factories import (
     SourceColumnFactory,
     SourceDatasetFactory,
     SystemFactory,
 )
 from tests.metadata.change_log import changes, column, entries, generated, retired_column, taken_back, told
-from tests.metadata.services.test_change_log import _set_dataset_inputs
+from tests.metadata.services.rows.test_change_log import _set_dataset_inputs
 
 pytestmark = pytest.mark.django_db
 
@@ -95,14 +97,14 @@ def test_links_are_told_by_name_before_and_after() -> None:
 
 
 def test_two_columns_that_swap_names_are_two_renames(tmp_path: Path) -> None:
-    exchange.import_metadata(AIRPORTS)
-    exchange.export_metadata(tmp_path)
+    metadata_files.import_metadata(AIRPORTS)
+    metadata_files.export_metadata(tmp_path)
     seen = ChangeLogEntry.objects.count()
     file = tmp_path / "systems" / "net.yaml"
     text = file.read_text()
     names = ("name: airline", "name: aircraft") if "name: aircraft" in text else _two_names(text)
     file.write_text(text.replace(names[0], "\0").replace(names[1], names[0]).replace("\0", names[1]))
-    exchange.import_metadata(tmp_path)
+    metadata_files.import_metadata(tmp_path)
     renamed = [entry for entry in entries()[seen:] if entry.action == "renamed"]
     assert sorted(changes(entry)["name"]["after"] for entry in renamed) == sorted(
         changes(entry)["name"]["before"] for entry in renamed
@@ -153,7 +155,7 @@ def test_a_second_generation_leaves_no_entry() -> None:
 
 
 def test_a_check_of_files_leaves_no_entry() -> None:
-    exchange.import_metadata(AIRPORTS, check=True)
+    metadata_files.import_metadata(AIRPORTS, check=True)
     assert entries() == []
 
 
@@ -278,5 +280,5 @@ def test_people_are_told_when_their_roles_change() -> None:
 
 
 def test_an_import_is_one_unit_and_its_entries_carry_one_moment() -> None:
-    exchange.import_metadata(AIRPORTS)
+    metadata_files.import_metadata(AIRPORTS)
     assert len({entry.at for entry in entries()}) == 1

@@ -25,7 +25,7 @@ LOGGED = {model.__name__ for model in apps.get_models() if issubclass(model, Ver
 }
 # Writers of logged rows, each with why it may. Whatever else appears is a way round the log.
 MAY = {
-    "metadata/services/row_changes.py": "store, store_all, put_aside and remove, which log",
+    "metadata/services/rows/row_changes.py": "store, store_all, put_aside and remove, which log",
     "elevata/accounts/services/users.py": "logs by record_change; groups are made from the table of roles",
     "elevata/accounts/services/tokens.py": "logs by record_change",
     "architecture/services/states.py": "an environment is made from settings when it is first needed",

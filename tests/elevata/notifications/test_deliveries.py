@@ -24,7 +24,7 @@ from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice
 from elevata.notifications.safe_http import Answer, CannotCall
 from loader.services import schedules
-from loader.services.attempts import LoadAttempt
+from loader.services.loads.attempts import LoadAttempt
 from tests.elevata.notifications.deliveries import send_due
 from tests.factories import DeliveryFactory, EventFactory, WebhookFactory
 from tests.loader.factories import LoadRunFactory

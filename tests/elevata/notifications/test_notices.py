@@ -20,7 +20,7 @@ from elevata.notifications import deliveries, services
 from elevata.notifications.deliveries import Outcome, end_attempt
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice, Webhook
-from elevata.notifications.webhook_requests import TRIES
+from elevata.notifications.webhook_requests import MAX_ATTEMPTS
 from tests.factories import DeliveryFactory, EventFactory, NoticeFactory, WebhookFactory
 
 pytestmark = pytest.mark.django_db
@@ -193,7 +193,7 @@ def test_one_that_was_sent_is_done_and_says_what_was_answered():
     DeliveryFactory()
     end(Outcome(204, 12, "ok"))
     attempt = DeliveryAttempt.objects.get()
-    assert (attempt.number, attempt.code, attempt.milliseconds, attempt.answer) == (1, 204, 12, "ok")
+    assert (attempt.number, attempt.status_code, attempt.milliseconds, attempt.answer) == (1, 204, 12, "ok")
     assert Delivery.objects.get().status == "succeeded"
 
 
@@ -208,7 +208,7 @@ def test_one_that_failed_waits_before_it_is_tried_again():
 
 
 def test_it_is_given_up_after_the_last_try():
-    DeliveryFactory(attempt=TRIES - 1)
+    DeliveryFactory(attempt=MAX_ATTEMPTS - 1)
     end(Outcome(500, 12, "", "answered 500"))
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.error["message"]) == ("failed", "answered 500")
@@ -225,13 +225,13 @@ def test_one_whose_worker_died_is_sent_again():
     claimed()
     fall_silent()
     assert Delivery.objects.get().status == "queued"
-    assert "sent its last heartbeat at" in delivery.tried.get().error
+    assert "sent its last heartbeat at" in delivery.attempts.get().error
     Job.objects.update(not_before=timezone.now())
     assert claimed().number == 2
 
 
 def test_one_whose_worker_died_in_the_last_try_has_failed():
-    DeliveryFactory(attempt=TRIES - 1)
+    DeliveryFactory(attempt=MAX_ATTEMPTS - 1)
     claimed()
     fall_silent()
     assert Delivery.objects.get().status == "failed"
@@ -259,15 +259,15 @@ def test_an_answer_is_kept_up_to_a_bound_and_without_nul():
 
 @pytest.mark.parametrize("status", ["failed", "succeeded"])
 def test_a_replay_sends_the_same_event_again_with_all_its_tries(status: str):
-    delivery = DeliveryFactory(status=status, attempt=TRIES)
+    delivery = DeliveryFactory(status=status, attempt=MAX_ATTEMPTS)
     deliveries.replay(delivery=delivery)
-    assert claimed() == Attempt(delivery.pk, TRIES + 1)
+    assert claimed() == Attempt(delivery.pk, MAX_ATTEMPTS + 1)
     again = Delivery.objects.get()
-    assert (again.event, again.tries) == (delivery.event, 2 * TRIES)
+    assert (again.event, again.max_attempts) == (delivery.event, 2 * MAX_ATTEMPTS)
 
 
 def test_a_replayed_delivery_that_fails_waits_as_after_a_first_try():
-    deliveries.replay(delivery=DeliveryFactory(status="failed", attempt=TRIES))
+    deliveries.replay(delivery=DeliveryFactory(status="failed", attempt=MAX_ATTEMPTS))
     end(Outcome(500, 1, "", "answered 500"))
     assert Delivery.objects.get().not_before - timezone.now() < timedelta(minutes=1)
 

@@ -152,7 +152,7 @@ def test_a_test_leads_to_its_delivery(operator: Client):
 
 def test_a_delivery_shows_its_attempts_and_follows_itself(operator: Client):
     delivery = DeliveryFactory(attempt=1)
-    delivery.tried.create(number=1, code=500, milliseconds=12, error="answered 500", answer="no")
+    delivery.attempts.create(number=1, status_code=500, milliseconds=12, error="answered 500", answer="no")
     page = text_of(operator, f"/deliveries/{delivery.pk}/")
     assert "answered 500" in page
     assert f'hx-get="/deliveries/{delivery.pk}/?seen=queued-1"' in page

@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import hmac
+import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 
 from elevata.core.errors import MetadataError
 from elevata.notifications.kinds import CHOICES, Kind, check_kinds, check_secret_name, check_url, shown_url
-from elevata.notifications.webhook_requests import TRIES, Told, signature, wait_after
+from elevata.notifications.webhook_requests import MAX_ATTEMPTS, WebhookPayload, signature, wait_after
 
-TOLD = Told(
+TOLD = WebhookPayload(
     event_id="5e6f",
     kind="report.waiting",
     time="2026-11-22T02:00:00.000+00:00",
@@ -61,6 +63,20 @@ def test_a_body_is_the_same_at_every_try():
     assert b'"type":"report.waiting"' in TOLD.body()
 
 
+def test_chats_get_one_line_with_a_link_and_no_markup_of_names():
+    told = replace(TOLD, title="Drift in <!channel>\n*rc_a*", page="https://elevata.example.org/drift/")
+    text = json.loads(told.slack_body())["text"]
+    assert text == "[prod] Drift in &lt;!channel&gt; *rc_a* <https://elevata.example.org/drift/|Open>"
+    card = json.loads(told.teams_body())["attachments"][0]["content"]
+    assert card["body"][0]["text"] == r"\[prod\] Drift in \<!channel\> \*rc\_a\*"
+    assert card["actions"][0]["url"] == "https://elevata.example.org/drift/"
+
+
+def test_a_path_is_no_link_in_a_chat():
+    assert json.loads(TOLD.slack_body())["text"] == "[prod] The report of all datasets waits"
+    assert "actions" not in json.loads(TOLD.teams_body())["attachments"][0]["content"]
+
+
 @given(attempt=st.integers(1, 1000), spread=st.floats(0, 1))
 def test_waits_grow_up_to_a_bound(attempt: int, spread: float):
     assert timedelta(seconds=20) < wait_after(attempt, spread) <= timedelta(hours=7.5)
@@ -68,7 +84,7 @@ def test_waits_grow_up_to_a_bound(attempt: int, spread: float):
 
 
 def test_a_delivery_is_tried_for_half_a_day_at_least():
-    assert sum((wait_after(one, 0.0) for one in range(1, TRIES)), timedelta()) > timedelta(hours=9)
+    assert sum((wait_after(one, 0.0) for one in range(1, MAX_ATTEMPTS)), timedelta()) > timedelta(hours=9)
 
 
 @pytest.mark.parametrize(

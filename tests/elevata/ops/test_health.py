@@ -23,7 +23,7 @@ def asked_anew() -> Iterator[None]:
     monitoring.forget()
     yield
     # What still hangs would be the next test's answer.
-    for asking in list(monitoring._asking.values()):
+    for asking in list(monitoring._running.values()):
         asking.result(timeout=60)
     monitoring.forget()
 
@@ -31,8 +31,8 @@ def asked_anew() -> Iterator[None]:
 @pytest.fixture
 def probes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], None]]:
     """Replace every health probe by one that succeeds, until a test changes it."""
-    fine = dict.fromkeys(monitoring.PROBES, FINE)
-    monkeypatch.setattr(monitoring, "PROBES", fine)
+    fine = dict.fromkeys(monitoring.CHECKS, FINE)
+    monkeypatch.setattr(monitoring, "CHECKS", fine)
     return fine
 
 
@@ -73,7 +73,7 @@ def test_one_that_hangs_is_down_and_holds_nobody_up(client: Client, probes: dict
     let_go = threading.Event()
     probes["broker"] = let_go.wait
     started = time.monotonic()
-    found = {one.name: one.status for one in monitoring.findings(limit=0.3)}
+    found = {one.name: one.status for one in monitoring.check_components(limit=0.3)}
     let_go.set()
     assert found == {"database": "up", "broker": "down", "worker": "up", "warehouse": "up"}
     assert time.monotonic() - started < 3
@@ -89,7 +89,7 @@ def test_one_that_hangs_is_not_asked_a_second_time(probes: dict) -> None:
 
     probes["broker"] = hang
     for _ in range(3):
-        monitoring.findings(["broker"], limit=0.05)
+        monitoring.check_components(["broker"], limit=0.05)
     assert begun.wait(30)
     let_go.set()
     assert len(asked) == 1
@@ -99,7 +99,7 @@ def test_many_who_ask_at_once_ask_once(probes: dict) -> None:
     asked: list[int] = []
     probes["database"] = lambda: asked.append(1)
     for _ in range(20):
-        monitoring.findings(["database"])
+        monitoring.check_components(["database"])
     assert len(asked) == 1
 
 
@@ -126,7 +126,7 @@ def test_it_takes_no_post(client: Client, probes: dict, path: str) -> None:
 def test_a_worker_is_up_while_its_heartbeat_is_fresh() -> None:
     def states() -> list[str]:
         monitoring.forget()
-        return [one.status for one in monitoring.findings(["worker"])]
+        return [one.status for one in monitoring.check_components(["worker"])]
 
     now = timezone.now()
     assert states() == ["down"]
@@ -140,7 +140,7 @@ def test_a_worker_is_up_while_its_heartbeat_is_fresh() -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.embedded
 def test_database_and_broker_of_this_installation_answer() -> None:
-    assert {one.name: one.status for one in monitoring.findings(["database", "broker"])} == {
+    assert {one.name: one.status for one in monitoring.check_components(["database", "broker"])} == {
         "database": "up",
         "broker": "up",
     }

@@ -9,8 +9,8 @@ from django.test import Client
 from architecture.models import ChangeReport
 from elevata.accounts.permissions import acting_as
 from metadata.models import TargetColumn
+from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_column
-from metadata.services.targets import update_target_column
 from tests.architecture.world import World, put_policy_in_force
 from tests.elevata.web.html import html_of
 

@@ -43,7 +43,7 @@ def _patterns(resolver: URLResolver) -> list[URLPattern]:
 
 
 def is_open(pattern: URLPattern) -> bool:
-    """Return whether the route answers users who are not signed in. Resources of the API check that themselves."""
+    """Return True if the route answers users who are not signed in. Resources of the API check that themselves."""
     view = pattern.callback
     if hasattr(view, "cls"):
         asked = [one for method in methods_of(pattern) for one in permissions_of(view, method)]
@@ -126,6 +126,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "execution_cancel": _form(EXECUTE),
     "execution_resume": _form(EXECUTE),
     "execution_undo": _form(BUILD),
+    "health_fix": _form(CHANGE),
     "inputs_depend": _form(CHANGE),
     "lease_break": _form(EXECUTE),
     "model_builder": _form(CHANGE),
@@ -190,6 +191,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "dataset_data": _form(READ_DATA),
     "dataset_run_changes": _form(READ_DATA),
     "dataset_origin": _form(READ_DATA),
+    "dataset_why": _form(READ_DATA),
     "dataset_history": _form(READ_DATA),
     "dataset_as_of": _form(READ_DATA),
     "dataset_versions": _form(READ_DATA),

@@ -51,6 +51,13 @@ def test_an_empty_home_says_what_to_do_first(reader: Client):
     assert "drift: nothing applied yet" in text_of(reader, "/home/warehouse/")
 
 
+def test_the_checklist_of_a_new_installation_ticks_itself_until_the_first_load(reader: Client, airport: TargetDataset):
+    text = words(text_of(reader))
+    assert "done Add a system done Add a source done Generate its datasets open Create a change report" in text
+    loaded(airport, run_id="good")
+    assert "To the first load" not in text_of(reader)
+
+
 def test_it_says_what_is_described_and_what_ran(reader: Client, warehouse: TargetDataset):
     WorkerFactory(name="worker@host")
     text = text_of(reader)

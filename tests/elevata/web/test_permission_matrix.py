@@ -120,7 +120,7 @@ def test_no_view_is_open_without_a_role_but_these():
 
 
 def asks(pattern: URLPattern, method: str) -> bool:
-    """Return whether a resource asks for the permission to read metadata."""
+    """Return True if a resource asks for the permission to read metadata."""
     return any(isinstance(one, Reads) for one in permissions_of(pattern.callback, method))
 
 

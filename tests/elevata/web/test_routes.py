@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from architecture.models import DryRun, Environment, ExecutionRecord, Lease, Preview, Refresh
+from architecture.models import DryRun, Environment, ExecutionRecord, HealthFinding, Lease, Preview, Refresh
 from architecture.services.leases import Holder, take_leases
 from architecture.services.previews import make_preview
 from architecture.services.refreshes import request_refresh
@@ -29,11 +29,11 @@ from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
-from loader.services.attempts import seal_end
+from loader.services.loads.attempts import seal_end
+from loader.services.reads.queries import save_query
 from loader.services.reads.read_requests import request_query, request_trial
-from loader.services.reads.saved_queries import save_query
 from loader.services.schedules import create_schedule
-from loader.services.source_observations import observe_schema
+from loader.services.sources.observations import observe_schema
 from metadata.domain.types import parse
 from metadata.models import QualityCheck, TargetDataset
 from metadata.services.lifecycle import rename_column
@@ -88,6 +88,10 @@ class Addresses(dict):
             "column_key": lambda: ("key", self._warehouse.columns.get(name="elevation").key),
             "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
             "reference": lambda: ("key", self._warehouse.referenced_by.get().key),
+            "finding": lambda: (
+                "pk",
+                HealthFinding.objects.get_or_create(dataset=self._warehouse, code="orphan", severity="hint")[0].pk,
+            ),
             "proposal": lambda: ("key", self._proposal().key),
             "check": lambda: ("key", self._check().key),
             "contract": lambda: ("key", self._contract().key),

@@ -8,7 +8,7 @@ from django.test import Client
 from elevata.audit.models import ChangeLogEntry
 from loader.models import SourceProposal
 from metadata.models import SourceColumn, SourceDataset, System
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from tests.elevata.api.requests import get, send
 from tests.factories import SourceColumnFactory, SourceDatasetFactory
 

@@ -14,7 +14,7 @@ from elevata.jobs import states
 from elevata.jobs.models import Worker
 from loader.management import run_command
 from loader.models import ReadRequest
-from loader.services.reads.read_requests import perform_read
+from loader.services.reads.attempts import perform_read
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

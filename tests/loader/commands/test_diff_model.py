@@ -9,7 +9,7 @@ from django.core.management import call_command
 from elevata.accounts.cli import CommandExit
 from loader.management.commands import diff_model
 from metadata.models import TargetDataset
-from metadata.services import targets
+from metadata.services.datasets import targets
 from tests.factories import TargetSchemaFactory
 from tests.loader.views.test_model_trials import ANSWER, DIFFERENCE
 

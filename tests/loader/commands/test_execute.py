@@ -20,10 +20,10 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
 from loader.management.commands import execute as command
+from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_column
-from metadata.services.targets import update_target_column
 from tests.loader.airports import column
-from tests.loader.services.test_load_work import perform, queued
+from tests.loader.services.loads.test_load_work import perform, queued
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 

@@ -14,8 +14,8 @@ from loader.domain.dependencies import Scope
 from loader.management import run_command as command
 from loader.management import waiting
 from loader.models import LoadRun
-from loader.services.load_runs import request_cancel, request_load_run
-from loader.services.load_work import perform_load_run
+from loader.services.loads.load_runs import request_cancel, request_load_run
+from loader.services.loads.load_work import perform_load_run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 

@@ -11,8 +11,8 @@ from elevata.accounts.cli import CommandExit
 from loader.domain.model_tests import ModelTestOutcome
 from loader.management.commands import test_models
 from metadata.models import SourceDataset
-from metadata.services.exchange import import_metadata
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.exchange.metadata_files import import_metadata
 
 pytestmark = pytest.mark.django_db
 

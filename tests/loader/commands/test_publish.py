@@ -14,8 +14,8 @@ from loader.management.commands import publish as command
 from loader.models import LoadRun, RunEvent
 from metadata.services.lifecycle import rename_dataset
 from tests.loader.airports import target
+from tests.loader.services.loads.test_load_work import perform, queued
 from tests.loader.services.test_executions import asked, olga, work
-from tests.loader.services.test_load_work import perform, queued
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,7 +6,7 @@ from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Node
 from loader.domain.model_tests import ModelTest, ModelTestOutcome, outcome, rows_sql, value_of
 from metadata.domain.types import parse
-from metadata.services.yaml_files import parse_yaml
+from metadata.services.exchange.yaml_files import parse_yaml
 
 BOB, ANN = ("bob", "1"), ("ann", "2")
 

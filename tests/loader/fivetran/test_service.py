@@ -19,7 +19,7 @@ from loader.domain.refusals import Refusal
 from loader.fivetran.protocol import messages
 from loader.fivetran.server import Listener, serving
 from loader.models import LoadRun
-from loader.services.load_work import perform_load_run
+from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.uploads import SentFile, keep_batch, sweep_uploads
 from metadata.models import TargetDataset

@@ -7,7 +7,7 @@ import pytest
 
 from loader.domain.reference import Header, ReferenceEngine, violations
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import PolicyProblem
+from metadata.domain.history.history_policy import PolicyProblem
 
 COLUMNS = {"id": "integer", "v": "string", "t": "timestamp"}
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from loader.domain.reference import ReferenceEngine, violations
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from tests.loader.reference.test_properties import COLUMNS, INPUTS, apply, batch, engine
 
 EFFECTIVE = {"input": "effective", "time": "t"}

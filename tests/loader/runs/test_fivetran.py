@@ -46,7 +46,8 @@ def sender(installation: Installation) -> Iterator[Sender]:
         yield sender
 
 
-@pytest.mark.takes(seconds=60)
+# By day the example of Fivetran sends its rows (tests/loader/runs/test_source_examples.py).
+@pytest.mark.nightly
 def test_from_the_first_table_to_history_and_rawcore(installation: Installation, sender: Sender):
     with working(installation):
         assert sender.test("permission").success

@@ -30,7 +30,7 @@ system:
 
 PREPARE = """
 from metadata.models import SourceDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 for source in SourceDataset.objects.all():
     generate_targets(source_dataset=source)
 """
@@ -66,16 +66,13 @@ def counts(document: dict) -> dict:
     return {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
 
 
-@pytest.mark.takes(seconds=50)
+# By day a load is killed at boundaries in tests/loader/runs/test_source_deaths.py.
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "phases",
     [
         pytest.param(["writing rawcore"], id="between-the-two-commits"),
-        pytest.param(
-            ["reading", "writing raw", "comparing", "writing history", "writing rawcore"],
-            id="everywhere",
-            marks=pytest.mark.nightly,
-        ),
+        pytest.param(["reading", "writing raw", "comparing", "writing history", "writing rawcore"], id="everywhere"),
     ],
 )
 def test_a_run_killed_and_started_again_ends_right(shop, phases):

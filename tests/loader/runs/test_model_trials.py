@@ -38,7 +38,7 @@ dataset:
 }
 GENERATE = """
 from metadata.models import SourceDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 for source in SourceDataset.objects.all():
     generate_targets(source_dataset=source)
 """
@@ -57,7 +57,8 @@ def commands(tmp_path: Path):
     server.stop()
 
 
-@pytest.mark.takes(seconds=60)
+# By day the parts are tested: tests/loader/spark/test_trials.py, tests/loader/services/reads.
+@pytest.mark.nightly
 def test_a_changed_select_is_compared_with_the_models_table(commands: CommandServer, tmp_path: Path):
     def run(*arguments: str) -> str:
         done = commands.run(*arguments, seconds=240)

@@ -76,7 +76,7 @@ def everywhere(who: str, told: bool) -> list[Death]:
     "deaths",
     [
         # By night each of the two dies after each step. That a runner dies is tested by day without a worker
-        # (tests/loader/spark/tables/test_steps.py) and without Spark (tests/loader/services/test_load_work.py).
+        # (tests/loader/spark/tables/test_steps.py) and without Spark (tests/loader/services/loads/test_load_work.py).
         pytest.param([Death(7, "worker", False)], id="at-a-boundary"),
         *(
             pytest.param(everywhere(who, told), id=f"{who}-{'after' if told else 'before'}-it-is-told", marks=nightly)

@@ -15,7 +15,7 @@ import json
 from django.contrib.auth import get_user_model
 from elevata.accounts.permissions import acting_as
 from loader.models import SourceProposal
-from loader.services.source_proposals import accept_proposal
+from loader.services.sources.proposals import accept_proposal
 proposal = SourceProposal.objects.get(status="open")
 ids = [change.id for change in proposal.schema_changes]
 with acting_as(get_user_model().objects.get(username="edda")):

@@ -24,7 +24,7 @@ from loader.services.schedules import sweep
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.processes import wait_until
-from tests.loader.services.test_load_work import perform, queued
+from tests.loader.services.loads.test_load_work import perform, queued
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

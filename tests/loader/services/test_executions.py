@@ -15,7 +15,7 @@ from elevata.accounts.services.users import ensure_user
 from loader.services.executions import perform_dry_run, perform_execution
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
-from tests.loader.services.test_load_work import perform, queued
+from tests.loader.services.loads.test_load_work import perform, queued
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 

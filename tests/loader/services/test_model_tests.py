@@ -8,8 +8,8 @@ from elevata.core.errors import MetadataError
 from loader.domain.model_tests import ModelTest
 from loader.services.model_tests import read_tests
 from metadata.models import TargetDataset
-from metadata.services import targets
-from metadata.services.exchange import import_metadata
+from metadata.services.datasets import targets
+from metadata.services.exchange.metadata_files import import_metadata
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db

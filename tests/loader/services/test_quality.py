@@ -10,14 +10,14 @@ from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from elevata.notifications.models import Event
 from loader.models import CheckResult, LoadRun
-from loader.services.load_runs import request_load_run
-from loader.services.load_work import perform_load_run
+from loader.services.loads.load_runs import request_load_run
+from loader.services.loads.load_work import perform_load_run
 from loader.services.quality import check_specs, store_results
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck
 from metadata.services.quality import create_check, retire_check
 from tests.loader.airports import target
-from tests.loader.services.test_manifests import manifest
+from tests.loader.services.loads.test_manifests import manifest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

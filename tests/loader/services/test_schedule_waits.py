@@ -16,7 +16,7 @@ from loader.models import LoadRun, Schedule
 from loader.services import schedules
 from loader.services.schedules import check_waiting, create_schedule, run_now, start_due, update_schedule
 from metadata.models import SourceDataset, System
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from tests.architecture.world import person
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory
 from tests.loader.factories import LoadRunFactory

@@ -9,7 +9,7 @@ from django.test import Client
 
 from elevata.audit.models import ChangeLogEntry
 from loader.domain.sources.sampling import NEW, Line, SampledColumn
-from loader.forms.imports import packed
+from loader.forms.imports import lines_as_text
 from loader.models import LoadRun
 from metadata.domain.types import BIGINT, STRING, DataType
 from metadata.models import SourceDataset, System, TargetDataset
@@ -224,7 +224,13 @@ def test_messages_of_debezium_without_a_key_are_added(editor: Client, shop: Syst
     System.objects.update(kind="kafka", location="kafka://broker.example.org")
     columns = {"name": DataType(STRING), "_op": DataType(STRING), "_sequence": DataType(BIGINT)}
     lines = [Line(NEW, name, type_, True, found=SampledColumn(name, type_, "")) for name, type_ in columns.items()]
-    sent = {"name": "events", "short_name": "events", "location": "events", "format": "kafka", "lines": packed(lines)}
+    sent = {
+        "name": "events",
+        "short_name": "events",
+        "location": "events",
+        "format": "kafka",
+        "lines": lines_as_text(lines),
+    }
     for place, type_ in enumerate(columns.values()):
         sent |= {f"c{place}-take": "on", f"c{place}-type": str(type_)}
     answer = editor.post("/systems/shop/import/", sent | {"options": json.dumps({"envelope": "debezium"})})

@@ -7,7 +7,7 @@ from django.test import Client
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from elevata.accounts.services.users import ensure_user, grant_role, set_roles
 from loader.models import ReadRequest
-from loader.services.reads.read_requests import read_manifest
+from loader.services.reads.manifests import read_manifest
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.datasets import dataset_state
@@ -103,6 +103,28 @@ def test_a_sample_is_asked_with_its_size_and_order(reader: Client, airport: Targ
     asked = ReadRequest.objects.get()
     assert (asked.kind, asked.arguments) == ("sample", {"limit": 200, "newest": True})
     assert read_manifest(read=asked).table.kind == "rawcore"
+
+
+def test_rows_are_chosen_and_sorted_by_any_column(reader: Client, airport: TargetDataset):
+    text = read(reader, data(airport, "?find=ulm&column=icao&comparison=starts&value=ED&sort=name&descending=on"))
+    for name, value in (("find", "ulm"), ("column", "icao"), ("comparison", "starts"), ("sort", "name")):
+        assert f'type="hidden" name="{name}" value="{value}"' in text
+    ask(reader, airport, kind="sample", rows="20", find="ulm", sort="name", descending="True", offset="20")
+    arguments = {"limit": 20, "find": "ulm", "sort": "name", "descending": True, "offset": 20}
+    assert ReadRequest.objects.get().arguments == arguments
+
+
+def test_an_unknown_column_is_no_choice(reader: Client, airport: TargetDataset):
+    assert "Select a valid choice" in read(reader, data(airport, "?sort=gone"))
+
+
+def test_a_page_of_rows_leads_to_those_before_and_after_it(reader: Client, person: User, airport: TargetDataset):
+    made = answered(airport, person, "sample", {"icao": "EDDB"}, truncated=True)
+    ReadRequest.objects.filter(pk=made.pk).update(arguments={"limit": 20, "sort": "icao", "offset": 20})
+    text = part(reader, made)
+    assert f'href="{data(airport)}?rows=20&amp;sort=icao"' in text
+    assert f'href="{data(airport)}?rows=20&amp;sort=icao&amp;offset=40"' in text
+    assert "From row 21" in words(text)
 
 
 def test_the_sample_of_a_history_is_of_its_own_table(reader: Client, airport: TargetDataset):

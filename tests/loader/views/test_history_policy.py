@@ -12,7 +12,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import TargetDataset
-from metadata.services.targets import create_target_column, update_target_dataset
+from metadata.services.datasets.targets import create_target_column, update_target_dataset
 from tests.architecture.world import World
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words

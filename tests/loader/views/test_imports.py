@@ -98,6 +98,7 @@ def test_a_line_that_is_not_ticked_is_left_out(editor: Client, shop: System):
     ("over", "field", "said"),
     [
         ({"c1__type": "nonsense"}, "c1-type", "is not a type"),
+        ({"c0__type": "integer"}, "c0-type", "2 sampled values do not fit integer, 'A1' for one"),
         ({"c1__target_name": "__op"}, "c1-target_name", "begins with __"),
         ({"c1__key_ordinal": "many"}, "c1-key_ordinal", "A place is a number"),
         ({"c1__key_ordinal": "1"}, "c1-key_ordinal", "Place 1 is there twice"),
@@ -116,6 +117,19 @@ def test_what_is_wrong_stands_where_it_was_typed_and_nothing_is_lost(
     assert said in words(page[place : place + 400])
     assert form_of(page, having="lines")["c2-description"] == ["kept"]
     assert not SourceDataset.objects.exists()
+
+
+def test_a_type_is_checked_in_the_formats_that_the_reading_options_name(editor: Client, shop: System, landing: Path):
+    (landing / "orders.csv").write_text("id;amount;at\n1;1,5;31.01.2024\n2;2;01.02.2024\n")
+    page = import_page(editor, format="csv", delimiter=";", date_format="%d.%m.%Y", decimal_separator=",")
+    fields = form_of(page, having="lines")
+    assert [fields[f"c{n}-type"][0] for n in range(3)] == ["integer", "float", "date"]
+    answer = import_as(editor, page, c1__type="decimal(5,1)", c2__type="timestamp")
+    assert "2 sampled values do not fit timestamp" in words(html_of(answer))
+    import_as(editor, page, c1__type="decimal(5,1)")
+    source = SourceDataset.objects.get()
+    assert source.options == {"delimiter": ";", "date_format": "%d.%m.%Y", "decimal_separator": ","}
+    assert str(source.columns.get(name="amount").type) == "decimal(5,1)"
 
 
 def test_an_error_is_shown_even_if_the_file_is_gone_by_then(editor: Client, shop: System, landing: Path):

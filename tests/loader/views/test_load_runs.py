@@ -157,7 +157,7 @@ def test_a_broker_that_is_away_is_said(
 ):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
     # Only what runs after the commit knows of the broker, and a test never commits.
-    monkeypatch.setattr("loader.services.load_runs.transaction.on_commit", lambda send: send())
+    monkeypatch.setattr("loader.services.loads.load_runs.transaction.on_commit", lambda send: send())
     answer = operator.post("/start-load/", {"scope": "all"}, follow=True)
     text = html_of(answer)
     assert "the broker does not answer: connection refused" in text

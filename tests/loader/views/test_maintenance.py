@@ -6,6 +6,7 @@ from django.test import Client
 from loader.models import LoadRun, ReadRequest
 from metadata.models import TargetDataset
 from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory
 
 pytestmark = pytest.mark.django_db
@@ -111,7 +112,7 @@ def test_the_storage_page_of_a_raw_dataset_shows_its_deliveries(operator: Client
     run = LoadRunFactory(run_id="v1", kind="vacuum", details={"asked": {"dry_run": False}, "tables": {str(raw): table}})
     DatasetRunFactory(run=run, dataset=raw, counts={})
     page = html_of(operator.get(f"/datasets/{raw.key}/storage/"))
-    assert "2 in the table, the oldest loaded 2024-01-01 03:00:00 UTC" in " ".join(page.split())
+    assert "2 in the table, the oldest loaded 2024-01-01 03:00:00 UTC" in words(page)
     assert "the newest 2" in page
     assert 'href="/load-runs/r1/"' in page
     assert 'href="/load-runs/r0/"' not in page

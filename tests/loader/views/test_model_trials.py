@@ -8,7 +8,7 @@ from architecture.models import ChangeReport
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import request_trial
 from metadata.models import TargetDataset
-from metadata.services import targets
+from metadata.services.datasets import targets
 from tests.architecture.world import World
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words

@@ -10,9 +10,9 @@ from django.test import Client
 from architecture.services.states import current_environment, write_applied
 from elevata.accounts.services.users import grant_role, set_roles
 from loader.models import ReadRequest, SavedQuery
-from loader.services.reads.queries import must_still_see, query_answer
-from loader.services.reads.read_requests import read_manifest, request_query
-from loader.services.reads.saved_queries import save_query
+from loader.services.reads.manifests import read_manifest
+from loader.services.reads.queries import must_still_see, query_answer, save_query
+from loader.services.reads.read_requests import request_query
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states

@@ -97,14 +97,14 @@ def test_a_missing_file_is_said_with_its_place(editor: Client, orders: SourceDat
 def test_the_next_load_is_that_of_a_schedule_that_reads_the_source(editor: Client, orders: SourceDataset):
     with acting_as(someone("olga", Role.OPERATOR)):
         create_schedule(name="nightly", cron="0 6 * * *", scope=Scope(DATASET, "rawcore.rc_shop_orders"))
-    assert "06:00:00 nightly" in freshness_of(editor, orders)
+    assert "06:00:00 UTC nightly" in freshness_of(editor, orders)
 
 
 def test_a_schedule_of_a_tag_that_reads_the_source_is_named(editor: Client, orders: SourceDataset, raw: TargetDataset):
     TargetDataset.objects.filter(pk=raw.pk).update(tags=["sales"])
     with acting_as(someone("olga", Role.OPERATOR)):
         create_schedule(name="nightly", cron="0 6 * * *", scope=Scope(SELECTION, "tag:sales"))
-    assert "06:00:00 nightly" in freshness_of(editor, orders)
+    assert "06:00:00 UTC nightly" in freshness_of(editor, orders)
 
 
 def test_a_schedule_of_another_dataset_is_not_named(editor: Client, orders: SourceDataset, airport: TargetDataset):

@@ -7,7 +7,7 @@ from django.test import Client
 
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import SourceProposal
-from loader.services.source_observations import observe_schema
+from loader.services.sources.observations import observe_schema
 from metadata.domain.types import parse
 from metadata.models import SourceColumn, SourceDataset, System
 from tests.elevata.web.forms import typed, words

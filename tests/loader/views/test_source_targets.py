@@ -12,8 +12,8 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import SourceDataset, System, TargetDataset
+from metadata.services.datasets.targets import update_target_column
 from metadata.services.sources import update_source_column
-from metadata.services.targets import update_target_column
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from architecture.domain.tables import TableSpec, history_table
 from elevata.web.templatetags.elevata import duration, number, span
-from loader.domain.versions import NARROWEST, _widths, found_rows, instant, time_line, versions
+from loader.domain.versions import NARROWEST, _widths, change_map, found_rows, instant, time_line, versions
 from metadata.domain.state import ColumnState, DatasetState
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -53,6 +53,19 @@ def test_changes_are_found_field_by_field(table: TableSpec):
     assert second.began == "changed"
     assert [(field.name, field.before, field.value) for field in second.changes] == [("name", "x", None)]
     assert [field.name for field in second.kept] == ["id", "size"]
+
+
+def test_the_map_of_changes_has_a_column_that_changed_and_the_versions_in_which_it_did(table: TableSpec):
+    found = versions(
+        answer(
+            table,
+            row("2024-01-01 00:00:00", "2024-02-01 00:00:00", name="x", size="1"),
+            row("2024-02-01 00:00:00", "2024-03-01 00:00:00", name="y", size="1"),
+            row("2024-03-01 00:00:00", name="z", size="2"),
+        ),
+        table,
+    )
+    assert change_map(found) == [("name", [False, True, True]), ("size", [False, False, True])]
 
 
 def test_a_gap_is_a_reappearance(table: TableSpec):

@@ -12,14 +12,14 @@ from elevata.accounts.models import RoleGrant
 from elevata.audit.models import ChangeLogEntry
 from metadata.api.bulk import MOST_ROWS
 from metadata.models import SourceColumn, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.lifecycle import retire_column, retire_dataset
-from metadata.services.targets import (
+from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,
     create_target_dataset,
     update_schema,
     update_target_column,
 )
+from metadata.services.lifecycle import retire_column, retire_dataset
 from tests.elevata.api.requests import send
 from tests.factories import SystemFactory
 

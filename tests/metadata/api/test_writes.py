@@ -11,7 +11,7 @@ from django.test import Client
 
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 
 pytestmark = pytest.mark.django_db
 

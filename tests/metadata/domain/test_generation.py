@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from metadata.domain import naming
 from metadata.domain.generation import GeneratedDataset, SourceColumnSpec, SourceDatasetSpec, generate
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.types import parse
 
 KEY = naming.source_dataset_key("air", "airport")

@@ -6,10 +6,10 @@ from pytest_django import DjangoAssertNumQueries
 from architecture.domain.tables import history_table
 from metadata.models import TargetDataset
 from metadata.selectors import datasets
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import create_target_column, update_target_dataset
 from metadata.services.lifecycle import retire_column, retire_dataset
 from metadata.services.references import create_reference
-from metadata.services.targets import create_target_column, update_target_dataset
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
 
 pytestmark = pytest.mark.django_db

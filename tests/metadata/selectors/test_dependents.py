@@ -8,7 +8,14 @@ from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.selectors.dependents import BREAKS, FOLLOWS, REFUSES, STAYS, Dependent
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import (
+    create_target_column,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_target_column,
+    update_target_dataset,
+)
 from metadata.services.lifecycle import (
     delete_column,
     delete_dataset,
@@ -18,13 +25,6 @@ from metadata.services.lifecycle import (
     retire_dataset,
 )
 from metadata.services.references import create_reference, retire_reference
-from metadata.services.targets import (
-    create_target_column,
-    create_target_dataset,
-    set_dataset_inputs,
-    update_target_column,
-    update_target_dataset,
-)
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, TargetSchemaFactory, airport_source
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from metadata.services.lifecycle import delete_column, delete_dataset, retire_column, retire_dataset
 from tests.factories import airport_source
 

@@ -8,9 +8,9 @@ import pytest
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.models import Exposure, TargetDataset
-from metadata.services.exchange import export_metadata, import_metadata
+from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_dataset
+from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 from metadata.services.exposures import create_exposure, delete_exposure, update_exposure
-from metadata.services.targets import create_schema, create_target_dataset, update_target_dataset
 from tests.metadata.contracts import BOARD, sales_mart
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,8 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import SourceDataset, TargetDataset
-from metadata.services import lifecycle, sources, targets
+from metadata.services import lifecycle, sources
+from metadata.services.datasets import targets
 from tests.factories import (
     SystemFactory,
     airport_source,

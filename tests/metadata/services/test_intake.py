@@ -6,9 +6,10 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import SourceDataset, TargetDataset
-from metadata.services import sources, targets
-from metadata.services.exchange import export_metadata, import_metadata
-from metadata.services.generation import generate_targets
+from metadata.services import sources
+from metadata.services.datasets import targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 from tests.factories import SystemFactory
 
 pytestmark = pytest.mark.django_db

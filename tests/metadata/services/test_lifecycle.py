@@ -4,7 +4,8 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset
-from metadata.services import lifecycle, targets
+from metadata.services import lifecycle
+from metadata.services.datasets import targets
 from tests.factories import (
     TargetColumnFactory,
     TargetDatasetFactory,

@@ -5,7 +5,8 @@ import pytest
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors import dependents
-from metadata.services import lifecycle, targets
+from metadata.services import lifecycle
+from metadata.services.datasets import targets
 from tests.factories import ReferenceFactory, TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,7 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import SourceColumn, TargetColumn
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from metadata.services.sources import propose_columns, take_columns
 from tests.factories import airport_source
 

@@ -8,11 +8,11 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError, StaleVersion
 from metadata.models import QualityCheck, TargetDataset
 from metadata.selectors.dependents import of_column_retirement
-from metadata.services.exchange import export_metadata, import_metadata
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import update_schema, update_target_column
+from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
 from metadata.services.quality import create_check, delete_check, retire_check, unretire_check, update_check
-from metadata.services.targets import update_schema, update_target_column
 from tests.factories import airport_source
 
 pytestmark = pytest.mark.django_db

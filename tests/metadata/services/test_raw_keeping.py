@@ -4,11 +4,11 @@ import pytest
 from django.test import Client
 
 from elevata.core.errors import MetadataError
-from metadata.domain.raw_keeping import ALL, BY_DAY, Keeping
+from metadata.domain.sources.raw_keeping import ALL, BY_DAY, Keeping
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_state
-from metadata.services.exchange import export_metadata, import_metadata
-from metadata.services.targets import update_target_dataset
+from metadata.services.datasets.targets import update_target_dataset
+from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 
 pytestmark = pytest.mark.django_db
 

@@ -9,8 +9,8 @@ from elevata.core.errors import MetadataError
 from metadata.models import Reference, TargetDataset
 from metadata.selectors.datasets import dataset_state, lineage
 from metadata.services import lifecycle
+from metadata.services.datasets.targets import update_target_column, update_target_dataset
 from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
-from metadata.services.targets import update_target_column, update_target_dataset
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db

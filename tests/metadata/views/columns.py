@@ -6,7 +6,7 @@ from django.test import Client
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.world import person as someone
 
 HTMX = {"HX-Request": "true"}

@@ -5,8 +5,8 @@ from django.test import Client
 
 from elevata.accounts.permissions import acting_as
 from metadata.models import TargetColumn
+from metadata.services.datasets.targets import create_target_column
 from metadata.services.lifecycle import rename_dataset, retire_column
-from metadata.services.targets import create_target_column
 from tests.architecture.world import World
 from tests.elevata.web.pages import change, read, rename, words
 

@@ -10,8 +10,8 @@ from pytest_django import DjangoAssertNumQueries
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
+from metadata.services.datasets.targets import update_target_column, update_target_dataset
 from metadata.services.lifecycle import rename_column, rename_dataset
-from metadata.services.targets import update_target_column, update_target_dataset
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import words
 from tests.elevata.web.pages import read

@@ -8,14 +8,14 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
-from metadata.services.lifecycle import retire_column, retire_dataset
-from metadata.services.targets import (
+from metadata.services.datasets.targets import (
     create_target_column,
     create_target_dataset,
     update_schema,
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.lifecycle import retire_column, retire_dataset
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words
 from tests.elevata.web.html import html_of
@@ -234,7 +234,7 @@ def test_without_a_schema_the_form_says_what_to_do_first(editor: Client):
 
 def test_a_schema_is_described_and_edited(editor: Client):
     given = typed(read(editor, "/schemas/new/"), having="layer", name="mart", layer="bizcore", ordinal="5", owner="Kim")
-    assert editor.post("/schemas/new/", given).url == "/schemas/"
+    assert editor.post("/schemas/new/", given).url == "/schemas/#schema-mart"
     do(editor, "/schemas/mart/edit/", name="marts", description="For hand-written models", tags="gold")
     row = TargetSchema.objects.get()
     assert (row.name, row.layer, row.ordinal, row.description, row.tags) == (

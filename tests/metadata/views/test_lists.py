@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from metadata.models import SourceDataset, TargetDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
 from metadata.services.lifecycle import retire_column, retire_dataset
 from tests.elevata.web.html import html_of
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, TargetDatasetFactory

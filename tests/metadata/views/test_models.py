@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from metadata.models import TargetDataset
-from metadata.services.targets import create_target_dataset
+from metadata.services.datasets.targets import create_target_dataset
 from tests.factories import (
     ReferenceFactory,
     ReferencePairFactory,

@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.generation import generate_targets
-from metadata.services.targets import create_target_dataset
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import create_target_dataset
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read

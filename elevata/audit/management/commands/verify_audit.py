@@ -7,8 +7,8 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.audit.domain import Head
-from elevata.audit.services.chain import verify
 from elevata.audit.services.export_files import head_in, wrong_exports, wrong_files
+from elevata.audit.services.verification import verify_chain
 
 
 class Command(ProductCommand):
@@ -43,7 +43,9 @@ class Command(ProductCommand):
     def run(self, *, against: Path | None, since: Path | None, exports: Path | None, **options: Any) -> None:
         if exports is not None and not exports.is_dir():
             raise CommandExit(INVALID, f"{exports}: is no folder", "unreadable")
-        verification = verify(against=head_in(against) if against else None, since=head_in(since) if since else Head())
+        verification = verify_chain(
+            against=head_in(against) if against else None, since=head_in(since) if since else Head()
+        )
         if verification.intact:
             problem = wrong_exports(exports) if exports is not None else wrong_files(verification.restores)
             verification = replace(verification, problem=problem)

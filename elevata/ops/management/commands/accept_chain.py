@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from elevata.accounts.cli import FAILED, CommandExit, ProductCommand
-from elevata.audit.services.chain import verify
-from elevata.ops.backups import state_restore
+from elevata.audit.services.verification import verify_chain
+from elevata.ops.backups import record_restore
 
 
 class Command(ProductCommand):
@@ -22,10 +22,10 @@ class Command(ProductCommand):
     def run(self, *, reason: str, **_: Any) -> None:
         if not reason.strip():
             raise CommandExit(FAILED, "say why the chain is the right one (--reason)", "invalid")
-        verification = verify(recorded=False)
+        verification = verify_chain(recorded=False)
         if verification.problem is not None:
             raise CommandExit(FAILED, f"the chain is broken: {verification.problem.message}", verification.problem.code)
-        restore = state_restore(reason=reason.strip())
+        restore = record_restore(reason=reason.strip())
         self.print_json(restore.as_json())
         before, after = restore.before.sequence, restore.after.sequence
         self.say(f"accepted: the chain ends at link {after}; until now link {before} was recorded")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import FAILED, CommandExit, ProductCommand
-from elevata.audit.services.chain import verify
+from elevata.audit.services.verification import verify_chain
 from elevata.ops.backups import restore
 
 
@@ -27,7 +27,7 @@ class Command(ProductCommand):
 
     def run(self, *, path: Path, force: bool, **_: Any) -> None:
         backup = restore(path.absolute(), force=force)
-        verification = verify(against=backup.head)
+        verification = verify_chain(against=backup.head)
         self.print_json({"path": str(backup.path), "made_at": backup.made_at, "audit": verification.as_json()})
         if verification.problem is not None:
             raise CommandExit(

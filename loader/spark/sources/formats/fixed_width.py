@@ -3,8 +3,8 @@
 from pyspark.sql import functions as F
 
 from loader.domain.refusals import Refusal
+from loader.spark.sources.formats.text_lines import text_lines
 from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
-from loader.spark.sources.text_lines import text_lines
 from metadata.domain.sources.option_kinds import columns_of
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from loader.domain.refusals import Refusal
 from loader.spark.sources.files import DeliveredFile
 from loader.spark.sources.formats.csv_files import RECORD
+from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.sources.opened import (
     Delivered,
     FileFormat,
@@ -30,7 +31,6 @@ from loader.spark.sources.opened import (
     only_parents,
     paths_within,
 )
-from loader.spark.sources.text_lines import first_lines, text_lines, wrong_encoding
 
 _USUAL_PATH = re.compile(r"\w+(\.\w+)+")
 # Options of Spark's reader: a record that is no such object is delivered as RECORD, without values.

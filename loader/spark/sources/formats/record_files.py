@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from loader.domain.refusals import Refusal
 from loader.records.content import too_large
 from loader.records.readers import LOCAL, FileReading
-from loader.spark.shipped_modules import ship_modules
+from loader.spark.session import ship_modules
 from loader.spark.sources.files import DeliveredFile
 from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
 

@@ -261,7 +261,7 @@ def test_any_column_name_is_planned(name: str) -> None:
 
 
 def ring(renames: dict[str, str], start: str) -> bool:
-    """Return whether a rename is part of a cycle, which needs a temporary name."""
+    """Return True if a rename is part of a cycle, which needs a temporary name."""
     name = renames[start]
     while name in renames and name != start:
         name = renames[name]

@@ -7,7 +7,7 @@ import pytest
 from architecture.domain.operations import ALLOWED, CHANGE_LOGIC, NEEDS_APPROVAL, REBUILD_TABLE
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import ObservedTable, raw_table, tables_of
-from metadata.domain.raw_keeping import ALL, BY_DAY, LATEST, policy_of
+from metadata.domain.sources.raw_keeping import ALL, BY_DAY, LATEST, policy_of
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.domain.test_current_state import as_observed, customer, key, planned
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services import lifecycle, targets
-from metadata.services.exchange import exported_files, import_records, read_files
+from metadata.services import lifecycle
+from metadata.services.datasets import targets
+from metadata.services.exchange.metadata_files import exported_files, import_records, read_files
 
 TYPES = ("string(20)", "string(50)", "string", "integer", "bigint")
 NAMES = ("amount", "note", "label", "extra")

@@ -13,8 +13,9 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.jobs.services import mark_lost
 from metadata.models import SourceColumn, SourceDataset, TargetDataset, TargetSchema
-from metadata.services.exchange import export_metadata, import_metadata
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset, update_schema
+from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 from metadata.services.lifecycle import delete_column, rename_dataset, retire_column
 from metadata.services.references import create_reference
 from metadata.services.sources import (
@@ -24,7 +25,6 @@ from metadata.services.sources import (
     update_source_column,
     update_system,
 )
-from metadata.services.targets import create_schema, create_target_column, create_target_dataset, update_schema
 from tests.architecture.services.test_reports import column, rename
 from tests.architecture.world import Killed, World, agree_on_policy, customers, person
 

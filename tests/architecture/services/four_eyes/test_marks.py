@@ -23,8 +23,8 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.chain import sealed_through
 from elevata.jobs.services import mark_lost
 from metadata.selectors.datasets import dataset_states
+from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import retire_column, unretire_column
-from metadata.services.targets import update_target_column
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import column, rename
 from tests.architecture.world import Killed, World, committed, person

@@ -38,12 +38,12 @@ from elevata.core.errors import MetadataError
 from loader.domain.dependencies import Scope as LoadScope
 from loader.domain.refusals import Refusal
 from loader.services.executions import perform_execution
-from loader.services.load_runs import request_load_run
-from loader.services.load_work import perform_load_run
+from loader.services.loads.load_runs import request_load_run
+from loader.services.loads.load_work import perform_load_run
 from metadata.models import TargetDataset
-from metadata.services.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import create_target_dataset, update_target_column
 from metadata.services.sources import create_source_column, create_source_dataset, create_system
-from metadata.services.targets import create_target_dataset, update_target_column
 from tests.architecture.services.four_eyes.edits import Change, changes
 from tests.architecture.services.four_eyes.facts import described
 from tests.architecture.services.four_eyes.judge import Judge, Seen

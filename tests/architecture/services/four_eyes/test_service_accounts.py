@@ -17,7 +17,7 @@ from elevata.accounts.services.users import create_service_account, grant_role
 from elevata.audit.services import chain
 from elevata.notifications.models import Notice
 from metadata.models import TargetColumn
-from metadata.services.targets import update_target_column
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.world import person
 
 pytestmark = pytest.mark.django_db

@@ -2,7 +2,7 @@
 
 from loader.domain.historization.fold import Column, EventFold
 from loader.domain.historization.history import Choices, Era
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 
 COLUMNS = (Column("ka", "a", "STRING"), Column("kb", "b", "INT"))
 

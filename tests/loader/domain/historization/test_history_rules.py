@@ -4,7 +4,7 @@ import pytest
 
 from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_later, check_load_type
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 
 
 def test_a_run_that_is_not_later_is_refused():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loader.domain.historization.policy_outcome import Outcome, outcome
 from loader.domain.historization.policy_sample import make_sample
-from metadata.domain.history_policy import STATES, VIEWS, HistoryPolicy
+from metadata.domain.history.history_policy import STATES, VIEWS, HistoryPolicy
 from metadata.domain.types import DataType, parse
 
 COLUMNS = {

@@ -16,7 +16,7 @@ from loader.domain.historization.history import (
     refuse_other_form,
 )
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 
 COLUMNS = [("k-a", "a"), ("k-b", "b"), ("k-t", "t")]
 KEYS = {name: key for key, name in COLUMNS}

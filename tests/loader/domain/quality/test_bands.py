@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.quality.bands import LEAST_RUNS, learned_band
+from loader.domain.quality.bands import LEAST_RUNS, bands_before, learned_band
 
 COUNTS = st.lists(st.integers(0, 10**9), min_size=LEAST_RUNS, max_size=60)
 DEVIATIONS = st.floats(1, 20)
@@ -42,3 +42,10 @@ def test_one_outlier_does_not_move_the_band_of_equal_counts(count, runs, outlier
 def test_equal_counts_permit_a_change_of_some_per_cent():
     band = learned_band([1000] * 10, 5)
     assert (band.low, band.high) == (950.0, 1050.0)
+
+
+def test_each_value_is_compared_with_the_runs_before_it_and_gaps_do_not_count():
+    bands = bands_before([1000, None, 1000, 1000, 1000, 1000, 5000, 1000])
+    assert bands[:6] == (None,) * 6
+    assert not bands[6].holds(5000)
+    assert bands[7].holds(1000)

@@ -16,7 +16,7 @@ from loader.domain.quality.checks import (
     without_sensitive,
 )
 from loader.domain.quality.results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
-from metadata.domain.quality import QualityProblem, types_of
+from metadata.domain.quality.check_kinds import QualityProblem, types_of
 
 TYPES = types_of({"id": "integer", "name": "string", "price": "decimal(10,2)", "at": "timestamp", "day": "date"})
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """Order of datasets whose checks read others."""
 
-from loader.domain.quality.order import waits_for_checks
+from loader.domain.quality.checks import waits_for_checks
 
 
 def test_a_dataset_waits_for_those_that_its_checks_read():

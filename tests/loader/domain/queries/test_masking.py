@@ -4,7 +4,7 @@ import pytest
 
 from loader.domain.queries.masking import Sensitive, masking_of, must_not_tell, without_values
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sensitivity import MASK, MASK_CHANGED
 from tests.loader.harness import Dataset, stable
 
@@ -51,6 +51,14 @@ def test_rows_are_not_found_by_a_masked_key(argument: str):
 def test_rows_are_found_by_a_key_while_only_attributes_are_masked():
     table, masking = table_of("v")
     must_not_tell("as_of", {"text": "x", "after": {"id": "1"}}, table, masking)
+
+
+@pytest.mark.parametrize("argument", ["sort", "column"])
+def test_rows_are_not_chosen_or_sorted_by_a_masked_column(argument: str):
+    table, masking = table_of("v")
+    with pytest.raises(Refusal, match="v is masked for you"):
+        must_not_tell("sample", {argument: "v"}, table, masking)
+    must_not_tell("sample", {argument: "id", "find": "x"}, table, masking)
 
 
 def test_versions_dated_by_a_sensitive_column_are_not_told():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from architecture.domain.tables import ColumnSpec, TableSpec
+from elevata.core.spreadsheets import csv_text
 from loader.domain.queries.query_results import (
     BLANK,
     EMPTY,
@@ -16,7 +17,6 @@ from loader.domain.queries.query_results import (
     TEXT,
     cell,
     csv_lines,
-    csv_text,
     grid_of,
     key_changes,
 )

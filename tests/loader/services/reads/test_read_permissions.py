@@ -13,8 +13,10 @@ from elevata.audit.models import ChainLink, ChangeLogEntry
 from elevata.audit.services.chain import seal
 from elevata.core.errors import MetadataError
 from loader.models import ReadRequest
+from loader.services.reads.attempts import perform_read
+from loader.services.reads.manifests import read_manifest
 from loader.services.reads.read_permissions import sensitive_keys
-from loader.services.reads.read_requests import perform_read, read_manifest, request_read
+from loader.services.reads.read_requests import request_read
 from tests.loader.airports import target
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,8 +7,10 @@ from django.utils import timezone
 
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
-from loader.services.reads import read_requests
-from loader.services.reads.read_requests import perform_read, read_manifest, request_read
+from loader.services.reads import attempts, read_requests
+from loader.services.reads.attempts import perform_read
+from loader.services.reads.manifests import read_manifest
+from loader.services.reads.read_requests import request_read
 from metadata.models import SourceDataset, TargetDataset
 from tests.loader.airports import target
 
@@ -51,7 +53,7 @@ def test_what_the_runner_refuses_is_the_reads_error(airports, runner):
 
 
 def test_a_read_that_takes_too_long_ends(airports, runner, script, monkeypatch):
-    monkeypatch.setattr(read_requests, "_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
     script.tell(deaf_on=["read"])
     read = perform_read(read_pk=asked().pk, worker="w", runner=runner, timeout_seconds=0.2)
     assert (read.status, read.error["code"]) == ("failed", "READ_TIMEOUT")

@@ -12,7 +12,7 @@ from elevata.jobs.models import Job
 from elevata.jobs.registry import handler_of
 from elevata.jobs.services import mark_lost
 from loader.management import waiting
-from loader.services.reads.read_requests import perform_refresh
+from loader.services.reads.attempts import perform_refresh
 from tests.loader.airports import target
 from tests.loader.factories import WorkerFactory
 
@@ -57,8 +57,8 @@ def test_a_worker_that_was_given_up_creates_nothing_more(keys, editor, runner, m
         Job.objects.filter(pk=refresh.pk).update(heartbeat_at="2026-01-01T00:00:00Z")
         mark_lost()
 
-    monkeypatch.setattr("loader.services.reads.read_requests.keep_what_was_seen", lost)
-    monkeypatch.setattr("loader.services.reads.read_requests.build_report", lambda **_: None)
+    monkeypatch.setattr("loader.services.reads.attempts.keep_what_was_seen", lost)
+    monkeypatch.setattr("loader.services.reads.attempts.build_previewed_report", lambda **_: None)
     done = perform_refresh(refresh_pk=refresh.pk, worker="w", runner=runner)
     assert (done.status, done.error["code"], done.report) == ("failed", "WORKER_LOST", None)
 

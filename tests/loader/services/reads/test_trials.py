@@ -11,12 +11,13 @@ from elevata.audit.models import ChangeLogEntry
 from loader.domain.manifest.reads import ReadManifest
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
-from loader.services.reads.read_requests import read_manifest, request_trial
+from loader.services.reads.manifests import read_manifest
+from loader.services.reads.read_requests import request_trial
 from loader.services.reads.trials import must_still_see_trial, record_trial, trial_answer
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states
-from metadata.services import targets
+from metadata.services.datasets import targets
 from tests.factories import TargetSchemaFactory
 from tests.loader.airports import target
 

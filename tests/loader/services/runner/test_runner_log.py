@@ -70,7 +70,7 @@ def test_a_line_without_a_head_is_a_line(json_logs, runner, script):
 def test_a_record_of_the_runner_keeps_its_logger_and_its_trace(json_logs, runner, script):
     ask(runner, script, log="the disk is full")
     (line,) = lines_of(runner)
-    assert (line["level"], line["logger"]) == ("error", "loader.spark.load")
+    assert (line["level"], line["logger"]) == ("error", "loader.spark.loads.load")
     assert line["message"] == "it failed: the disk is full"
     assert "ConnectionError: the disk is full" in line["exc_info"]
 

@@ -16,7 +16,7 @@ from elevata.notifications.models import Delivery
 from loader import tasks
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun
-from loader.services.load_runs import request_load_run
+from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.read_requests import request_read
 from loader.services.runner import worker
 from loader.services.runner.worker import Workplace

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 
 from loader.domain.historization.detection import key_list_source
 from loader.domain.sources.marks import Window
-from loader.spark import datasets, load
 from loader.spark.historization import difference
 from loader.spark.historization.detection import window_start
+from loader.spark.loads import datasets, load
+from tests.fixtures.spark import by_night
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
 from tests.loader.lakes import COLUMNS, DAY, Lake
@@ -107,7 +108,7 @@ BOUNDARIES = {
 }
 
 
-@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("boundary", [*map(by_night, list(BOUNDARIES)[:-1]), list(BOUNDARIES)[-1]])
 def test_a_run_that_dies_moves_no_mark_and_closes_no_key(lake, monkeypatch, boundary):
     item = lake("key_list")
     item.run(1, (1, "a", 1), (2, "b", 2))

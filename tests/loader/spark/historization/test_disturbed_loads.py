@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from loader.domain.manifest.maintenance import AcceptManifest
-from loader.spark.compaction import House
-from loader.spark.maintenance_runs import accept
+from loader.spark.maintenance.compaction import MaintenanceContext
+from loader.spark.maintenance.maintenance_runs import accept
 from tests.loader.harness import Dataset, finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
@@ -111,9 +111,9 @@ class World:
         self.item.sequence += 1
         run = f"accept-{self.item.sequence}"
         manifest = self.item.manifest(Path("none"), at=self.at, run_id=run)
-        house = House.of(self.item.spark, self.item.warehouse, run, lambda _: None)
-        accept(house, AcceptManifest(run, manifest.rawcore[0]))
-        assert house.tables[self.item.history_spec.qualified_name]["held"] == held
+        context = MaintenanceContext.of(self.item.spark, self.item.warehouse, run, lambda _: None)
+        accept(context, AcceptManifest(run, manifest.rawcore[0]))
+        assert context.tables[self.item.history_spec.qualified_name]["held"] == held
         self.applied = held
 
     # --- loads --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import pytest
 
 from loader.domain.reference import ReferenceEngine
 from loader.spark.historization import batches, difference
+from tests.fixtures.spark import by_night
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
 
@@ -56,8 +57,17 @@ def size(request, monkeypatch):
             monkeypatch.setattr(module, "ONE_TASK_UP_TO_ROWS", 0)
 
 
+@pytest.mark.parametrize(
+    ("size", "more"),
+    [
+        ("rewritten", {}),
+        ("marked", {"deletes": "tombstone"}),
+        by_night("rewritten", {"deletes": "tombstone"}),
+        by_night("marked", {}),
+    ],
+    indirect=["size"],
+)
 @pytest.mark.usefixtures("size")
-@pytest.mark.parametrize("more", [{}, {"deletes": "tombstone"}])
 def test_a_flagged_row_ends_its_key_and_opens_no_version(spark, tmp_path, more):
     policy = FLAGGED | more
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=policy)

@@ -8,7 +8,7 @@ from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import history_table, history_views, tables_of
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable, publish
-from metadata.domain.history_policy import VIEWS
+from metadata.domain.history.history_policy import VIEWS
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import Dataset, stable

@@ -7,7 +7,7 @@ import pytest
 from loader.domain.reference import violations
 from loader.domain.refusals import Refusal
 from loader.spark.historization import invariants
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.history_rows import WrittenHistory, version
 

@@ -11,7 +11,7 @@ from loader.domain.reference import ReferenceEngine
 from loader.domain.reference.cases import parse_cases
 from loader.domain.refusals import Refusal
 from loader.spark.replay import SparkEngine, replay
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.reference.test_properties import (
     COLUMNS,

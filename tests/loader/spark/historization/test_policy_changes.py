@@ -3,11 +3,11 @@
 import pytest
 
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.manifest.history_checks import CheckManifest
+from loader.domain.manifest.reads import CheckManifest
 from loader.domain.reference import ReferenceEngine
 from loader.spark.historization.invariants import check
 from loader.spark.replay import SparkEngine
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from tests.fixtures.spark import by_night
 from tests.loader.histories import Kept
 from tests.loader.reference.test_properties import batch, seen

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.fixtures.spark import by_night
 from tests.loader.families import Family
 from tests.loader.harness import Dataset
 
@@ -64,6 +65,7 @@ def test_a_delta_fills_the_keys_of_rows_that_are_not_delivered_again(family):
     assert len(versions(shop.orders, 20)) == 1
 
 
+@pytest.mark.nightly
 def test_a_delta_fills_keys_though_stored_rows_have_no_delete_flag(family):
     shop = family("null", children=FLAGGED)
     shop.load([P1], ORDERS, at=MONDAY)
@@ -134,6 +136,7 @@ def test_a_ghost_row_stands_for_an_early_parent_and_becomes_the_real_one(family)
     assert shop.joined() == {10: "plant 1", 20: "plant 2"}
 
 
+@pytest.mark.nightly
 def test_a_deleted_parent_becomes_a_ghost_row_until_nothing_refers_to_it(family):
     shop = family("ghost")
     shop.load([P1, P2], ORDERS, at=MONDAY)
@@ -163,7 +166,7 @@ def test_a_delta_keeps_its_rows_and_its_ghost_rows(family):
     assert shop.plants.current() == [P1, {"id": 2, "v": None}, P3, {"id": 4, "v": None}]
 
 
-@pytest.mark.parametrize(("deletes", "ghosts"), [("close", None), ("ignore", 1)])
+@pytest.mark.parametrize(("deletes", "ghosts"), [("close", None), by_night("ignore", 1)])
 def test_a_deleted_row_refers_to_nothing(family, deletes: str, ghosts: int | None):
     children = FLAGGED | {"policy": FLAGGED["policy"] | {"deletes": deletes}}
     shop = family("ghost", children=children)
@@ -205,7 +208,7 @@ def test_a_run_that_died_between_parent_and_child_ends_like_an_undisturbed_one(f
     assert versions(shop.plants, 2) == [(None, "2024-05-06", "new")]
 
 
-@pytest.mark.parametrize("rule", ["null", "ghost"])
+@pytest.mark.parametrize("rule", [by_night("null"), "ghost"])
 def test_a_run_again_changes_nothing(family, rule: str):
     shop = family(rule)
     manifest = shop.manifest([P1], ORDERS, at=MONDAY)

@@ -54,12 +54,9 @@ def reference(policy: dict, batches: list[list[dict]]) -> list[tuple]:
     return sorted(((row["id"], row["v"]) for row in table.current()), key=str)
 
 
-def load_all(item: Kept, batches: list[list[dict]]) -> dict:
-    event: dict = {}
-    for n, rows in enumerate(batches):
-        status, event = item.load(rows, at=DAY[10 + n])
-        assert status == "succeeded", event
-    return event
+def loaded(item: Kept, batches: list[list[dict]]) -> Kept:
+    """Return the dataset after a load of each batch."""
+    return item.given(*((rows, DAY[10 + n]) for n, rows in enumerate(batches)))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +90,7 @@ def test_rawcore_is_that_of_the_same_dataset_with_a_history(spark, tmp_path, pol
 
 
 def test_a_repeated_run_changes_nothing(spark, tmp_path):
-    item = kept(spark, tmp_path)
-    load_all(item, BATCHES[:2])
+    item = loaded(kept(spark, tmp_path), BATCHES[:2])
     before = rawcore(item)
     manifest = item.manifest(item.deliver(BATCHES[1]), at=DAY[11], run_id="run-2")
     _, event = item.again(manifest)
@@ -109,8 +105,8 @@ class Killed(Exception):
 
 
 def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeypatch):
-    item, undisturbed = kept(spark, tmp_path / "a"), kept(spark, tmp_path / "b")
-    load_all(item, BATCHES[:1])
+    item = loaded(kept(spark, tmp_path / "a"), BATCHES[:1])
+    undisturbed = loaded(kept(spark, tmp_path / "b"), BATCHES)
 
     def die(*_args):
         raise Killed
@@ -123,14 +119,12 @@ def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeyp
     assert status == "failed"
     for n, rows in enumerate(BATCHES[1:]):
         item.load(rows, at=DAY[13 + n])
-    load_all(undisturbed, BATCHES)
     assert item.current() == undisturbed.current()
 
 
 def test_a_run_can_be_reverted(spark, tmp_path):
-    item, never = kept(spark, tmp_path / "a"), kept(spark, tmp_path / "b")
-    load_all(item, BATCHES)
-    load_all(never, [BATCHES[0], *BATCHES[2:]])
+    item = loaded(kept(spark, tmp_path / "a"), BATCHES)
+    never = loaded(kept(spark, tmp_path / "b"), [BATCHES[0], *BATCHES[2:]])
     status, event = item.perform_run(REVERT, item.revert_manifest("run-2", 2))
     assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 4})
     assert item.current() == never.current()
@@ -140,31 +134,28 @@ def test_a_run_can_be_reverted(spark, tmp_path):
 
 
 def test_a_history_begins_with_the_versions_of_all_events(spark, tmp_path):
-    item, always = kept(spark, tmp_path / "a"), kept(spark, tmp_path / "b", historize=True)
-    load_all(item, BATCHES[:2])
+    item = loaded(kept(spark, tmp_path / "a"), BATCHES[:2])
+    always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)
     item.historize = True
     for n, rows in enumerate(BATCHES[2:]):
         status, event = item.load(rows, at=DAY[12 + n])
         assert status == "succeeded", event
-    load_all(always, BATCHES)
     assert item.versions() == always.versions()
     assert rawcore(item) == rawcore(always)
 
 
 def test_a_history_switched_off_goes_on_as_an_upsert(spark, tmp_path):
-    item, always = kept(spark, tmp_path / "a", historize=True), kept(spark, tmp_path / "b", historize=True)
-    load_all(item, BATCHES[:2])
+    item = loaded(kept(spark, tmp_path / "a", historize=True), BATCHES[:2])
+    always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)
     item.historize = False
     for n, rows in enumerate(BATCHES[2:]):
         status, event = item.load(rows, at=DAY[12 + n])
         assert status == "succeeded", event
-    load_all(always, BATCHES)
     assert rawcore(item) == rawcore(always)
 
 
 def test_rows_without_events_are_refused(spark, tmp_path):
-    item = replace(kept(spark, tmp_path), policy={"input": "delta"})
-    load_all(item, [[row(1, "a", 0)]])
+    item = loaded(kept(spark, tmp_path, policy={"input": "delta"}), [[row(1, "a", 0)]])
     item.policy = EFFECTIVE
     status, event = item.load([row(1, "b", 3)], at=DAY[11])
     assert (status, event["error"]["code"]) == ("failed", "EVENT_LOG_MISSING")
@@ -173,7 +164,7 @@ def test_rows_without_events_are_refused(spark, tmp_path):
 
 def test_another_time_column_is_refused(spark, tmp_path):
     item = replace(kept(spark, tmp_path), columns=COLUMNS | {"s": "timestamp"}, policy=EFFECTIVE)
-    load_all(item, [[row(1, "a", 1) | {"s": DAY[1]}]])
+    loaded(item, [[row(1, "a", 1) | {"s": DAY[1]}]])
     item.policy = EFFECTIVE | {"time": "s"}
     status, event = item.load([row(1, "b", 2) | {"s": DAY[3]}], at=DAY[11])
     assert (status, event["error"]["code"]) == ("failed", "HISTORY_POLICY_CHANGED")
@@ -189,8 +180,7 @@ def test_a_choice_that_needs_versions_is_refused_before_anything_is_read(spark, 
 
 
 def test_a_prune_removes_events_and_older_rows_are_refused(spark, tmp_path):
-    item = kept(spark, tmp_path)
-    load_all(item, BATCHES)
+    item = loaded(kept(spark, tmp_path), BATCHES)
     event_log = item.table(event_log_table(item.state))
     before, events = rawcore(item), event_log.rows()
     status, event = item.perform_run(PRUNE, item.prune_manifest(DAY[7]))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loader.domain.manifest.loads import LoadManifest
-from loader.spark import datasets, load
+from loader.spark.loads import datasets, load
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset, finished, stable
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loader.spark import load
+from loader.spark.loads import load
 from tests.loader.harness import finished
 from tests.loader.lakes import COLUMNS, Lake
 

@@ -16,7 +16,7 @@ from loader.domain.manifest.loads import LoadManifest
 from loader.domain.manifest.sources import DatabaseSpec
 from loader.domain.run_states import PRUNE, REVERT
 from loader.domain.sources.marks import marks_in
-from loader.spark import datasets, load
+from loader.spark.loads import datasets, load
 from loader.spark.sources.key_lists import write_key_list
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.harness import finished

@@ -13,7 +13,7 @@ from loader.spark.session import source_roots
 from loader.spark.sources.deliveries import read_delivery, read_opened
 from loader.spark.sources.delivery_reading import open_delivery
 from tests.loader.records.workbook_files import workbook
-from tests.loader.spark.sources.test_typed_files import avro, record
+from tests.loader.spark.sources.formats.test_typed_files import avro, record
 
 pytestmark = pytest.mark.spark
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest.history_checks import CheckManifest
 from loader.domain.manifest.maintenance import AcceptManifest
+from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
-from loader.spark.compaction import House
 from loader.spark.historization.invariants import check
-from loader.spark.maintenance_runs import accept
+from loader.spark.maintenance.compaction import MaintenanceContext
+from loader.spark.maintenance.maintenance_runs import accept
 from loader.spark.tables.tables import DeltaTable
 from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset, finished
@@ -115,7 +115,7 @@ def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
     item.given((ROWS, DAY[0]))
     raw = item.table(item.tables()[0])
     deed = "INSERT INTO {table} BY NAME SELECT '99' AS id, v, load_run_id, loaded_at FROM {table} LIMIT 1"
-    before("loader.spark.datasets.commit", lambda: foreign(raw, deed))
+    before("loader.spark.loads.datasets.commit", lambda: foreign(raw, deed))
     status, event = item.load(CHANGED, at=DAY[1])
     assert status == "succeeded", event
     assert item.current() == CHANGED
@@ -291,7 +291,7 @@ def findings(feed: Dataset) -> list[str]:
 THIRD = [{"id": 1, "v": "c", "valid_from": DAY[2]}]
 
 
-@pytest.mark.parametrize("statement", ["RESTORE", by_night("DELETE FROM {table} WHERE id = 1")])
+@pytest.mark.parametrize("statement", [by_night("RESTORE"), "DELETE FROM {table} WHERE id = 1"])
 def test_an_event_log_that_another_writer_changed_is_refused_until_it_is_back(feed, statement):
     log = event_log(feed)
     as_left = log.version()
@@ -381,9 +381,9 @@ def accepted(item: Dataset, **changes) -> dict:
     """Accept the dataset's table; return the counts, and the report about its history."""
     manifest = item.manifest(item.folder / "none.jsonl", at=DAY[0], run_id="accepted")
     load = replace(manifest.rawcore[0], **changes)
-    house = House.of(item.spark, item.warehouse, "accepted", lambda _: None)
-    counts = accept(house, AcceptManifest("accepted", load))
-    return {"counts": counts, **house.tables[item.history_spec.qualified_name]}
+    context = MaintenanceContext.of(item.spark, item.warehouse, "accepted", lambda _: None)
+    counts = accept(context, AcceptManifest("accepted", load))
+    return {"counts": counts, **context.tables[item.history_spec.qualified_name]}
 
 
 @pytest.mark.nightly

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elevata.core.errors import MetadataError
-from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sources.intake import FIELDS, Intake, intake_table
 from metadata.domain.types import parse
 

@@ -1,0 +1,33 @@
+"""API of findings about metadata."""
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+
+from architecture.filtersets import FindingFilter
+from architecture.models import HealthFinding
+from architecture.selectors.health import findings
+from elevata.api.resources import ReadOnly
+
+
+class HealthFindingSerializer(serializers.ModelSerializer):
+    """Finding about a dataset or a column. ``field`` is where it is corrected, ``fix`` a safe change, if any."""
+
+    dataset = serializers.UUIDField(source="dataset.key", read_only=True)
+    dataset_name = serializers.CharField(source="dataset", read_only=True)
+    column = serializers.UUIDField(source="column.key", read_only=True, default=None, allow_null=True)
+    column_name = serializers.CharField(source="column.name", read_only=True, default="")
+
+    class Meta:
+        model = HealthFinding
+        fields = ("id", "code", "severity", "text", "dataset", "dataset_name", "column", "column_name", "field", "fix")
+
+
+class HealthViewSet(ReadOnly):
+    """Findings about metadata, the gravest first."""
+
+    queryset = HealthFinding.objects.none()
+    serializer_class = HealthFindingSerializer
+    filterset_class = FindingFilter
+
+    def get_queryset(self) -> QuerySet[HealthFinding]:
+        return findings()

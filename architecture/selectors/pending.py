@@ -1,0 +1,126 @@
+"""Pending changes: operations that a report of the current metadata would have, with the users who edited it.
+
+The plan reads all metadata, so it is computed once for a signal of its inputs (``inbox.signal``) and cached.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.core.cache import cache
+from django.db.models import Q
+
+from architecture.domain import operations as ops
+from architecture.domain import workflow
+from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport, Environment
+from architecture.selectors import inbox
+from architecture.selectors.authors import authors, carried_out
+from architecture.selectors.report_details import what_changes
+from architecture.services.reports import gather
+from elevata.core.errors import MetadataError, as_sentence
+from metadata.models import TargetDataset
+
+LISTED = 20
+_CACHE_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class PendingOperation:
+    """Change of one dataset that is not executed. ``what`` names the column, or what it was and becomes."""
+
+    key: str
+    op: str
+    what: str
+    dataset: str
+    decision: str
+
+    @property
+    def schema(self) -> str:
+        return self.dataset.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Pending changes of an environment, a schema or a dataset.
+
+    ``problem`` is the reason why they are not known. ``others`` are the users besides the current one whose edits are
+    among them, ``reports`` the open reports that have these datasets in scope.
+    """
+
+    scope: Scope
+    operations: tuple[PendingOperation, ...] = ()
+    problem: str = ""
+    others: tuple[str, ...] = ()
+    reports: tuple[ChangeReport, ...] = ()
+
+    @property
+    def listed(self) -> tuple[PendingOperation, ...]:
+        return self.operations[:LISTED]
+
+    @property
+    def is_automatic(self) -> bool:
+        """Return True if no operation needs a decision, so that the next load may apply all of them."""
+        return all(operation.decision in (ops.ALLOWED, ops.METADATA_ONLY) for operation in self.operations)
+
+
+def pending_operations(environment: Environment, signal: str) -> tuple[tuple[PendingOperation, ...], str]:
+    """Return all pending operations of an environment, or the reason why they are not known."""
+    name = f"pending:{environment.pk}:{signal}"
+    known = cache.get(name)
+    if known is None:
+        known = _planned(environment)
+        cache.set(name, known, _CACHE_SECONDS)
+    return known
+
+
+def _planned(environment: Environment) -> tuple[tuple[PendingOperation, ...], str]:
+    try:
+        operations = gather(environment=environment, scope=Scope()).report().operations
+    except (Refused, MetadataError) as problem:
+        return (), as_sentence(problem.one_line())
+    planned: dict[tuple[str, str, str], PendingOperation] = {}
+    for operation in operations:
+        # A history follows its dataset: the same change of both counts once, with the stricter decision.
+        what = what_changes(operation)
+        change = (operation.dataset_key, operation.op, what)
+        former = planned.get(change)
+        if former is None:
+            planned[change] = PendingOperation(*change, operation.dataset, operation.decision)
+        elif ops.DECISIONS.index(operation.decision) > ops.DECISIONS.index(former.decision):
+            planned[change] = replace(former, decision=operation.decision)
+    return tuple(planned.values()), ""
+
+
+def pending(environment: Environment, *, user: Any, dataset: TargetDataset | None = None, schema: str = "") -> Pending:
+    """Return the pending changes of an environment, of one schema, or of one dataset with its history."""
+    operations, problem = pending_operations(environment, inbox.signal(environment.pk))
+    if dataset is not None:
+        scope = Scope(DATASET, str(dataset))
+        operations = tuple(one for one in operations if one.key == str(dataset.key) or one.dataset == str(dataset))
+    elif schema:
+        scope = Scope(SCHEMA, schema)
+        operations = tuple(one for one in operations if one.schema == schema)
+    else:
+        scope = Scope()
+    result = Pending(scope, operations, problem)
+    if not operations:
+        return result
+    keys = {operation.key for operation in operations}
+    names = authors(environment, carried_out(environment, keys))
+    others = tuple(sorted(name for name in names if name != user.get_username()))
+    return replace(result, others=others, reports=tuple(_open_reports(environment, scope)))
+
+
+def _open_reports(environment: Environment, scope: Scope) -> Iterable[ChangeReport]:
+    """Return the newest reports that are not executed and have this scope, or a wider one."""
+    wider = Q(scope__kind=ALL)
+    if scope.kind == DATASET:
+        wider |= Q(scope__kind=SCHEMA, scope__name=scope.name.partition(".")[0])
+    if scope.kind != ALL:
+        wider |= Q(scope__kind=scope.kind, scope__name=scope.name)
+    waiting = ChangeReport.objects.filter(
+        wider, environment=environment, status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True
+    )
+    return waiting.filter(undo_of__isnull=True).defer("document", "content").order_by("-pk")[:3]

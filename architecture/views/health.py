@@ -1,0 +1,69 @@
+"""Health page: findings about metadata, and their safe changes."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.urls import reverse
+
+from architecture.domain.health import FIXES, Severity
+from architecture.filtersets import FindingFilter
+from architecture.models import HealthFinding
+from architecture.selectors import health
+from architecture.services.health import fix_finding
+from elevata.accounts.roles import Permission
+from elevata.web.views import ButtonPage, ListPage
+from metadata.views.base import page_of
+
+# Pages on which fields of a dataset are corrected; other fields of it, and of a column, have their forms.
+_PAGES = {"inputs": "dataset_inputs", "history_policy": "dataset_policy", "columns": "dataset_page"}
+
+
+class HealthPage(ListPage):
+    """Findings, the gravest first."""
+
+    filterset, template_name = FindingFilter, "architecture/health_page.html"
+    listed = staticmethod(health.findings)
+
+    def context(self) -> dict[str, Any]:
+        context = super().context()
+        is_whole = not context["filter"].leaves_out and context["page"].number == 1
+        return context | {
+            "tab": "health",
+            "counts": health.counts(),
+            "concerns": health.concerns() if is_whole else [],
+            "rows": [(finding, link_of(finding), FIXES.get(finding.fix)) for finding in context["page"]],
+            "severities": [(level.value, level.value) for level in Severity],
+        }
+
+
+class HealthFix(ButtonPage):
+    """Button that makes the safe change of a finding."""
+
+    permissions = (Permission.CHANGE_METADATA,)
+    model, name, by = HealthFinding, "finding", "pk"
+
+    def rows(self) -> Any:
+        return health.findings()
+
+    def address(self, row: HealthFinding) -> str:
+        return reverse("health_page")
+
+    def act(self) -> None:
+        dataset = fix_finding(finding=self.row)
+        messages.success(self.request, f"Done for {dataset}: {FIXES[self.row.fix].lower()}.")
+
+
+def link_of(finding: HealthFinding) -> str:
+    """Return the address of the form or page where a finding is corrected."""
+    if finding.column is not None:
+        if finding.field == "name":
+            return reverse("column_rename", args=[finding.column.key])
+        return reverse("column_edit", args=[finding.column.key])
+    if finding.dataset.select and finding.field != "owner":
+        return reverse("model_edit", args=[finding.dataset.key])
+    field = finding.field.partition(".")[0]
+    if field == "name":
+        return reverse("dataset_rename", args=[finding.dataset.key])
+    if field == "active":
+        return page_of(finding.dataset)
+    return reverse(_PAGES.get(field, "dataset_edit"), args=[finding.dataset.key])

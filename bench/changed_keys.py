@@ -1,0 +1,249 @@
+"""Changed-keys benchmark (``python -m bench.changed_keys``): models over a table of which few rows changed.
+
+Two models are computed whole and, in turns, by the changed keys of their input: *rows* has a row for each row of
+the input, joined with another table, and a business key; *sums* is an aggregate by ten times fewer keys.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from bench.flights.digests import digest_of_model
+from bench.history.dataset import Dataset, create_tables, described_model, run_load
+from bench.history.plan import load_time
+from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
+from bench.processes.meter import Measured, measure
+from bench.processes.session import product_settings, start
+from bench.processes.worker import CORES
+from bench.report import write_result
+from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
+from loader.domain.manifest.loads import LoadManifest
+from loader.domain.models import model_load
+from loader.spark.queries.model_queries import read_model
+from loader.spark.session import dataset_session
+from loader.spark.tables import table_files
+from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.types import parse, spark_type
+
+OUTPUT = ROOT / "bench" / "changed_keys_results.json"
+WANTED = 0.1
+FULL, INCREMENTAL = "full build", "incremental load"
+ORDERS_PER_CUSTOMER, FILES = 10, 4
+
+# Column -> type, value by the row's number id.
+_LINE = {
+    "line_id": ("bigint", "id"),
+    "customer_id": ("bigint", "pmod(xxhash64(id), {customers})"),
+    "product": ("string", "concat('P', lpad(CAST(id % 5000 AS STRING), 5, '0'))"),
+    "quantity": ("integer", "CAST(id * 13 % 20 + 1 AS INT)"),
+    "price": ("decimal(12,2)", "CAST(id * 31 % 100000 AS DECIMAL(12,2)) / 100"),
+    "discount": ("float", "CAST(id % 30 AS DOUBLE) / 100"),
+    "note": ("string", "CASE WHEN id % 10 < 7 THEN sha2(CAST(id AS STRING), 224) END"),
+    "ordered_at": ("timestamp", "timestamp_seconds(1704067200 + id % 31536000)"),
+}
+_CUSTOMER = {
+    "customer_id": ("bigint", "id"),
+    "name": ("string", "concat('Customer ', CAST(id AS STRING))"),
+    "country": ("string", "element_at(array('DE', 'FR', 'IT', 'ES'), CAST(id % 4 + 1 AS INT))"),
+}
+_INPUT = "rawcore.rc_bench_line"
+_MODELS = {
+    "rows": (
+        f"""SELECT l.line_id, l.customer_id, c.name AS customer, c.country, l.product, l.quantity, l.price,
+  CAST(l.quantity * l.price * (1 - l.discount) AS DECIMAL(14,2)) AS amount, to_date(l.ordered_at) AS ordered_on
+FROM {_INPUT} AS l
+LEFT JOIN rawcore.rc_bench_customer AS c ON c.customer_id = l.customer_id""",
+        "line_id",
+        ("line_id",),
+    ),
+    "sums": (
+        f"""SELECT customer_id, count(*) AS lines, sum(quantity) AS pieces, sum(quantity * price) AS amount,
+  max(ordered_at) AS last_ordered_at
+FROM {_INPUT}
+GROUP BY customer_id""",
+        "customer_id",
+        (),
+    ),
+}
+
+
+def main(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    folder = PLACE / "changed_keys"
+    shutil.rmtree(folder, ignore_errors=True)
+    spark = start(product_settings(folder / "warehouse", SPARK_JARS), "changed keys")
+    try:
+        result = _measure(Orders(spark, str(folder / "warehouse"), options.rows), options)
+    except (BenchProblem, RuntimeError) as problem:
+        print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    write_result(options.output, result)
+    for name, seconds in result["seconds"].items():
+        print(f"{name:<24} {median(seconds):8.2f} s   of {', '.join(f'{value:.2f}' for value in seconds)}")
+    for name, entry in result["measures"].items():
+        print(f"{name:<34} {entry['ratio']:.3f}   wanted: at most {entry['wanted']}")
+    print(f"written to {relative(options.output)}")
+    return 0 if all(entry["ratio"] <= entry["wanted"] for entry in result["measures"].values()) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.changed_keys", description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000, metavar="N", help="rows of the input (5000000)")
+    parser.add_argument("--changed", type=int, default=1000, metavar="N", help="one row in N changes (1000)")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="rounds that are counted (3)")
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help="bench/changed_keys_results.json")
+    return parser
+
+
+@dataclass
+class Orders:
+    """Warehouse with a table of order lines and one of customers, and the models over them."""
+
+    spark: SparkSession
+    warehouse: str
+    rows: int
+    loads: int = 0
+
+    def __post_init__(self) -> None:
+        line = Dataset("line", {name: type_ for name, (type_, _) in _LINE.items()}, "line_id")
+        customer = Dataset("customer", {name: type_ for name, (type_, _) in _CUSTOMER.items()}, "customer_id")
+        self.line = line.state
+        self.models = {
+            name: described_model(
+                f"mart.{name}", select, (line.state, customer.state), key, increment=_increment(column)
+            )
+            for name, (select, column, key) in _MODELS.items()
+        }
+        states = (line.state, customer.state, *self.models.values())
+        self.states = {state.key: state for state in states}
+        create_tables(self.spark, self.warehouse, (line, customer), self.models.values())
+        customers = self.rows // ORDERS_PER_CUSTOMER
+        self._fill(line, self.rows, {name: sql.format(customers=customers) for name, (_, sql) in _LINE.items()})
+        self._fill(customer, customers, {name: sql for name, (_, sql) in _CUSTOMER.items()})
+
+    def change(self, one_in: int, number: int) -> int:
+        """Change one row in this many, spread over the table, as a load of rawcore does; return how many.
+
+        Other rows change with each number.
+        """
+        session = dataset_session(self.spark, user_metadata="")
+        table = DeltaTable(session, self.warehouse, self.line.key)
+        files = open_files(session, table)
+        rows = files.frame(placed=True).where(f"line_id % {one_in} = {number % one_in}").repartition(2).persist()
+        changed = {"quantity": F.expr("quantity + 1"), "row_hash": F.expr("sha2(row_hash, 256)")}
+        commit(
+            files,
+            None,
+            add=rows.withColumns(changed).drop(table_files.PLACE),
+            gone=rows.select(table_files.PLACE),
+            gone_from=files.all,
+        )
+        count = rows.count()
+        rows.unpersist()
+        return count
+
+    def load(self, name: str, *, full: bool) -> dict[str, int]:
+        """Load a model; return its counts."""
+        self.loads += 1
+        run = {"run_id": f"run-{self.loads}", "load_timestamp": load_time(self.loads)}
+        load = model_load(self.models[name], self.states, **run, sequence=self.loads, full=full)
+        manifest = LoadManifest(**run, attempt=1, raw=(), rawcore=(), models=(load,))
+        events = run_load(self.spark, self.warehouse, manifest)
+        return next(event for event in events if event["event"] == "dataset_finished")["counts"]
+
+    def check(self, name: str) -> None:
+        """Raise BenchProblem unless the model's table has the rows of its SELECT."""
+        model = self.models[name]
+        load = model_load(model, self.states, run_id="", load_timestamp=load_time(0), sequence=0)
+        wanted = digest_of_model(read_model(self.spark, self.warehouse, load.query, load.name))
+        digest = digest_of_model(DeltaTable(self.spark, self.warehouse, model.key).frame())
+        if digest != wanted:
+            raise BenchProblem(f"{name} is {digest} instead of {wanted}")
+
+    def _fill(self, dataset: Dataset, rows: int, values: dict[str, str]) -> None:
+        table = DeltaTable(self.spark, self.warehouse, dataset.state.key)
+        numbers = self.spark.range(0, rows, numPartitions=FILES)
+        self._hashed(numbers.selectExpr(*(f"{sql} AS {name}" for name, sql in values.items())), dataset).write.format(
+            "delta"
+        ).mode("append").save(table.location)
+
+    def _hashed(self, rows: DataFrame, dataset: Dataset) -> DataFrame:
+        """Return the rows as rawcore has them, with invented hashes."""
+        spec = next(table for table in dataset.tables if table.key == dataset.state.key)
+        key = dataset.key[0]
+        technical = {
+            "entity_key": f"sha2(CAST({key} AS STRING), 256)",
+            "row_hash": f"sha2(concat(CAST({key} AS STRING), '-'), 256)",
+            "run_id": "'fill'",
+            "loaded_at": "TIMESTAMP '2024-01-01 00:00:00'",
+        }
+        return rows.selectExpr(*(
+            f"CAST({technical.get(column.purpose, column.name)} AS {spark_type(parse(column.type))}) AS {column.name}"
+            for column in spec.columns
+        ))  # fmt: skip
+
+
+def _increment(column: str) -> dict[str, Any]:
+    return {"by": "changed_keys", "input": _INPUT, "columns": {column: column}}
+
+
+def _measure(orders: Orders, options: argparse.Namespace) -> dict[str, Any]:
+    costs: dict[str, list[Measured]] = {}
+    counts: dict[str, dict[str, int]] = {}
+    changed = 0
+    for number in range(options.repeats + 1):
+        for name in orders.models:
+            _load(orders, costs, f"{FULL}, {name}", name, full=True)
+        changed = orders.change(options.changed, number)
+        for name in orders.models:
+            counts[name] = _load(orders, costs, f"{INCREMENTAL}, {name}", name, full=False)
+            if "keys" not in counts[name]:
+                raise BenchProblem(f"{name} was computed as a whole: {counts[name]}")
+            orders.check(name)
+    seconds = {what: [cost.seconds for cost in measured[1:]] for what, measured in costs.items()}
+    processor = {what: [cost.cpu_seconds for cost in measured[1:]] for what, measured in costs.items()}
+    return {
+        "rows": options.rows,
+        "changed": changed,
+        "counts": counts,
+        "seconds": seconds,
+        "processor_seconds": processor,
+        "measures": {
+            f"{name}: {INCREMENTAL} / {FULL}": {
+                "ratio": _ratio(seconds, name),
+                "by_processor": _ratio(processor, name),
+                "wanted": WANTED,
+            }
+            for name in orders.models
+        },
+    }
+
+
+def _ratio(values: dict[str, list[float]], model: str) -> float:
+    return round(median(values[f"{INCREMENTAL}, {model}"]) / median(values[f"{FULL}, {model}"]), 3)
+
+
+def _load(orders: Orders, costs: dict[str, list[Measured]], what: str, model: str, *, full: bool) -> dict[str, int]:
+    with measure(orders.spark) as measured:
+        counts = orders.load(model, full=full)
+    costs.setdefault(what, []).append(measured)
+    print(f"{what}: {measured.seconds:.2f} s, {counts}", file=sys.stderr, flush=True)
+    return counts
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

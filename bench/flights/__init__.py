@@ -1,0 +1,1 @@
+"""Benchmark of the models of examples/flights, in turns with dbt."""

@@ -1,0 +1,246 @@
+"""One benchmark case: engines load alternately, each into its own history of the required depth.
+
+An *entry* is one line of the result. Entries alternate round by round; the first round is not counted. The
+engine's history is restored before every load, so all loads of an entry do the same work. After the last one
+the history is compared with the expected one.
+"""
+
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from bench.history.folders import link_copy, remove
+from bench.history.plan import Plan, load_time
+from bench.processes.environment import peers_python, product_python
+from bench.processes.session import peer_settings, product_settings
+from bench.processes.workers import Failed, Worker
+from elevata.bootstrap.places import SPARK_JARS
+from loader.domain.spark_settings import SHUFFLE_PARTITIONS
+
+PEERS = ("dbt_snapshot", "koheesio", "datacoolie", "small_tables_dbt_snapshot")
+KEYED, SOURCE = "keyed", "source"
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the result: an engine, its loading method, and the depth of its history.
+
+    ``variant`` names the plan of the next snapshot, ``how`` the engine's loading method, ``kind`` the form of
+    the snapshot, ``label`` the saved history to load into.
+    """
+
+    name: str
+    engine: str
+    depth: int
+    variant: str = MAIN
+    how: str = "load"
+    kind: str = KEYED
+    label: str = ""
+
+    @property
+    def restore(self) -> str:
+        return self.label or str(self.depth)
+
+
+class Bench:
+    """Shared state of a run's cases: snapshots, warm engines, built histories.
+
+    As a context manager it ends the engines and deletes the data unless ``keep`` is set. Engines run on the Spark
+    cluster ``master``, by default each in its own process.
+    """
+
+    def __init__(self, plans: dict[str, Plan], work: Path, *, keep: bool = False, master: str = "") -> None:
+        self.plans, self.work, self._keep, self._master = plans, work, keep, master
+        self.start_options: dict[str, dict] = {}
+        self._snapshots: dict[tuple[str, int], dict[str, str]] = {}
+        self._workers: dict[str, Worker] = {}
+        self._built: dict[str, int] = {}
+        self._expected: dict[tuple[str, int], dict] = {}
+        self._copies = 1
+        self._broken: dict[str, Failed] = {}
+        remove(work)
+        work.mkdir(parents=True)
+
+    def __enter__(self) -> "Bench":
+        return self
+
+    def __exit__(self, *_) -> None:
+        for name in list(self._workers):
+            self.close(name)
+        if not self._keep:
+            remove(self.work)
+
+    def worker(self, engine: str) -> Worker:
+        """Return the engine's warm process, started at the first call."""
+        if engine not in self._workers:
+            say(f"starting {engine}")
+            peer = engine in PEERS
+            folder = self.work / engine
+            settings = product_settings(folder / "catalog", SPARK_JARS)
+            if self._master and engine != "snapshots":
+                settings["spark.master"] = self._master
+                settings.pop(SHUFFLE_PARTITIONS)  # the product fits them to the cluster
+            self._workers[engine] = Worker(
+                engine,
+                peers_python() if peer else product_python(),
+                self.work.parent / "logs" / f"{engine}.log",
+                settings=peer_settings(settings) if peer or engine == "four_step" else settings,
+                folder=str(folder),
+                **self.start_options.get(engine, {}),
+            )
+        return self._workers[engine]
+
+    def close(self, engine: str) -> None:
+        """End the engine's process and delete its histories."""
+        if engine in self._workers:
+            self._workers.pop(engine).close()
+        self._built.pop(engine, None)
+        if not self._keep and engine != "snapshots":
+            remove(self.work / engine)
+
+    def make(self, variant: str, loads: range, *, changed_only: bool = False) -> None:
+        """Write the missing snapshots."""
+        for load in loads:
+            if (variant, load) not in self._snapshots:
+                say(f"snapshot {load} of {variant}")
+                made = self.worker("snapshots").ask(
+                    "make",
+                    plan=asdict(self.plans[variant].upto(load)),
+                    variant=variant,
+                    load=load,
+                    changed_only=changed_only,
+                )
+                self._snapshots[variant, load] = made
+
+    def snapshot(self, variant: str, load: int, kind: str) -> str:
+        """Return the path of a snapshot. Before the last load, all variants share the main one."""
+        return (self._snapshots.get((variant, load)) or self._snapshots[MAIN, load])[kind]
+
+    def expect(self, variant: str, load: int) -> None:
+        """Compute and store the correct history after this load."""
+        if (variant, load) not in self._expected:
+            paths = [self.snapshot(variant, number, KEYED) for number in range(load + 1)]
+            plan = asdict(self.plans[variant].upto(load))
+            self._expected[variant, load] = self.worker("snapshots").ask("expect", plan=plan, snapshots=paths)
+
+    def expected(self, variant: str, load: int) -> dict:
+        """Return the digest an engine must end with, summed over all copies of the table."""
+        one = self._expected[variant, load]
+        return {
+            "versions": one["versions"] * self._copies,
+            "open": one["open"] * self._copies,
+            "checksum": str(int(one["checksum"]) * self._copies),
+        }
+
+    def spread(self, names: list[str]) -> None:
+        """Copy every snapshot for each of these tables; ``{}`` in its path stands for the table's name."""
+        for place, kinds in self._snapshots.items():
+            for kind, path in kinds.items():
+                template = self.work / "sources" / "{}" / f"load-{place[1]}" / kind
+                for name in names:
+                    link_copy(Path(path), Path(str(template).replace("{}", name)))
+                kinds[kind] = str(template)
+        self._copies = len(names)
+
+    def load(self, entry: Entry, load: int, *, restore: str | None) -> dict:
+        """Run one load of the entry's kind on its engine."""
+        return self.worker(entry.engine).ask(
+            "run",
+            restore=restore,
+            how=entry.how,
+            load=load,
+            at=load_time(load),
+            snapshot=self.snapshot(entry.variant, load, entry.kind),
+            before=self.snapshot(MAIN, load - 1, KEYED) if load else None,
+        )
+
+    def build(self, engine: str, depth: int, *, how: str = "load", kind: str = KEYED) -> None:
+        """Build the engine's saved histories up to ``depth`` real loads after the first.
+
+        Raise Failed, also at every later call, since a failed load leaves no usable history.
+        """
+        entry = Entry(engine, engine, depth, how=how, kind=kind)
+        built = self._built.get(engine, -1)
+        if built >= depth:
+            return
+        if engine in self._broken:
+            raise self._broken[engine]
+        try:
+            if built >= 0:
+                self.worker(engine).ask("restore", label=str(built))
+            for load in range(built + 1, depth + 1):
+                say(f"{engine}: load {load} of {depth}, to build its history")
+                self.load(entry, load, restore=None)
+                self.worker(engine).ask("keep_house")
+                self.worker(engine).ask("save", label=str(load))
+                self._built[engine] = load
+        except Failed as failed:
+            self._broken[engine] = failed
+            raise
+
+
+def run_case(bench: Bench, entries: list[Entry], repeats: int, failures: dict[str, str]) -> list[dict]:
+    """Run the entries alternately; return one result for each, in their order.
+
+    ``failures`` gives the reason for each entry that has no history to load into.
+    """
+    loads: dict[str, list[dict]] = {entry.name: [] for entry in entries}
+    ends: dict[str, dict] = {}
+    wrong = dict(failures)
+    out = set(failures)
+    for number in range(repeats + 1):
+        turn = number % len(entries)
+        for entry in entries[turn:] + entries[:turn]:
+            if entry.name in out:
+                continue
+            try:
+                done = bench.load(entry, entry.depth + 1, restore=entry.restore)
+                say(f"round {number} of {repeats}: {entry.name} {done['seconds']:.2f} s")
+                if number:
+                    loads[entry.name].append(done)
+                if number in (0, repeats):
+                    ends[entry.name] = bench.worker(entry.engine).ask("digest")
+                    reason = difference(ends[entry.name], bench.expected(entry.variant, entry.depth + 1))
+                    wrong |= {entry.name: reason} if reason else {}
+            except Failed as failed:
+                wrong[entry.name] = f"failed: {failed}"
+                out.add(entry.name)
+    return [result(entry.name, loads[entry.name], ends.get(entry.name), wrong.get(entry.name)) for entry in entries]
+
+
+def difference(found: dict, expected: dict) -> str | None:
+    """Return a description of the differences from the expected history; None if there are none."""
+    parts = [
+        f"{found[what]} {words}, should be {expected[what]}"
+        for what, words in (("versions", "versions"), ("open", "open versions"))
+        if found[what] != expected[what]
+    ]
+    if not parts and found["checksum"] != expected["checksum"]:
+        parts = ["the same number of versions, but other keys, intervals or values"]
+    if not parts:
+        return None
+    return ": ".join(filter(None, (found.get("shortcoming"), "; ".join(parts))))
+
+
+def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) -> dict:
+    """Return an entry's result in the documented form; medians are over the counted loads."""
+    seconds = [round(load["seconds"], 3) for load in loads]
+    read = [load["bytes_read"] for load in loads if load["bytes_read"] is not None]
+    found = {
+        "name": name,
+        "seconds": seconds,
+        "median": round(median(seconds), 3) if seconds else None,
+        "min": min(seconds, default=None),
+        "cpu_seconds": round(median(load["cpu_seconds"] for load in loads), 2) if loads else None,
+        "bytes_read": int(median(read)) if read else None,
+        "versions": end["versions"] if end else None,
+        "open": end["open"] if end else None,
+    }
+    return found | ({"wrong": wrong} if wrong else {})
+
+
+def say(text: str) -> None:
+    """Print progress to standard error; standard output holds the results only."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,378 @@
+"""Writes of one attempt: dataset states, sealed record, notifications.
+
+A worker whose run was marked as lost may still be running. Its writes match no row, because its attempt number is
+outdated.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import Max
+from django.urls import reverse
+from django.utils import timezone
+
+from architecture.domain import artifacts
+from architecture.models import Execution
+from architecture.services.leases import Held
+from architecture.services.proof import link_of, software
+from elevata.accounts.permissions import users_who_may
+from elevata.accounts.roles import Permission, Place
+from elevata.audit.services import chain
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.database import retried
+from elevata.jobs import states
+from elevata.jobs.services import Attempt, Fenced
+from elevata.notifications.kinds import Kind
+from elevata.notifications.services import has_webhook, tell
+from loader.domain import run_states
+from loader.domain.dependencies import LoadStep
+from loader.domain.run_states import LOAD, MAINTENANCE
+from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
+from loader.services.quality import store_results
+from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
+
+# Sealed records of maintenance runs: one for every ended attempt, in the hash chain beside execution records.
+
+
+def seal_end(*, run_pk: int, attempt: int) -> MaintenanceRecord | None:
+    """Write the record of an attempt that just ended, once, in the caller's transaction.
+
+    Return None for kinds of runs without records. A failed attempt is sealed, too: it may have committed before it
+    failed.
+    """
+    run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
+    if run.kind not in MAINTENANCE:
+        return None
+    existing = MaintenanceRecord.objects.filter(run=run, attempt=attempt).first()
+    if existing is not None:
+        return existing
+    document = record_document(run, attempt)
+    record = MaintenanceRecord.objects.create(
+        run=run,
+        attempt=attempt,
+        document=document,
+        digest=sha256_hex(document),
+        outcome=run.status,
+        created_at=timezone.now(),
+    )
+    chain.append(record)
+    return record
+
+
+def record_document(run: LoadRun, attempt: int) -> dict[str, Any]:
+    """Return a record's document. Fractional numbers are texts, so that each has one spelling."""
+    return {
+        "format": artifacts.MAINTENANCE,
+        "run": run.run_id,
+        "kind": run.kind,
+        "environment": run.environment.name,
+        "attempt": attempt,
+        "requested_by": run.who,
+        "repeated_by": run.details.get("repeated_by"),
+        "reason": run.reason,
+        "scope": run.scope,
+        "asked": run.details.get("asked", {}),
+        "load_timestamp": _moment(run.load_timestamp),
+        "software": software(),
+        "datasets": [_dataset(row) for row in run.datasets.order_by("ordinal", "pk")],
+        "tables": run.details.get("tables", {}),
+        "commits": run.details.get("commits", {}),
+        "execution": run.execution_id,
+        "requested_at": _moment(run.requested_at),
+        "started_at": _moment(run.started_at),
+        "finished_at": _moment(run.finished_at),
+        "seconds": None if run.seconds is None else f"{run.seconds:.3f}",
+        "outcome": str(run.status),
+        "error": run.error,
+        "chain": chain.head().as_json(),
+    }
+
+
+def record_artifact(record: MaintenanceRecord) -> dict[str, Any]:
+    """Return a record as a file that ``verify_artifact`` takes."""
+    return {
+        "format": artifacts.MAINTENANCE,
+        "record": str(record.record_id),
+        "document": record.document,
+        "row": record.content(),
+        "link": link_of(record),
+        "chain": chain.head().as_json(),
+    }
+
+
+def _dataset(row: DatasetRun) -> dict[str, Any]:
+    return {
+        "dataset": row.qualified_name,
+        "key": str(row.dataset_key),
+        "sequence": row.sequence,
+        "status": str(row.status),
+        "counts": row.counts,
+        "warnings": row.warnings,
+        "error": row.error,
+        "version_before": row.table_version_before,
+        "version_after": row.table_version_after,
+    }
+
+
+def _moment(at: Any) -> str | None:
+    return at.isoformat(timespec="microseconds") if at is not None else None
+
+
+# Notices about load runs that failed, were blocked or lost. Written in the transaction that ends the run.
+
+
+_BECAME = {
+    states.FAILED: "failed",
+    states.BLOCKED: "is blocked: pending changes need approval",
+    states.LOST: "lost its worker",
+}
+
+
+def tell_run_ended(run_pk: int) -> None:
+    """Notify operators and the requesting user if the run failed, was blocked or lost, and webhooks of every end."""
+    run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
+    environment, error = run.environment.name, run.error or {}
+    run_end: dict[str, Any] = {
+        "subject_kind": "load run",
+        "subject_key": run.run_id,
+        "subject_name": run.run_id,
+        "link": reverse("run_page", args=[run.run_id]),
+        "environment": environment,
+        "facts": {"kind": run.kind, "status": str(run.status), "error": error.get("code", ""), "attempt": run.attempt},
+    }
+    if has_webhook(Kind.LOAD_ENDED):
+        tell(event=Kind.LOAD_ENDED, title=f"{_name(run)} {run.run_id} in {environment}: {run.status}", **run_end)
+    if run.status not in _BECAME:
+        return
+    message = f": {error['message']}" if error.get("message") and run.status != states.BLOCKED else ""
+    tell(
+        event=Kind.LOAD_FAILED,
+        title=f"{_name(run)} {run.run_id} in {environment} {_BECAME[run.status]}{message}",
+        users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
+        **run_end,
+    )
+
+
+def _name(run: LoadRun) -> str:
+    return "Load run" if run.kind == LoadRun.Kind.LOAD else f"{run.get_kind_display()} run"
+
+
+_ALLOCATION_TRIES = 20
+
+
+@dataclass(frozen=True)
+class LoadAttempt(Attempt):
+    """Attempt of a load run, with its leases. Its writes are retried while the control database is unavailable."""
+
+    leases: Held | None = None
+
+    def _rows(self) -> models.QuerySet[DatasetRun]:
+        return DatasetRun.objects.filter(run_id=self.job_pk, attempt=self.number)
+
+    def heartbeat(self) -> str:
+        """Record a heartbeat, renew the leases and return the run's status: it may be canceling. Raise Fenced."""
+
+        def write() -> str:
+            if self.leases is not None and not self.leases.renew():
+                raise Fenced
+            return super(LoadAttempt, self).heartbeat()
+
+        return retried(write)
+
+    def enter(self, phase: str) -> None:
+        retried(lambda: super(LoadAttempt, self).enter(phase))
+
+    def executes(self, execution: Execution) -> None:
+        """Record the execution that changes tables for this attempt."""
+        self.enter("changing tables")
+        retried(lambda: LoadRun.objects.filter(pk=self.job_pk).update(execution=execution))
+
+    def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
+        """Add a line to the run's log."""
+
+        @transaction.atomic
+        def write() -> None:
+            if not self.own_job().exists():
+                raise Fenced
+            name = ""
+            if dataset_key is not None:
+                names = self._rows().filter(dataset_key=dataset_key).values_list("qualified_name", flat=True)
+                name = names.first() or ""
+            RunEvent.objects.create(
+                run_id=self.job_pk, attempt=self.number, level=level, dataset_name=name, message=message
+            )
+
+        retried(write)
+
+    def dataset(self, key: str, target: str, **fields: Any) -> None:
+        """Set the state of a dataset's row (see ``run_states.DATASET_STEPS``), with further fields."""
+        self._write(key, target, states.may_become(target, run_states.DATASET_STEPS), fields)
+
+    def checked(self, key: str, results: Sequence[Mapping[str, Any]]) -> None:
+        """Store the results of a dataset's quality checks."""
+
+        @transaction.atomic
+        def write() -> None:
+            rows = self._rows().filter(dataset_key=key)
+            for row in rows.select_related("run__environment", "run__requested_by", "dataset"):
+                store_results(
+                    dataset_key=key,
+                    dataset=row.dataset,
+                    name=row.qualified_name,
+                    environment=row.run.environment,
+                    results=results,
+                    run=row.run,
+                )
+
+        retried(write)
+
+    def dataset_phase(self, key: str, phase: str) -> None:
+        self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})
+
+    def _write(self, key: str, target: str, from_states: Iterable[str], fields: dict[str, Any]) -> None:
+        # The target state is permitted, because an event may be repeated.
+        rows = self._rows().filter(dataset_key=key, status__in=(*from_states, target))
+        if not retried(lambda: rows.update(status=target, **fields)) and not self._rows().exists():
+            raise Fenced
+
+    def prepare(
+        self, *, steps: Iterable[LoadStep], numbered: bool = True, comes_last: bool = False
+    ) -> dict[str, DatasetRun]:
+        """Return a row for every dataset of the run, each with its sequence in the dataset's history.
+
+        A run that changes no history is not ``numbered``. With ``comes_last``, unfinished rows get a new sequence if
+        other runs have a later one: commits of such runs are identified by the run id alone.
+
+        The row of an earlier attempt keeps its sequence, and its success. A unique constraint gives concurrent runs
+        different sequences.
+        """
+        steps = list(steps)
+        for _ in range(_ALLOCATION_TRIES):
+            try:
+                return retried(lambda: self._prepare(steps, numbered, comes_last))
+            except IntegrityError:
+                continue
+        raise RuntimeError(f"no sequence number was free in {_ALLOCATION_TRIES} tries")
+
+    @transaction.atomic
+    def _prepare(self, steps: list[LoadStep], numbered: bool, comes_last: bool) -> dict[str, DatasetRun]:
+        self.must_hold()
+        existing = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.job_pk)}
+        fresh = [step for step in steps if step.dataset.key not in existing]
+        counting = {step.dataset.key for step in fresh if numbered and step.dataset.layer != "raw"}
+        newest = _newest_sequences(sorted(counting))
+        ids = _metadata_ids([step.dataset for step in fresh])
+        new_rows = [
+            DatasetRun(
+                run_id=self.job_pk,
+                dataset_id=ids.get(step.dataset.key),
+                dataset_key=step.dataset.key,
+                qualified_name=step.dataset.qualified_name,
+                kind=step.dataset.layer,
+                ordinal=0,
+                sequence=newest.get(step.dataset.key, 0) + 1 if step.dataset.key in counting else None,
+            )
+            for step in fresh
+        ]
+        # Always in the same order, so that two runs that number the same datasets cannot deadlock.
+        DatasetRun.objects.bulk_create(sorted(new_rows, key=lambda row: row.dataset_key))
+        self._reset(steps)
+        if comes_last:
+            self._renumber()
+        return {str(row.dataset_key): row for row in self._rows()}
+
+    def _renumber(self) -> None:
+        for row in self._rows().exclude(status=DatasetRun.Status.SUCCEEDED).filter(sequence__isnull=False):
+            newest = _newest_sequences([str(row.dataset_key)])[str(row.dataset_key)]
+            if newest > row.sequence:
+                row.sequence = newest + 1
+                row.save()
+
+    def _reset(self, steps: list[LoadStep]) -> None:
+        """Assign all rows to this attempt.
+
+        Queue rows again that did not succeed, or whose delivery was replaced since. Skip rows outside the scope.
+        """
+        rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.job_pk)}
+        overwritten = _rows_to_reload(rows.values())
+        for ordinal, step in enumerate(steps, start=1):
+            row = rows.pop(step.dataset.key)
+            row.ordinal, row.depends_on, row.attempt = ordinal, list(step.depends_on), self.number
+            if row.status != DatasetRun.Status.SUCCEEDED or row.pk in overwritten:
+                _queue_again(row)
+            row.save()
+        for row in rows.values():
+            row.attempt = self.number
+            if row.status != DatasetRun.Status.SUCCEEDED:
+                row.status, row.skipped_because = DatasetRun.Status.SKIPPED, "no longer in the run's scope"
+            row.save()
+
+    def finish(self, *, status: str, error: Mapping | None = None) -> str | None:
+        """End the run and its unfinished datasets; return its final status. None if the attempt is not current."""
+
+        @transaction.atomic
+        def write() -> str | None:
+            ended = self.end(wanted=status, error=error)
+            if ended is not None:
+                end_datasets(run_pk=self.job_pk, end=ended, error=error)
+                seal_end(run_pk=self.job_pk, attempt=self.number)
+                tell_run_ended(self.job_pk)
+                if self.leases is not None:
+                    self.leases.release()
+            return ended
+
+        return retried(write)
+
+
+def end_datasets(*, run_pk: int, end: str, error: Mapping | None = None) -> None:
+    """Set the final state of an ended run's datasets that have not reported one."""
+    for before, after in run_states.unfinished_becomes(end).items():
+        fields: dict[str, Any] = {"status": after, "finished_at": timezone.now(), "phase": ""}
+        if after == states.FAILED:
+            fields["error"] = error
+        DatasetRun.objects.filter(run_id=run_pk, status=before).update(**fields)
+
+
+def _metadata_ids(states: list[DatasetState]) -> dict[str, int]:
+    """Return ids of the metadata rows of these datasets, by the stable keys of their tables.
+
+    A dataset whose key is not in the metadata is looked up by name, because metadata may have another key.
+    """
+    rows = TargetDataset.objects.filter(key__among=[state.key for state in states]).values_list("key", "pk")
+    ids = {str(key): pk for key, pk in rows}
+    for state in (state for state in states if state.key not in ids):
+        named = TargetDataset.objects.filter(schema__name=state.schema, name=state.name, history_of__isnull=True)
+        pk = named.values_list("pk", flat=True).first()
+        if pk is not None:
+            ids[state.key] = pk
+    return ids
+
+
+def _newest_sequences(keys: list[str]) -> dict[str, int]:
+    rows = DatasetRun.objects.filter(dataset_key__among=keys).order_by().values_list("dataset_key")
+    return {str(key): newest or 0 for key, newest in rows.annotate(newest=Max("sequence"))}
+
+
+def _queue_again(row: DatasetRun) -> None:
+    row.status = DatasetRun.Status.QUEUED
+    row.phase, row.skipped_because, row.unchanged_since = "", "", ""
+    row.counts, row.drift, row.warnings, row.error = {}, [], [], None
+    row.table_version_before = row.table_version_after = None
+    row.started_at = row.finished_at = row.seconds = None
+
+
+def _rows_to_reload(rows: Iterable[DatasetRun]) -> set[int]:
+    """Return ids of succeeded raw rows that must be loaded again, because another run replaced their delivery."""
+    return {
+        row.pk
+        for row in rows
+        if row.kind == "raw"
+        and row.status == DatasetRun.Status.SUCCEEDED
+        and row.finished_at is not None
+        and DatasetRun.objects.filter(dataset_key=row.dataset_key, run__kind=LOAD, started_at__gt=row.finished_at)
+        .exclude(run_id=row.run_id)
+        .exists()
+    }

@@ -1,0 +1,430 @@
+"""Work of a load run: claim with leases, observe, plan, execute, load."""
+
+import logging
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from architecture.domain.report import Scope as ReportScope
+from architecture.domain.workflow import Refused
+from architecture.permissions import on_behalf_of
+from architecture.services.automatic_changes import (
+    Pending,
+    attempt_of_load,
+    begin_execution,
+    finish_execution,
+    pending_changes,
+)
+from architecture.services.leases import Held, Holder, take_leases
+from architecture.services.reports import table_keys
+from architecture.services.states import keep_what_was_seen, last_seen
+from elevata.audit.services import chain
+from elevata.core.database import retried
+from elevata.core.errors import MetadataError
+from elevata.core.processes import about
+from elevata.core.words import counted
+from elevata.jobs import states
+from elevata.jobs.services import Fenced, wait
+from loader.domain import run_states
+from loader.domain.dependencies import DATASET, SCHEMA, SELECTION, Scope
+from loader.domain.manifest.codec import from_json
+from loader.domain.manifest.executions import ExecuteManifest, ObserveManifest
+from loader.domain.manifest.loads import HistoryFiles
+from loader.domain.queries.masking import without_any_value
+from loader.domain.refusals import Refusal, worker_accident
+from loader.domain.run_states import BRINGING, HISTORY_BATCH
+from loader.models import DatasetRun, LoadRun
+from loader.services.executions import publish_after, publish_execution, store_step
+from loader.services.loads.applied_runs import leading_table, newest_applied
+from loader.services.loads.attempts import LoadAttempt
+from loader.services.loads.load_runs import LOAD_RUN, attempt_of, claim
+from loader.services.loads.manifests import load_manifest
+from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named
+from loader.services.maintenance.compactions import request_compaction
+from loader.services.maintenance.runs import perform_run
+from loader.services.publication import publish_manifest
+from loader.services.reads.read_permissions import sensitive_in
+from loader.services.runner.worker import Conversation, Stopped, SupportsRequests
+from loader.services.sources.observations import observe_delivery
+
+# Claim of a load run together with the leases of the datasets it writes, in one transaction.
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """Claimed run with its leases and the plan made at the claim.
+
+    ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is the
+    refusal with which the run ends if there is no plan.
+    """
+
+    run: LoadRun
+    leases: Held
+    plan: LoadPlan | None
+    problem: Refusal | None = None
+    through: int = 0
+
+    def planned(self) -> LoadPlan:
+        if self.plan is None:
+            raise self.problem or Refusal("UNEXPECTED", "the run was not planned")
+        return self.plan
+
+
+def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
+    """Claim a queued run and its leases; return None if it could not be claimed.
+
+    A run that needs a lease of another holder stays queued and its phase names the holder; the sweep tries it
+    again.
+    """
+    run = retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).first())
+    if run is None:
+        return None
+    plan, problem = None, None
+    through = retried(chain.sealed_through)
+    try:
+        plan = retried(partial(plan_of, run))
+    except Refusal as refusal:
+        problem = refusal
+    try:
+        claimed = retried(lambda: _claim(run_pk, worker, plan, problem))
+        return claimed and replace(claimed, through=through)
+    except Refused as refused:
+        phase = f"waiting: {refused.message}"
+        retried(lambda: wait(job_pk=run_pk, phase=phase))
+        return None
+
+
+def plan_of(run: LoadRun) -> LoadPlan:
+    """Return the plan of a run of any kind. Raise Refusal if its scope has become empty."""
+    if run.kind == HISTORY_BATCH:
+        return plan_history_batch(run.scope["name"])
+    return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])
+
+
+@transaction.atomic
+def _claim(run_pk: int, worker: str, plan: LoadPlan | None, problem: Refusal | None) -> Claimed | None:
+    run = claim(run_pk=run_pk, worker=worker)
+    if run is None:
+        return None
+    keys = plan.written if plan is not None else frozenset()
+    leases = take_leases(environment=run.environment, dataset_keys=keys, holder=holder_of(run))
+    return Claimed(run, leases, plan, problem)
+
+
+def holder_of(run: LoadRun) -> Holder:
+    return Holder(LOAD_RUN, run.run_id, run.attempt)
+
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 5
+
+
+class Blocked(Exception):
+    """Error raised when pending changes need a user's decision."""
+
+    def __init__(self, refusal: Refusal):
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def perform_load_run(
+    *, run_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
+) -> LoadRun | None:
+    """Perform one load run from claim to end; return None if it could not be claimed, or waits for a lease.
+
+    The run always ends in a final state; only if its worker dies is it marked as lost later. It runs on behalf of
+    the requesting user, in any thread.
+    """
+    claimed = claim_with_leases(run_pk=run_pk, worker=worker)
+    if claimed is None:
+        return None
+    attempt = replace(attempt_of(claimed.run), leases=claimed.leases)
+    work = LoadWork(claimed, attempt, Conversation(attempt, runner, stopping or threading.Event()))
+    log_context = about(run_id=claimed.run.run_id, person_id=claimed.run.requested_by_id)
+    with log_context, on_behalf_of(retried(lambda: claimed.run.requested_by)):
+        _perform_and_end(work, worker)
+    return retried(LoadRun.objects.filter(pk=run_pk).first)
+
+
+def _perform_and_end(work: "LoadWork", worker: str) -> None:
+    """Perform the run and record its end."""
+    run, attempt = work.run, work.attempt
+    try:
+        try:
+            status = work.perform()
+            _end(attempt, status, None if status == states.SUCCEEDED else _datasets_failed(run))
+            work.have_compacted()
+            work.compare_sources()
+        except Stopped:
+            _end(attempt, states.FAILED, _worker_stopped(worker))
+        except Blocked as blocked:
+            _end(attempt, states.BLOCKED, blocked.refusal.as_json())
+        except (Refusal, Refused) as refusal:
+            _end(attempt, states.FAILED, refusal.as_json())
+        except Fenced:
+            raise
+        except Exception as failure:  # a run must never stay "running" without a worker
+            log.exception("load run %s failed", run.run_id)
+            _end(attempt, states.FAILED, worker_accident(failure).as_json())
+    except Fenced:
+        log.warning("load run %s, attempt %s was given up or claimed again", run.run_id, run.attempt)
+
+
+@dataclass
+class LoadWork:
+    """Work of one attempt of a load run.
+
+    ``crowded`` are the datasets with too many small files, ``schemas`` those of the deliveries, by raw dataset.
+    """
+
+    claimed: Claimed
+    attempt: LoadAttempt
+    talk: Conversation
+    crowded: set[str] = field(default_factory=set)
+    schemas: dict[str, list[dict]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> LoadRun:
+        return self.claimed.run
+
+    def perform(self) -> str:
+        """Perform the run; return the runner's result: succeeded or failed."""
+        if self.run.kind not in BRINGING:
+            return perform_run(self)
+        plan, files = self.claimed.planned(), self._files()
+        rows = self.attempt.prepare(steps=plan.steps)
+        self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")
+        pending = self.pending(plan)
+        if pending.operations:
+            self._execute(pending)
+        self.attempt.enter("loading")
+        manifest = retried(lambda: load_manifest(run=self.run, plan=plan, rows=rows, files=files))
+        finished = self.talk.ask("load", manifest, self.store)
+        self.keep_commits(finished)
+        result = self.must_answer(finished)
+        if not pending.operations:  # else all names were published with the changes
+            self._publish(frozenset(step.dataset.key for step in plan.steps))
+        return result
+
+    def _publish(self, datasets: Collection[str]) -> None:
+        """Publish the names of these datasets; warn in the run's log about names that could not be published."""
+        make = partial(publish_manifest, environment=self.run.environment, datasets=datasets)
+        publish_after(talk=self.talk, manifest=retried(make))
+
+    def have_compacted(self) -> None:
+        """Request the compaction of the tables that this run left with too many small files."""
+        for key in sorted(self.crowded):
+            try:
+                requested = retried(partial(request_compaction, dataset_key=key, reason=f"after run {self.run.run_id}"))
+            except Exception:  # the run itself is done; the next one over these tables requests it again
+                log.exception("a compaction of %s could not be requested", key)
+            else:
+                if requested is not None:
+                    log.info("run %s compacts after run %s", requested.run, self.run)
+
+    def compare_sources(self) -> None:
+        """Compare the deliveries with the contracts of their sources; differences become proposals."""
+        for key, schema in sorted(self.schemas.items()):
+            try:
+                retried(partial(observe_delivery, run=self.run, dataset_key=key, schema=schema))
+            except Exception:  # the run itself is done; the next one compares again
+                log.exception("the delivery of %s could not be compared with its contract", key)
+
+    def _files(self) -> HistoryFiles | None:
+        if self.run.kind != HISTORY_BATCH:
+            return None
+        details = self.run.details["asked"]
+        files = {"format": details["format"], "compression": details["compression"], **details["files"]}
+        return from_json(HistoryFiles, files | details.get("reading", {}))
+
+    def pending(self, plan: LoadPlan) -> Pending:
+        """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval."""
+        self.attempt.enter("scanning the warehouse")
+        keys = plan.described
+        tables = table_keys(state for state in plan.states.values() if state.key in keys)
+        observe = ObserveManifest(tuple(sorted(tables)), dropped=True, skip_unreadable=True)
+        finished = self.talk.ask("observe", observe)
+        _raise_error(finished)
+        unreadable = frozenset(finished.get("unreadable") or ())
+        if unreadable:  # the runner fails the datasets of these tables and names them
+            keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((plan.states[key],))))
+            tables = frozenset(tables) - unreadable
+        environment, answer = self.run.environment, finished.get("answer") or {}
+        retried(lambda: self._refuse_missing(plan, frozenset(answer) | unreadable))
+
+        def compare() -> Pending:
+            keep_what_was_seen(environment=environment, asked=tables, tables=answer)
+            seen = last_seen(environment=environment, keys=tables)
+            described, through = plan.states.values(), self.claimed.through
+            return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)
+
+        try:
+            pending = retried(compare)
+        except MetadataError as problem:
+            raise Blocked(_blocked((problem.one_line(),), self.run)) from problem
+        if pending.needing:
+            raise Blocked(_blocked(pending.needing, self.run))
+        return pending
+
+    def _refuse_missing(self, plan: LoadPlan, observed: Collection[str]) -> None:
+        """Raise Refusal TABLES_MISSING for missing tables with applied runs, before they are created anew."""
+        leading = {step.dataset.key: leading_table(step.dataset) for step in plan.steps}
+        applied = newest_applied(environment=self.run.environment, leading=leading, but=self.run)
+        missing = sorted(
+            step.dataset.qualified_name
+            for step in plan.steps
+            if leading[step.dataset.key] not in observed
+            and (run := applied.get(step.dataset.key)) is not None
+            and run.sequence is not None
+        )
+        if missing:
+            raise Refusal(
+                "TABLES_MISSING",
+                f"the warehouse has no table of {', '.join(missing[:_SHOWN])}"
+                + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+                + ", to which runs were applied",
+                hint="Bring the warehouse back (its mount, its folder, a backup), then run again under the same id. If "
+                "the tables are gone for good, make a report and execute it: it creates them anew.",
+                count=len(missing),
+                samples=tuple(missing[_SHOWN : 2 * _SHOWN]),
+            )
+
+    def _execute(self, pending: Pending) -> None:
+        """Execute safe changes, with an execution record of their own."""
+        reason = f"load run {self.run.run_id}"
+        loaded = Scope.from_json(self.run.scope)
+        # A selection is no scope of a report; the record then lists the datasets.
+        scope = None if loaded.kind == SELECTION else ReportScope(**self.run.scope)
+        begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
+        execution = retried(begin)
+        writer = attempt_of_load(execution)
+        self.attempt.executes(execution)
+        for operation in pending.operations:
+            self.attempt.say(operation.describe())
+        finished: dict = {}
+        try:
+            if pending.steps:
+                manifest = ExecuteManifest(
+                    str(execution.pk),
+                    pending.steps,
+                    sensitive=sensitive_in(execution, pending.steps),
+                )
+                finished = self.talk.ask("execute", manifest, partial(store_step, writer))
+            if not finished.get("error"):
+                publish_execution(execution=execution, attempt=writer, talk=self.talk, needs_views=False)
+        finally:
+            ended = retried(partial(finish_execution, execution=execution))
+        _raise_error(finished)
+        if ended.status != states.SUCCEEDED:
+            failed = ended.operations.exclude(error="").first()
+            raise Refusal("STEP_FAILED", failed.error if failed else f"{ended} did not succeed")
+
+    def store(self, event: dict) -> None:
+        """Store one event of a load in the dataset's row."""
+        kind, key = event["event"], event["dataset"]
+        if kind == "dataset_started":
+            self.attempt.dataset(key, states.RUNNING, started_at=timezone.now(), phase="starting")
+        elif kind == "dataset_phase":
+            self.attempt.dataset_phase(key, event["phase"])
+        elif kind == "dataset_checked":
+            self.attempt.checked(key, event["results"])
+        elif kind == "dataset_finished":
+            self._store_end(key, event)
+
+    def _store_end(self, key: str, event: dict) -> None:
+        error = event.get("error")
+        if event.get("crowded"):
+            self.crowded.add(key)
+        if event.get("schema"):
+            self.schemas[key] = event["schema"]
+        self.attempt.dataset(
+            key,
+            event["status"],
+            phase="",
+            counts=event.get("counts") or {},
+            drift=event.get("drift") or [],
+            warnings=event.get("warnings") or [],
+            window=event.get("window") or {},
+            error=error,
+            skipped_because=event.get("skipped_because") or "",
+            unchanged_since=event.get("unchanged_since") or "",
+            table_version_before=event.get("version_before"),
+            table_version_after=event.get("version_after"),
+            finished_at=timezone.now(),
+            seconds=event.get("seconds"),
+        )
+        if error:
+            # Readers of the log may lack permission to read data, so only the dataset's row has the examples.
+            self.attempt.say(without_any_value(error), level="error", dataset_key=key)
+        elif event["status"] == run_states.SKIPPED:
+            because = event.get("skipped_because")
+            self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
+
+    def keep_commits(self, finished: dict) -> None:
+        """Record the commit path of the run and its reason in the run and in its log."""
+        commits = finished.get("commits")
+        if not commits:
+            return
+        self.attempt.say(f"commits: {commits['name']}, because {commits['reason']}")
+        self.run.details = {**self.run.details, "commits": commits}
+        retried(lambda: LoadRun.objects.filter(pk=self.run.pk).update(details=self.run.details))
+
+    def must_answer(self, finished: dict) -> str:
+        """Return succeeded or failed. Raise Stopped, or the Refusal of the whole request."""
+        if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
+            raise Stopped
+        if finished.get("error"):
+            raise Refusal.from_json(finished["error"])
+        return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
+
+
+def _raise_error(finished: dict) -> None:
+    """Raise the runner's error, if there is one."""
+    if finished.get("error"):
+        raise Refusal.from_json(finished["error"])
+
+
+def _end(attempt: LoadAttempt, wanted: str, error: dict | None) -> None:
+    """End the run, as cancelled if a user asked for that meanwhile. Raise Fenced."""
+    if attempt.finish(status=wanted, error=error) is None:
+        raise Fenced
+
+
+def _datasets_failed(run: LoadRun) -> dict:
+    """Return the run's error: the errors of its datasets on one line."""
+    rows = list(retried(lambda: list(run.datasets.order_by("ordinal"))))
+    failed = [row for row in rows if row.status == DatasetRun.Status.FAILED]
+    skipped = sum(row.status == DatasetRun.Status.SKIPPED for row in rows)
+    if not failed:
+        return Refusal("LOAD_FAILED", "the runner ended the load without saying why").as_json()
+    message = "; ".join(without_any_value(row.error) if row.error else str(row) for row in failed[:_SHOWN])
+    more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
+    counted = f"{len(failed)} of {len(rows)} datasets failed" + (f", {skipped} skipped" if skipped else "")
+    return {"code": "DATASETS_FAILED", "message": f"{counted}: {message}{more}", "count": len(failed)}
+
+
+def _blocked(needing: tuple[str, ...], run: LoadRun) -> Refusal:
+    scope = Scope.from_json(run.scope)
+    arguments = {SCHEMA: f"--schema {scope.name}", DATASET: f"--dataset {scope.name}"}.get(scope.kind, "--all")
+    return Refusal(
+        "BLOCKED",
+        f"{counted(len(needing), 'pending change needs', 'pending changes need')} a person: "
+        + "; ".join(needing[:_SHOWN]),
+        hint=f"create the report (manage.py plan {arguments}), have it approved, execute it, then load again",
+        count=len(needing),
+        samples=needing[_SHOWN : 2 * _SHOWN],
+    )
+
+
+def _worker_stopped(worker: str) -> dict[str, Any]:
+    return Refusal(
+        "WORKER_STOPPED",
+        f"worker {worker} was stopped during the run",
+        hint="run it again with the same ID; finished parts are not repeated",
+    ).as_json()

@@ -1,0 +1,127 @@
+"""Load plans: the datasets of a run in their order, read once from the metadata."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from architecture.domain.tables import (
+    TableSpec,
+)
+from architecture.selectors.environments import described_states, desired_tables
+from architecture.services.states import current_environment
+from loader.domain.dependencies import (
+    SELECTION,
+    LoadStep,
+    Scope,
+    is_loaded,
+    load_steps,
+    named_dataset,
+    tables_looked_up,
+    tables_read,
+    views_read,
+)
+from loader.domain.refusals import Refusal
+from metadata.domain.history.history_policy import APPEND, BATCH_FILES, HistoryPolicy
+from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """Datasets of a run, in order, read once: later edits of metadata have no effect.
+
+    ``left_out`` are datasets of its scope that history batches feed: only their tables are prepared.
+    """
+
+    states: Mapping[str, DatasetState]
+    steps: tuple[LoadStep, ...]
+    left_out: tuple[DatasetState, ...] = ()
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """Return the tables this run writes or reads; all of them must match their description before it starts."""
+        chosen = sorted((self.states[key] for key in self.read), key=lambda state: (state.qualified_name, state.key))
+        return desired_tables(chosen)
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Return the stable keys of the datasets whose tables this run writes or reads."""
+        wanted = {step.dataset.key for step in self.steps} | {state.key for state in self.left_out}
+        for dataset in (*(step.dataset for step in self.steps), *self.left_out):
+            wanted.update(table.key for table in tables_read(dataset, self.states))
+            wanted |= tables_looked_up(dataset, self.states)
+        return frozenset(wanted)
+
+    @property
+    def described(self) -> frozenset[str]:
+        """Return the keys of the datasets that must be applied as described: its tables' and those of views between."""
+        keys = {table.dataset_key for table in self.tables}
+        return frozenset(keys.union(*(views_read(self.states[key], self.states) for key in keys)))
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Return the stable keys of the datasets that this run may write to, or whose tables it may prepare."""
+        return frozenset({step.dataset.key for step in self.steps} | {state.key for state in self.left_out})
+
+
+def plan_load(scope: Scope, states: Sequence[DatasetState] | None = None) -> LoadPlan:
+    """Return the load plan of a scope; ``states`` default to those of the metadata.
+
+    Raise Refusal for an empty scope, words that select nothing, or circular inputs.
+    """
+    states = described_states(environment=current_environment()) if states is None else states
+    tags = _tags() if scope.kind == SELECTION else {}
+    return LoadPlan({state.key: state for state in states}, *load_steps(states, scope, tags))
+
+
+def _tags() -> dict[str, list[str]]:
+    """Return the tags of all datasets by stable key."""
+    return {str(key): tags for key, tags in TargetDataset.objects.values_list("key", "tags")}
+
+
+def plan_history_batch(name: str) -> LoadPlan:
+    """Return the plan that applies batch files to one dataset. Raise Refusal NOT_BY_BATCH_FILES."""
+    plan = plan_one(name)
+    (step,) = plan.steps
+    if HistoryPolicy.from_dict(step.dataset.history_policy).input != BATCH_FILES:
+        raise Refusal(
+            "NOT_BY_BATCH_FILES",
+            f"{step.dataset.qualified_name} does not take history batches",
+            hint="its history policy would have to say input batch_files; manage.py load reads its deliveries",
+        )
+    return plan
+
+
+def plan_one(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, which must have a history. Raise Refusal NO_HISTORY."""
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
+    if not (is_loaded(state) and state.historize and state.history_key):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    return plan
+
+
+def plan_revertible(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, of which runs can be reverted. Raise Refusal NO_HISTORY.
+
+    They are those with a history, with an event log, or to which rows are only appended.
+    """
+    return _plan_with_rows_of_runs(name, appended=True)
+
+
+def plan_prunable(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, with versions or events to prune. Raise Refusal NO_HISTORY."""
+    return _plan_with_rows_of_runs(name, appended=False)
+
+
+def _plan_with_rows_of_runs(name: str, *, appended: bool) -> LoadPlan:
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
+    policy = HistoryPolicy.from_dict(state.history_policy)
+    has_rows = policy.keeps_events(historize=state.historize) or (appended and policy.input == APPEND)
+    return plan if is_loaded(state) and has_rows else plan_one(name)
+
+
+def plan_named(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, of any kind. Raise Refusal for an unknown name."""
+    by_key = {state.key: state for state in described_states(environment=current_environment())}
+    return LoadPlan(by_key, (LoadStep(named_dataset(by_key, name), ()),))

@@ -1,0 +1,228 @@
+"""Manifests of reads and of history checks."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from architecture.domain.tables import (
+    TableSpec,
+    current_table,
+    event_log_table,
+    history_table,
+    raw_table,
+    rawcore_table,
+)
+from architecture.selectors.environments import described_state, described_states
+from architecture.services.states import current_environment
+from loader.domain.dependencies import named_dataset, tables_read
+from loader.domain.historization.history import DELETED
+from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
+from loader.domain.manifest.loads import StageInput
+from loader.domain.manifest.publication import PublishManifest
+from loader.domain.manifest.reads import CheckManifest, ReadManifest
+from loader.domain.manifest.sources import SourceSpec
+from loader.domain.queries.masking import must_not_tell
+from loader.domain.queries.query_results import ORIGIN
+from loader.domain.refusals import Refusal
+from loader.models import ReadRequest
+from loader.services.loads.applied_runs import leading_table, newest_applied
+from loader.services.publication import PUBLISH, publish_manifest
+from loader.services.quality import quality_arguments, stored_profile
+from loader.services.reads.queries import SQL, query_manifest
+from loader.services.reads.read_permissions import masking_for, must_read
+from loader.services.reads.read_requests import (
+    CHECK,
+    CHECK_SAMPLES,
+    CHECK_TIMEOUT_SECONDS,
+    LONG,
+    PROFILE,
+    QUALITY,
+)
+from loader.services.reads.trials import TRY_MODEL, trial_manifest
+from loader.services.sources.specs import source_datasets, source_of, source_spec
+from metadata.domain.history.history_columns import ends_inclusive
+from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.state import DatasetState
+from metadata.models import SourceDataset, TargetDataset
+from metadata.selectors.classification import classification
+from metadata.selectors.datasets import dataset_state, dataset_states
+
+# Kinds that read the history if there is one, because they need versions.
+_OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN)
+_TIMEOUT_SECONDS, _SQL_TIMEOUT_SECONDS = 60.0, 180.0
+# Kinds whose manifests follow from a text with permissions of its own.
+_MANIFESTS = {SQL: query_manifest, TRY_MODEL: trial_manifest}
+
+
+def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
+    """Return the named datasets (by their own or their history's name), or all historized ones, by name.
+
+    Raise Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name without one.
+    """
+    states = dataset_states()
+    by_key = {state.key: state for state in states}
+    chosen = [named_dataset(by_key, name) for name in names] or [state for state in states if _has_history(state)]
+    for state in chosen:
+        if not _has_history(state):
+            raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    rows = {str(row.key): row for row in TargetDataset.objects.filter(key__among=[state.key for state in chosen])}
+    return [rows[key] for key in dict.fromkeys(state.key for state in chosen)]
+
+
+def _has_history(state: DatasetState) -> bool:
+    return state.active and state.historize and state.materialization == "table" and state.history_key is not None
+
+
+def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: float) -> CheckManifest:
+    """Return the manifest of a check of a dataset's history. Raise Refusal ``NO_HISTORY``."""
+    state = described_state(dataset, environment=current_environment())
+    if not _has_history(state):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    leading = {state.key: leading_table(state)}
+    applied = newest_applied(environment=current_environment(), leading=leading).get(state.key)
+    return CheckManifest(
+        name=state.qualified_name,
+        history=history_table(state),
+        rawcore=rawcore_table(state),
+        entity_key=entity_key_components(state),
+        row_hash=row_hash_components(state),
+        policy=dict(state.history_policy),
+        samples=samples,
+        timeout_seconds=timeout_seconds,
+        newest_applied=applied.sequence if applied else None,
+        sensitive=tuple(sorted(classification(dataset).sensitive_names)),
+        event_log=event_log_table(state),
+    )
+
+
+def read_manifest(
+    *, read: ReadRequest, timeout_seconds: float | None = None
+) -> ReadManifest | CheckManifest | PublishManifest:
+    """Return the manifest of a read.
+
+    Raise Refusal MASKED_COLUMN or MetadataError ``not_permitted`` for data that its user may not read.
+    """
+    for row in (read.dataset, read.arguments.get("source_dataset") and _source_dataset(read)):
+        if row:
+            must_read(read.requested_by, row)
+    if read.kind == CHECK:
+        return check_manifest(
+            dataset=read.dataset,
+            samples=read.arguments.get("samples", CHECK_SAMPLES),
+            timeout_seconds=timeout_seconds or CHECK_TIMEOUT_SECONDS,
+        )
+    if read.kind == PUBLISH:
+        return publish_manifest(environment=read.environment, check=read.arguments["check"])
+    if read.kind in _MANIFESTS:
+        return _MANIFESTS[read.kind](read, timeout_seconds=timeout_seconds or _SQL_TIMEOUT_SECONDS)
+    timeout_seconds = timeout_seconds or (CHECK_TIMEOUT_SECONDS if read.kind in LONG else _TIMEOUT_SECONDS)
+    arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
+    if read.kind == "discover":
+        return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
+    state = described_state(read.dataset, environment=read.environment)
+    table = read_table(read.dataset, read.kind, state)
+    if read.kind in ("as_of", "changes"):
+        arguments |= _interval_arguments(read.dataset)
+    masking = masking_for(read.requested_by, read.dataset, table)
+    if read.kind == QUALITY:
+        arguments = quality_arguments(state, environment=read.environment)
+        arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
+    if read.kind == PROFILE:
+        known = stored_profile(read.dataset, read.environment, masked=masking is not None)
+        arguments = {"known_version": known.table_version} if known is not None else {}
+    if masking is not None:
+        must_not_tell(read.kind, arguments, table, masking)
+    if read.kind == ORIGIN:
+        return origin_manifest(read, state, table, timeout_seconds=timeout_seconds)
+    return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
+
+
+def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
+    """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, NO_KEY, MASKED_COLUMN."""
+    table = read_table(dataset, kind)
+    masking = masking_for(user, dataset, table)
+    if masking is not None:
+        must_not_tell(kind, arguments, table, masking)
+
+
+def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
+    """Return the arguments that describe the policy's inclusive ends and tombstones to readers of intervals."""
+    policy = HistoryPolicy.from_dict((dataset.history_of or dataset).history_policy)
+    arguments: dict[str, Any] = {"inclusive_ends": True} if ends_inclusive(policy) else {}
+    return arguments | ({"tombstone": policy.label(DELETED)} if policy.deletes == TOMBSTONE else {})
+
+
+def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
+    """Return the table that a read of a dataset uses. Raise Refusal NO_TABLE for a view, NO_HISTORY or NO_KEY.
+
+    ``known`` is the dataset's state with the keys of its tables. Without it, the table's keys are those of the
+    metadata.
+    """
+    state = known or dataset_state(dataset)
+    if state.materialization != "table":
+        raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
+    if kind == ORIGIN and not state.business_key:
+        raise Refusal("NO_KEY", f"{state.qualified_name} has no business key by which delivered rows could be found")
+    if state.layer == "raw":
+        return raw_table(state)
+    if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
+        return history_table(state)
+    if dataset.history_of_id is not None or kind in ("versions", "as_of", "changes"):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    if kind == "key_search" and not state.business_key:
+        raise Refusal("NO_KEY", f"{state.qualified_name} has no business key to search")
+    return current_table(state)
+
+
+def _source(read: ReadRequest) -> SourceSpec:
+    key = read.arguments.get("source_dataset")
+    if key is not None:
+        source = _source_dataset(read)
+        if source.format == SourceDataset.Format.TABLE:
+            raise Refusal("SOURCE_KIND", f"{source} is a table, whose columns its database describes")
+        if source.format == SourceDataset.Format.REST:
+            raise Refusal("SOURCE_KIND", f"{source} is an endpoint, whose columns its page compares")
+        return source_spec(source)
+    state = dataset_state(read.dataset)
+    return source_of(state, {key: source_spec(row) for key, row in source_datasets([state]).items()})
+
+
+def _source_dataset(read: ReadRequest) -> SourceDataset:
+    sources = SourceDataset.objects.select_related("system").prefetch_related("columns")
+    return sources.get(key=read.arguments["source_dataset"])
+
+
+def origin_manifest(
+    read: ReadRequest, state: DatasetState, table: TableSpec, *, timeout_seconds: float
+) -> ReadManifest:
+    """Return the manifest of a read of a row's origin. ``state`` is that of its rawcore dataset, ``table`` its table.
+
+    Raise Refusal NO_RAW, or MetadataError ``not_permitted`` for raw tables that its user may not read.
+    """
+    inputs = _raw_inputs(read, state)
+    if not inputs:
+        raise Refusal(
+            "NO_RAW",
+            f"{state.qualified_name} reads no raw table",
+            hint="The rows of its inputs have an origin of their own.",
+        )
+    for raw in TargetDataset.objects.filter(key__among={item.table.key for item in inputs}).select_related("schema"):
+        must_read(read.requested_by, raw)
+    return ReadManifest(
+        ORIGIN,
+        table=table,
+        arguments=dict(read.arguments),
+        timeout_seconds=timeout_seconds,
+        inputs=inputs,
+        entity_key=entity_key_components(state),
+    )
+
+
+def _raw_inputs(read: ReadRequest, state: DatasetState) -> tuple[StageInput, ...]:
+    if state.select:
+        return ()  # A model reads tables with keys of their own.
+    states = {item.key: item for item in described_states(environment=read.environment)}
+    specs = {key: source_spec(source) for key, source in source_datasets(tables_read(state, states)).items()}
+    no_feeds = Feeds()
+    inputs = fed_stage_inputs(state, states, sources_read(state, states, specs, no_feeds), no_feeds)
+    return tuple(item for item in inputs if item.table.kind == "raw")

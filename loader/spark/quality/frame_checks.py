@@ -1,0 +1,276 @@
+"""Quality checks of a frame: one aggregate pass for all checks, and a query of its own only where another table counts.
+
+Rows that repeat a key or lack a partner need a shuffle or a join; a SELECT is a query by itself.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from elevata.core.errors import MetadataError, ProductError
+from loader.domain.historization.history import parse_instant
+from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.domain.quality.checks import (
+    FAILED,
+    CheckSpec,
+    CompiledCheck,
+    aggregate,
+    compared_rows,
+    compile_check,
+    evaluate,
+)
+from loader.domain.quality.results import BROKEN, PASSED, Result
+from loader.spark.expressions import all_of, sample_rows
+from loader.spark.queries.select_statements import checked_frame
+from loader.spark.session import error_condition, lost_executor, thrown_by
+from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.quality import check_kinds
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import DataType, TypeProblem, from_spark
+
+log = logging.getLogger(__name__)
+
+# Number of failed checks whose failing rows are sampled, each by a query.
+MOST_SAMPLED = 10
+
+
+@dataclass
+class CheckedRows:
+    """Rows with the results of their checks; ``compiled`` are the checks that could be compiled, by key."""
+
+    frame: DataFrame
+    results: list[Result] = field(default_factory=list)
+    compiled: dict[str, CompiledCheck] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[Result]:
+        return [result for result in self.results if result.outcome not in (PASSED, BROKEN)]
+
+
+@dataclass(frozen=True)
+class RowChecker:
+    """Checks of one dataset's rows.
+
+    ``at`` is the time that ages are measured from, ``key`` the columns that name a row in samples, and ``own`` the
+    stable key of the dataset's table. ``fill`` are the values of placeholders as SQL.
+    """
+
+    session: SparkSession
+    warehouse: str
+    at: datetime
+    key: Sequence[str] = ()
+    own: str = ""
+    fill: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, frame: DataFrame, specs: Sequence[CheckSpec], table: DataFrame | None = None) -> CheckedRows:
+        """Run the checks. A check that cannot run has a result with the reason. Raise errors of lost executors.
+
+        ``table`` are all rows of the table after the load if ``frame`` is a part of them; checks that concern the table
+        read these.
+        """
+
+        def rows_of(check: CompiledCheck) -> DataFrame:
+            return table if table is not None and check.rule.concerns_table else frame
+
+        types, checked = types_of_frame(frame), CheckedRows(frame)
+        results: dict[str, Result] = {}
+        for spec in specs:
+            try:
+                checked.compiled[spec.key] = self._compiled(spec, types)
+            except ProductError as problem:
+                results[spec.key] = spec.broken(problem.one_line())
+        for rows in (frame, table):
+            own = {key: check for key, check in checked.compiled.items() if rows_of(check) is rows}
+            numbers, broken = self._numbers(rows, own) if own else ({}, {})
+            for key, check in own.items():
+                results[key] = broken.get(key) or self._evaluated(check, rows, numbers[key])
+        checked.results = [results[spec.key] for spec in specs]
+        sampled = {result.key for result in checked.failed[:MOST_SAMPLED]}
+        checked.results = [
+            self._with_samples(result, checked.compiled[result.key], rows_of(checked.compiled[result.key]))
+            if result.key in sampled
+            else result
+            for result in checked.results
+        ]
+        return checked
+
+    def _compiled(self, spec: CheckSpec, types: Mapping[str, DataType]) -> CompiledCheck:
+        if spec.problem:
+            raise MetadataError("bad_check", spec.problem)
+        if spec.kind == check_kinds.PATTERN:
+            try:
+                self.session._jvm.java.util.regex.Pattern.compile(spec.rule.pattern)
+            except JAVA_ERRORS as error:
+                reason = str(error).strip().splitlines()[0]
+                raise MetadataError("bad_check", f"the pattern is invalid: {reason}") from None
+        return compile_check(spec, types, self.fill)
+
+    # --- the one pass ----------------------------------------------------------------------------
+
+    def _numbers(
+        self, frame: DataFrame, checks: Mapping[str, CompiledCheck]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, Result]]:
+        """Return the numbers of all checks, by key, and results of checks that failed to run.
+
+        If the pass fails, each check is run by itself, so that one wrong condition does not hide the others. Raise the
+        error of a lost executor, after which the dataset is loaded again.
+        """
+        try:
+            return _aggregated(frame, checks), {}
+        except JAVA_ERRORS as failure:
+            if lost_executor(failure):
+                raise
+            if len(checks) < 2:
+                return {}, {key: check.spec.broken(_reason(failure)) for key, check in checks.items()}
+            log.warning("the checks are run one by one, because together they failed: %s", _reason(failure))
+        numbers: dict[str, dict[str, Any]] = {}
+        broken: dict[str, Result] = {}
+        for key, check in checks.items():
+            own_numbers, own_broken = self._numbers(frame, {key: check})
+            numbers |= own_numbers
+            broken |= own_broken
+        return numbers, broken
+
+    def _evaluated(self, check: CompiledCheck, frame: DataFrame, numbers: Mapping[str, Any]) -> Result:
+        separate: Mapping[str, Callable[[], int]] = {
+            check_kinds.UNIQUE: lambda: self._repeated(check, frame),
+            check_kinds.RELATIONSHIP: lambda: self.without_partner(check, frame).count(),
+            check_kinds.QUERY: lambda: self._rows_of_query(check, frame),
+        }
+        try:
+            if check.rule.kind in separate:
+                return evaluate(check, {**numbers, FAILED: separate[check.rule.kind]()}, at=self.at)
+            other = self._other_total(check) if check.rule.kind == check_kinds.TOTAL else None
+            return evaluate(check, numbers, at=self.at, other=other)
+        except ProductError as problem:
+            return check.spec.broken(problem.one_line())
+        except JAVA_ERRORS as failure:
+            if lost_executor(failure):
+                raise
+            return check.spec.broken(_reason(failure))
+
+    def compared(self, check: CompiledCheck) -> str:
+        """Return the condition of the rows that a check compares by value."""
+        return compared_rows(check.rule, self.fill)
+
+    # --- checks over more than a row ---------------------------------------------------------------
+
+    def repeated_keys(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
+        """Return the values that several rows have, with their number of rows, ``n``."""
+        names = [quote_identifier(name) for name in check.rule.columns]
+        rows = frame.where(self.compared(check))
+        return rows.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).where("n > 1")
+
+    def _repeated(self, check: CompiledCheck, frame: DataFrame) -> int:
+        return self.repeated_keys(check, frame).agg(F.coalesce(F.sum("n"), F.lit(0))).first()[0]
+
+    def without_partner(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
+        """Return the rows whose values the other dataset does not have. Raise Refusal for a missing table."""
+        rule = check.rule
+        others = self._other_frame(check).select(
+            *(F.col(quote_identifier(name)).alias(f"__other_{i}") for i, name in enumerate(rule.other_columns))
+        )
+        if check.spec.other is not None and check.spec.other.key == self.own:
+            # Rows of one batch may refer to each other.
+            own = frame.select(*(F.col(quote_identifier(name)) for name in rule.other_columns))
+            others = others.union(own)
+        rows = frame.where(self.compared(check))
+        equal = (F.col(quote_identifier(name)) == F.col(f"__other_{i}") for i, name in enumerate(rule.columns))
+        return rows.join(others, all_of(equal), "left_anti")
+
+    def _other_frame(self, check: CompiledCheck) -> DataFrame:
+        spec = check.spec.other
+        assert spec is not None
+        return self._table(spec.key, spec.qualified_name)
+
+    def _table(self, key: str, name: str) -> DataFrame:
+        table = DeltaTable(self.session, self.warehouse, key)
+        if not table.exists():
+            raise MetadataError("no_table", f"{name} does not exist in the warehouse")
+        return table.frame()
+
+    def _other_total(self, check: CompiledCheck) -> str | None:
+        total = aggregate(check.rule.aggregate, quote_identifier(check.rule.other_columns[0]))
+        return self._other_frame(check).selectExpr(f"{total} AS total").first()[0]
+
+    def _rows_of_query(self, check: CompiledCheck, frame: DataFrame) -> int:
+        spec = check.spec
+        created = []
+        try:
+            for view, table in spec.views:
+                rows = frame if view == spec.own_view else self._table(table.key, table.qualified_name)
+                rows.createOrReplaceTempView(view)
+                created.append(view)
+            return checked_frame(self.session, spec.query).count()
+        finally:
+            for view in created:
+                self.session.catalog.dropTempView(view)
+
+    # --- samples ------------------------------------------------------------------------------------
+
+    def _with_samples(self, result: Result, check: CompiledCheck, frame: DataFrame) -> Result:
+        """Return the result with keys of some failing rows."""
+        kind, names = check.rule.kind, list(self.key)
+        if kind == check_kinds.UNIQUE:
+            return replace(result, samples=sample_rows(self.repeated_keys(check, frame), check.rule.columns))
+        if kind == check_kinds.RELATIONSHIP:
+            return replace(result, samples=sample_rows(self.without_partner(check, frame), check.rule.columns))
+        if not check.fails:
+            return result
+        named = [*names, *(name for name in check.rule.columns if name not in names)]
+        return replace(result, samples=sample_rows(frame.where(check.fails), named)) if named else result
+
+
+def _reason(failure: Exception) -> str:
+    """Return why Spark failed, without its message, which can quote values of sensitive columns."""
+    return error_condition(failure) or thrown_by(failure)[-1].name.rpartition(".")[2]
+
+
+def _aggregated(frame: DataFrame, checks: Mapping[str, CompiledCheck]) -> dict[str, dict[str, Any]]:
+    """Return the numbers of all checks by one aggregation; equal aggregates are computed once."""
+    wanted = [(key, name, sql) for key, check in checks.items() for name, sql in check.numbers.items()]
+    if not wanted:
+        return {key: {} for key in checks}
+    places = {sql: place for place, sql in enumerate(dict.fromkeys(sql for _, _, sql in wanted))}
+    row = frame.agg(*(F.expr(sql).alias(f"n{place}") for sql, place in places.items())).first()
+    numbers: dict[str, dict[str, Any]] = {key: {} for key in checks}
+    for key, name, sql in wanted:
+        numbers[key][name] = row[places[sql]]
+    return numbers
+
+
+def types_of_frame(frame: DataFrame) -> dict[str, DataType]:
+    """Return the types of a frame's columns by name; columns of nested types are left out."""
+    types = {}
+    for column in frame.schema.fields:
+        try:
+            types[column.name] = from_spark(column.dataType.simpleString())
+        except TypeProblem:
+            continue
+    return types
+
+
+def check_of_run(
+    session: SparkSession, warehouse: str, load: RawLoad | RawcoreLoad | ModelLoad, manifest: LoadManifest
+) -> RowChecker:
+    """Return the checks' context for the rows of a load."""
+    purposes = () if isinstance(load, RawLoad) else ("business_key",)
+    return RowChecker(
+        session,
+        warehouse,
+        at=parse_instant(manifest.load_timestamp),
+        key=tuple(column.name for column in load.table.of_purpose(*purposes)) if purposes else (),
+        own=load.table.key,
+        fill=placeholder_values(manifest.run_id, manifest.load_timestamp),
+    )
+
+
+def placeholder_values(run_id: str, load_timestamp: str) -> dict[str, str]:
+    """Return the values of placeholders in expressions as SQL."""
+    return {"load_run_id": quote_text(run_id), "load_timestamp": f"TIMESTAMP {quote_text(load_timestamp)}"}

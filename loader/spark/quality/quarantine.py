@@ -1,0 +1,303 @@
+"""Quarantine of a dataset: rows that failed checks, kept aside in a Delta table of their own.
+
+The table is at ``.quarantine/<stable key of the dataset's table>`` in the warehouse. It has the same columns for every
+dataset, so that no change of a dataset changes it: values are texts by the stable key of their column. A row stays
+until a maintenance run releases or drops it. A released row is not quarantined again; it is added to the next load
+unless the dataset's deliveries are complete, since it is delivered again then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from architecture.domain.tables import TableSpec
+from loader.domain.manifest.loads import RawcoreLoad
+from loader.domain.manifest.maintenance import QuarantineManifest
+from loader.domain.quality.results import QUARANTINED
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import DROP, QUARANTINE, RELEASE
+from loader.spark.expressions import all_of
+from loader.spark.historization.history import Stamp, Target
+from loader.spark.maintenance.compaction import MaintenanceContext, carried
+from loader.spark.quality.frame_checks import CheckedRows, RowChecker
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.history.history_policy import CDC, EFFECTIVE, WINDOW, HistoryPolicy
+from metadata.domain.quality import check_kinds
+from metadata.domain.sql import quote_identifier, quote_text
+
+FOLDER = ".quarantine"
+WAITING, RELEASED, LOADED = "waiting", "released", "loaded"
+_REASONS, _ENTRY = "__reasons", "__entry"
+
+
+def quarantine_table(session: SparkSession, warehouse: str, key: str) -> DeltaTable:
+    """Return the quarantine of the dataset whose table has this stable key."""
+    return DeltaTable(session, f"{warehouse.rstrip('/')}/{FOLDER}", key)
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Quarantine of one load's dataset."""
+
+    session: SparkSession
+    warehouse: str
+    load: RawcoreLoad
+    stamp: Stamp
+
+    @property
+    def table(self) -> DeltaTable:
+        return quarantine_table(self.session, self.warehouse, self.load.table.key)
+
+    @property
+    def _is_complete(self) -> bool:
+        """Return True if a delivery has all rows: what it lacks was deleted."""
+        return HistoryPolicy.from_dict(self.load.policy).closes_absent
+
+    def set_aside(self, checked: CheckedRows, checker: RowChecker, target: Target) -> tuple[DataFrame, int]:
+        """Write the failing rows to the quarantine; return the rows to load, and the number of rows set aside.
+
+        Where absent keys count as deleted, all or those of a window, the stored row of a quarantined key takes its
+        place, so that its version stays open.
+        """
+        frame = checked.frame
+        results = [result for result in checked.results if result.outcome == QUARANTINED]
+        if not results:
+            return self.with_released(frame, target), 0
+        released = self._released()
+        flagged = self._flagged(frame, [checked.compiled[result.key] for result in results], checker)
+        if released is not None:
+            exempt = F.broadcast(released.select(F.col("entry_id").alias(_ENTRY), F.lit(True).alias("__exempt")))
+            flagged = flagged.join(exempt.distinct(), _ENTRY, "left")
+            no_reasons = F.array().cast("array<string>")
+            flagged = flagged.withColumn(_REASONS, F.when(F.col("__exempt"), no_reasons).otherwise(F.col(_REASONS)))
+        bad = flagged.where(F.size(_REASONS) > 0)
+        count = self._write(bad, {result.key: result.name for result in results})
+        good = flagged.where(F.size(_REASONS) == 0).select(*map(quote_identifier, frame.columns))
+        if self._is_complete or HistoryPolicy.from_dict(self.load.policy).delete_detection == WINDOW:
+            good = self._with_stored(good, bad, target)
+        return self._with_released(good, released, target), count
+
+    def with_released(self, frame: DataFrame, target: Target) -> DataFrame:
+        """Return rows of which none is set aside, with those released since the last load.
+
+        No row waits any longer if the delivery is complete.
+        """
+        if not self.table.exists():
+            return frame
+        if self._is_complete:
+            self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state = '{WAITING}'")
+        return self._with_released(frame, self._released(), target)
+
+    # --- finding the rows -------------------------------------------------------------------------
+
+    def _flagged(self, frame: DataFrame, checks: Sequence, checker: RowChecker) -> DataFrame:
+        """Return the rows with their entry and the keys of the checks that they failed."""
+        rows, reasons = frame.withColumn(_ENTRY, self._entry(frame)), []
+        for place, check in enumerate(checks):
+            if check.fails:
+                reasons.append(F.when(F.expr(check.fails), F.lit(check.spec.key)))
+                continue
+            names = check.rule.columns
+            values = (
+                checker.repeated_keys(check, frame)
+                if check.rule.kind == check_kinds.UNIQUE
+                else checker.without_partner(check, frame)
+            )
+            wrong = values.select(
+                *(F.col(quote_identifier(name)).alias(f"__wrong_{place}_{i}") for i, name in enumerate(names))
+            ).distinct()
+            equal = all_of(
+                F.col(quote_identifier(name)) == F.col(f"__wrong_{place}_{i}") for i, name in enumerate(names)
+            )
+            rows = rows.join(wrong, equal, "left")
+            in_question = F.expr(f"coalesce({checker.compared(check)}, false)")
+            is_wrong = in_question & F.col(f"__wrong_{place}_0").isNotNull()
+            reasons.append(F.when(is_wrong, F.lit(check.spec.key)))
+        return rows.withColumn(_REASONS, F.array_compact(F.array(*reasons)))
+
+    def _columns(self, frame: DataFrame) -> list[tuple[str, str]]:
+        """Return the frame's columns as pairs of stable key (or name) and name, in the order of the keys."""
+        keys = {column.name: column.key or column.name for column in self.load.table.columns}
+        return sorted((keys.get(name, name), name) for name in frame.columns)
+
+    def _entry(self, frame: DataFrame) -> Column:
+        """Return the identity of a row: a hash of all its values, so that an equal row is the same entry."""
+        types = {field.name: field.dataType for field in frame.schema.fields}
+        parts = [F.lit(self.load.table.key)]
+        for key, name in self._columns(frame):
+            parts += [F.lit(key), F.coalesce(F.concat(F.lit("="), _text(name, types[name])), F.lit(""))]
+        return F.sha2(F.to_json(F.array(*parts)), 256)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def _write(self, bad: DataFrame, names: dict[str, str]) -> int:
+        """Write the rows in place of those of an earlier attempt of the run; return their number.
+
+        A complete delivery replaces all waiting rows, since it has every row that still fails.
+        """
+        types = {field.name: field.dataType for field in bad.schema.fields}
+        own = [(key, name) for key, name in self._columns(bad) if not name.startswith("__")]
+        values = [item for key, name in own for item in (F.lit(key), _text(name, types[name]))]
+        labels = F.create_map(*(F.lit(text) for pair in names.items() for text in pair))
+        rows = bad.select(
+            F.col(_ENTRY).alias("entry_id"),
+            F.lit(self.stamp.run_id).alias("run_id"),
+            self.stamp.loaded().alias("quarantined_at"),
+            F.col(_REASONS).alias("checks"),
+            F.transform(_REASONS, lambda key: labels[key]).alias("reasons"),
+            F.create_map(*values).alias("row_values"),
+            F.lit(WAITING).alias("state"),
+            F.lit(None).cast("string").alias("decided_by"),
+            F.lit(None).cast("string").alias("loaded_by"),
+        )
+        replaced = f"state = '{WAITING}'"
+        if not self._is_complete:
+            replaced += f" AND run_id = {quote_text(self.stamp.run_id)}"
+        rows.write.format("delta").mode("overwrite").option("replaceWhere", replaced).save(self.table.location)
+        return self.table.frame().where(replaced).count()
+
+    # --- rows in their place -----------------------------------------------------------------------
+
+    def _key(self) -> list[str]:
+        return [column.name for column in self.load.table.of_purpose("business_key")]
+
+    def _with_stored(self, good: DataFrame, bad: DataFrame, target: Target) -> DataFrame:
+        """Return the rows with the stored rows of the quarantined keys that have no other row."""
+        names = [quote_identifier(name) for name in self._key()]
+        stored = target.current() if target.history else target.rawcore.frame()
+        kept = stored.join(bad.select(*names).distinct(), self._key(), "left_semi")
+        kept = kept.join(good.select(*names).distinct(), self._key(), "left_anti")
+        return good.unionByName(_shaped(kept, good.schema))
+
+    # --- released rows -----------------------------------------------------------------------------
+
+    def _released(self) -> DataFrame | None:
+        """Return the entries that were released, loaded or not; None if there are none."""
+        if not self.table.exists():
+            return None
+        rows = self.table.frame().where(F.col("state").isin(RELEASED, LOADED))
+        return None if rows.isEmpty() else rows
+
+    def _with_released(self, frame: DataFrame, released: DataFrame | None, target: Target) -> DataFrame:
+        """Return the rows with those released since the last load.
+
+        Unless rows of a key differ by their time, a delivered row wins over them, and the newest of them over others.
+        """
+        policy = HistoryPolicy.from_dict(self.load.policy)
+        if released is None or self._is_complete:
+            return frame
+        committed = [commit.run_id for commit in target.leading.run_commits()]
+        taken = F.col("loaded_by").isin(committed) if committed else F.lit(False)
+        self.session.sql(
+            f"UPDATE {self.table.sql_name} SET state = '{LOADED}' WHERE state = '{RELEASED}' AND loaded_by IN "
+            f"({', '.join(map(quote_text, committed)) or 'NULL'})"
+        )
+        pending = released.where((F.col("state") == RELEASED) & ~F.coalesce(taken, F.lit(False)))
+        if pending.isEmpty():
+            return frame
+        self.session.sql(
+            f"UPDATE {self.table.sql_name} SET loaded_by = {quote_text(self.stamp.run_id)} WHERE state = '{RELEASED}'"
+        )
+        keys = {name: key for key, name in self._columns(frame)}
+        newest = F.max_by(F.col("row_values"), F.struct("quarantined_at", "entry_id"))
+        names = self._key() if policy.input not in (EFFECTIVE, CDC) else []
+        alike = [F.col("row_values")[keys[name]] for name in names] or [F.col("entry_id")]
+        rows = pending.groupBy(*(value.alias(f"__key{place}") for place, value in enumerate(alike))).agg(
+            newest.alias("row_values")
+        )
+        rows = rows.select(
+            *(
+                _value(F.col("row_values")[keys[field.name]], field.dataType).alias(field.name)
+                for field in frame.schema.fields
+            )
+        )
+        if names:
+            rows = rows.join(frame.select(*map(quote_identifier, names)).distinct(), names, "left_anti")
+        return frame.unionByName(rows)
+
+
+def _text(name: str, type_: T.DataType) -> Column:
+    column = F.col(quote_identifier(name))
+    return F.base64(column) if isinstance(type_, T.BinaryType) else column.cast("string")
+
+
+def _value(text: Column, type_: T.DataType) -> Column:
+    return F.unbase64(text) if isinstance(type_, T.BinaryType) else text.cast(type_)
+
+
+def _shaped(frame: DataFrame, schema: T.StructType) -> DataFrame:
+    """Return the frame with the columns and types of a schema; columns that it lacks are NULL."""
+    present = set(frame.columns)
+    return frame.select(*(
+        (F.col(quote_identifier(field.name)) if field.name in present else F.lit(None)).cast(field.dataType)
+        .alias(field.name)
+        for field in schema.fields
+    ))  # fmt: skip
+
+
+# Decisions of users, as maintenance runs.
+
+
+def decide(context: MaintenanceContext, manifest: QuarantineManifest) -> dict[str, int]:
+    """Release or drop waiting rows of a dataset's quarantine; return their number.
+
+    A run that is repeated after its commit decides nothing again. Raise Refusal NOTHING_QUARANTINED.
+    """
+    table = quarantine_table(context.session, context.warehouse, manifest.dataset)
+    if not table.exists():
+        raise _nothing(manifest)
+    name = f"{manifest.name} quarantine"
+    context.before(name, table)
+    done = next((commit.counts for commit in table.run_commits() if commit.run_id == context.run_id), None)
+    if done is not None:
+        context.after(name, table)
+        return done
+    chosen = f"state = '{WAITING}'"
+    if manifest.entries:
+        chosen += f" AND entry_id IN ({', '.join(map(quote_text, manifest.entries))})"
+    if manifest.of_run:
+        chosen += f" AND run_id = {quote_text(manifest.of_run)}"
+    count = table.frame().where(chosen).count()
+    if not count:
+        raise _nothing(manifest)
+    context.phase("deciding")
+    counts = {"released" if manifest.decision == RELEASE else "dropped": count}
+    context.sign(carried(None, run_id=context.run_id, what=QUARANTINE, counts=counts))
+    if manifest.decision == DROP:
+        context.session.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")
+    else:
+        values = f"state = '{RELEASED}', decided_by = {quote_text(context.run_id)}"
+        context.session.sql(f"UPDATE {table.sql_name} SET {values} WHERE {chosen}")
+    context.after(name, table)
+    return counts
+
+
+def _nothing(manifest: QuarantineManifest) -> Refusal:
+    return Refusal(
+        "NOTHING_QUARANTINED",
+        f"{manifest.name} has no such rows in quarantine",
+        hint="They were released or dropped before, or no load quarantined them.",
+    )
+
+
+def waiting_rows(session: SparkSession, warehouse: str, spec: TableSpec) -> DataFrame | None:
+    """Return the waiting rows of a dataset's quarantine with its present columns as text; None without a table.
+
+    Columns of the quarantine itself come first: entry, run, time and reasons.
+    """
+    table = quarantine_table(session, warehouse, spec.key)
+    if not table.exists():
+        return None
+    described = spec.of_purpose("business_key", "attribute")
+    values = (F.col("row_values")[column.key or column.name].alias(column.name) for column in described)
+    rows = table.frame().where(F.col("state") == WAITING)
+    return rows.select(
+        F.col("entry_id").alias("__entry"),
+        F.col("run_id").alias("__run"),
+        F.col("quarantined_at").cast("string").alias("__at"),
+        F.concat_ws(", ", "reasons").alias("__reasons"),
+        *values,
+    ).orderBy(F.col("__at").desc(), "__entry")

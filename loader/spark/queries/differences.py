@@ -1,0 +1,199 @@
+"""Difference between the rows of a table and those of a SELECT: added, changed and gone rows, and changed columns.
+
+With a key, both sides are joined once and compared value by value; NULL equals NULL. Without one, rows are counted:
+a row that occurs twice before and three times after is two same rows and an added one.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.spark.expressions import all_of
+from loader.spark.queries.select_statements import as_values, json_value
+from metadata.domain.sql import quote_identifier
+
+SAMPLES = 20
+ADDED, CHANGED, GONE, SAME = "added", "changed", "gone", "same"
+_KINDS = (ADDED, CHANGED, GONE, SAME)
+_STATUS, _ROWS, _PLACE = "__status", "__rows", "__place"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Column of both sides; its values are called ``o<place>`` before and ``n<place>`` after."""
+
+    place: int
+    before: T.StructField
+    after: T.StructField
+
+    @property
+    def name(self) -> str:
+        return self.after.name
+
+    @property
+    def is_retyped(self) -> bool:
+        return self.before.dataType != self.after.dataType
+
+    @property
+    def old(self) -> Column:
+        return F.col(f"o{self.place}")
+
+    @property
+    def new(self) -> Column:
+        return F.col(f"n{self.place}")
+
+    def select_old(self) -> Column:
+        return self._comparable(self.before).alias(f"o{self.place}")
+
+    def select_new(self) -> Column:
+        return self._comparable(self.after).alias(f"n{self.place}")
+
+    def _comparable(self, field: T.StructField) -> Column:
+        """Return the column in a type that both sides have: numbers as they are, other changed types as text."""
+        column = F.col(quote_identifier(field.name))
+        types = (self.before.dataType, self.after.dataType)
+        is_same = not self.is_retyped or all(isinstance(type_, T.NumericType) for type_ in types)
+        return column if is_same else column.cast("string")
+
+
+def compare(
+    before: DataFrame, after: DataFrame, key: Sequence[str], *, left_out: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the difference as JSON values: counts, changed columns, and samples of rows that differ.
+
+    Args:
+        before: rows of the table.
+        after: rows of the SELECT.
+        key: names of the key's columns; empty, or with a column that one side lacks, compares whole rows.
+        left_out: names of columns in lower case whose values are not compared.
+    """
+    pairs = _pairs(before, after, left_out)
+    by_name = {pair.name.lower(): pair for pair in pairs}
+    has_key = bool(key) and all(name.lower() in by_name for name in key)
+    keys = [by_name[name.lower()] for name in key] if has_key else []
+    ordered = keys + [pair for pair in pairs if pair not in keys]
+    kept = after.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    try:
+        found = _by_key(before, kept, keys, ordered) if keys else _by_rows(before, kept, ordered)
+    finally:
+        kept.unpersist()
+    return {
+        "key": [pair.name for pair in keys],
+        "columns": _columns(before, after, pairs) | {"left_out": [n for n in after.columns if n.lower() in left_out]},
+        **found,
+    }
+
+
+def _pairs(before: DataFrame, after: DataFrame, left_out: Collection[str]) -> list[_Pair]:
+    old = {field.name.lower(): field for field in before.schema.fields}
+    names = [field for field in after.schema.fields if field.name.lower() in old and field.name.lower() not in left_out]
+    return [_Pair(place, old[field.name.lower()], field) for place, field in enumerate(names)]
+
+
+def _columns(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair]) -> dict[str, Any]:
+    old, new = ({field.name.lower(): field for field in frame.schema.fields} for frame in (before, after))
+    return {
+        ADDED: [_described(field) for name, field in new.items() if name not in old],
+        GONE: [_described(field) for name, field in old.items() if name not in new],
+        "retyped": [
+            {"name": pair.name, "before": _type(pair.before), "after": _type(pair.after)}
+            for pair in pairs
+            if pair.is_retyped
+        ],
+    }
+
+
+def _described(field: T.StructField) -> dict[str, str]:
+    return {"name": field.name, "type": _type(field)}
+
+
+def _type(field: T.StructField) -> str:
+    return field.dataType.simpleString()
+
+
+# Rows with a key.
+
+
+def _by_key(before: DataFrame, after: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair]) -> dict[str, Any]:
+    old = before.select(F.lit(True).alias("o"), *(pair.select_old() for pair in pairs))
+    new = after.select(F.lit(True).alias("n"), *(pair.select_new() for pair in pairs))
+    joined = new.join(old, all_of(pair.new.eqNullSafe(pair.old) for pair in keys), "full_outer")
+    values = [pair for pair in pairs if pair not in keys]
+    differs = reduce(or_, (_differ(pair) for pair in values), F.lit(False))
+    status = (
+        F.when(F.col("o").isNull(), ADDED)
+        .when(F.col("n").isNull(), GONE)
+        .when(differs, CHANGED)
+        .otherwise(SAME)
+        .alias(_STATUS)
+    )
+    compared = joined.select("*", status)
+    counted = compared.groupBy(_STATUS).agg(
+        F.count(F.lit(1)).alias(_ROWS), *(F.count_if(_differ(pair)).alias(f"d{pair.place}") for pair in values)
+    )
+    counts = {row[_STATUS]: row for row in counted.collect()}
+    changed = counts.get(CHANGED)
+    groups = after.groupBy(*(quote_identifier(pair.after.name) for pair in keys)).agg(F.count(F.lit(1)).alias(_ROWS))
+    return {
+        "rows": {kind: counts[kind][_ROWS] if kind in counts else 0 for kind in _KINDS},
+        "repeated_keys": groups.where(F.col(_ROWS) > 1).count(),
+        "changed": {
+            pair.name: changed[f"d{pair.place}"] for pair in values if changed is not None and changed[f"d{pair.place}"]
+        },
+        "samples": _samples(compared, keys, pairs, counts.keys()),
+    }
+
+
+def _differ(pair: _Pair) -> Column:
+    return ~pair.new.eqNullSafe(pair.old)
+
+
+def _samples(
+    compared: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair], kinds: Collection[str]
+) -> dict[str, Any]:
+    """Return up to SAMPLES rows of each kind with the least keys, with their values before and after."""
+    found: dict[str, list] = {ADDED: [], CHANGED: [], GONE: []}
+    if set(kinds) - {SAME}:
+        order = [F.coalesce(pair.new, pair.old) for pair in keys]
+        place = F.row_number().over(Window.partitionBy(_STATUS).orderBy(*order)).alias(_PLACE)
+        numbered = compared.where(F.col(_STATUS) != SAME).select("*", place).where(F.col(_PLACE) <= SAMPLES)
+        sides = [f"{side}{pair.place}" for side in "on" for pair in pairs]
+        for row in as_values(numbered.orderBy(_STATUS, _PLACE).select(_STATUS, *sides)).collect():
+            kind, values = row[0], [json_value(value) for value in row[1:]]
+            before, after = values[: len(pairs)], values[len(pairs) :]
+            found[kind].append({ADDED: after, GONE: before, CHANGED: {"before": before, "after": after}}[kind])
+    return {"columns": [pair.name for pair in pairs], **found}
+
+
+# Rows without a key.
+
+
+def _by_rows(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair]) -> dict[str, Any]:
+    old = before.select(F.lit(1).alias("o"), F.lit(0).alias("n"), *(pair.select_old() for pair in pairs))
+    new = after.select(F.lit(0).alias("o"), F.lit(1).alias("n"), *(pair.select_new() for pair in pairs))
+    columns = [f"n{pair.place}" for pair in pairs]
+    counts = new.union(old).groupBy(*columns).agg(F.sum("o").alias("o"), F.sum("n").alias("n"))
+    apart = F.col("n") - F.col("o")
+    (totals,) = counts.agg(
+        F.sum(F.greatest(apart, F.lit(0))).alias(ADDED),
+        F.sum(F.greatest(-apart, F.lit(0))).alias(GONE),
+        F.sum(F.least("o", "n")).alias(SAME),
+    ).collect()
+    samples: dict[str, list] = {ADDED: [], CHANGED: [], GONE: []}
+    for kind, condition in ((ADDED, apart > 0), (GONE, apart < 0)):
+        if totals[kind]:
+            rows = as_values(counts.where(condition).orderBy(*columns).limit(SAMPLES).select(*columns)).collect()
+            samples[kind] = [[json_value(value) for value in row] for row in rows]
+    return {
+        "rows": {kind: 0 if kind == CHANGED else totals[kind] or 0 for kind in _KINDS},
+        "repeated_keys": 0,
+        "changed": {},
+        "samples": {"columns": [pair.name for pair in pairs], **samples},
+    }

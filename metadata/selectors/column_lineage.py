@@ -1,0 +1,300 @@
+"""Lineage of columns across all layers, from sources to exposures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, QuerySet
+
+from metadata.domain.column_lineage import (
+    BOTH,
+    DOWNSTREAM,
+    HISTORY,
+    SOURCE,
+    TARGET,
+    UPSTREAM,
+    ColumnLineage,
+    ColumnNode,
+    ExposureNode,
+)
+from metadata.domain.types import DataType
+from metadata.filtersets import called
+from metadata.models import ColumnInput, Exposure, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+
+MOST_STEPS = 100
+
+_Id = tuple[str, int]
+_Flow = tuple[_Id, _Id]
+_ORDER = ("column_id", "ordinal", "pk")
+_ENDS = ("column_id", "source_column_id", "upstream_column_id", "dataset_input__upstream__history_of_id")
+
+
+def column_lineage(
+    column: TargetColumn | SourceColumn, direction: str = BOTH, depth: int = MOST_STEPS
+) -> ColumnLineage:
+    """Return the columns that are at most ``depth`` steps away from a column."""
+    kind = SOURCE if isinstance(column, SourceColumn) else TARGET
+    return lineage_of([(kind, column.pk)], direction, depth, depth)
+
+
+def dataset_columns(dataset: TargetDataset | SourceDataset) -> list[_Id]:
+    """Return the ids of a dataset's active columns; a history has those of its base."""
+    kind = SOURCE if isinstance(dataset, SourceDataset) else HISTORY if dataset.history_of_id else TARGET
+    owner = dataset.history_of if kind == HISTORY else dataset
+    return [(kind, pk) for pk in owner.columns.filter(active=True).values_list("pk", flat=True)]
+
+
+def lineage_of(
+    starts: Iterable[_Id], direction: str = BOTH, up: int = MOST_STEPS, down: int = MOST_STEPS
+) -> ColumnLineage:
+    """Return the columns at most ``up`` steps upstream and ``down`` steps downstream of the start columns.
+
+    The number of queries depends on the number of steps only.
+    """
+    distances: dict[_Id, int] = dict.fromkeys(starts, 0)
+    flows: dict[_Flow, None] = {}
+    start = set(distances)
+    if direction in (BOTH, UPSTREAM):
+        _walk(start, up, -1, distances, flows)
+    if direction in (BOTH, DOWNSTREAM):
+        _walk(start, down, 1, distances, flows)
+    with_exposures = direction in (BOTH, DOWNSTREAM)
+    return _lineage(distances, flows, with_exposures=with_exposures)
+
+
+def whole_lineage() -> ColumnLineage:
+    """Return all active columns and the flows between them, with distance 0."""
+    ids: list[_Id] = [(SOURCE, pk) for pk in SourceColumn.objects.filter(active=True).values_list("pk", flat=True)]
+    targets = list(TargetColumn.objects.filter(active=True, dataset__active=True).values_list("pk", flat=True))
+    ids += [(TARGET, pk) for pk in targets]
+    ids += [(HISTORY, pk) for pk in _historized(targets)]
+    distances, flows = dict.fromkeys(ids, 0), dict.fromkeys(_upstream(ids))
+    return _lineage(distances, {flow: None for flow in flows if set(flow) <= set(distances)}, with_exposures=True)
+
+
+def _walk(start: set[_Id], steps: int, step: int, distances: dict[_Id, int], flows: dict[_Flow, None]) -> None:
+    seen, reached = set(start), start
+    for away in range(1, steps + 1):
+        found = list(_upstream(reached) if step < 0 else _downstream(reached))
+        flows.update(dict.fromkeys(found))
+        reached = {begin if step < 0 else end for begin, end in found} - seen
+        if not reached:
+            return
+        seen |= reached
+        for node in reached:
+            distances.setdefault(node, step * away)
+
+
+def _pks(ids: Iterable[_Id], kind: str) -> list[int]:
+    return [pk for other, pk in ids if other == kind]
+
+
+def _historized(pks: Collection[int]) -> Iterable[int]:
+    """Return the columns that a history has, too."""
+    rows = TargetColumn.objects.filter(pk__among=pks, dataset__history__active=True)
+    return rows.order_by("pk").values_list("pk", flat=True)
+
+
+# --- one step --------------------------------------------------------------------------------
+
+
+def _upstream(ids: Collection[_Id]) -> Iterator[_Flow]:
+    """Yield the flows into these columns."""
+    yield from (((TARGET, pk), (HISTORY, pk)) for pk in _pks(ids, HISTORY))
+    pks = _pks(ids, TARGET)
+    if not pks:
+        return
+    fed = set()
+    for begin, end in _inputs(column__id__among=pks):
+        fed.add(end[1])
+        yield begin, end
+    unfed = [pk for pk in pks if pk not in fed]
+    if unfed:
+        for side, kind in _SIDES:
+            yield from _by_name(side, kind, id__among=unfed)
+
+
+def _downstream(ids: Collection[_Id]) -> Iterator[_Flow]:
+    """Yield the flows out of these columns."""
+    sources, targets, histories = (_pks(ids, kind) for kind in (SOURCE, TARGET, HISTORY))
+    if sources:
+        yield from _inputs(source_column__id__among=sources)
+    if targets:
+        yield from _inputs(upstream_column__id__among=targets, dataset_input__upstream__history_of=None)
+        yield from (((TARGET, pk), (HISTORY, pk)) for pk in _historized(targets))
+    if histories:
+        yield from _inputs(upstream_column__id__among=histories, dataset_input__upstream__history_of__isnull=False)
+    for (side, kind), pks in zip(_SIDES, (sources, targets), strict=True):
+        if pks:
+            yield from _by_name(side, kind, **{f"dataset__inputs__{side}__columns__id__among": pks})
+
+
+_SIDES = (("source", SOURCE), ("upstream", TARGET))
+
+
+def _inputs(**conditions: Any) -> Iterator[_Flow]:
+    rows = ColumnInput.objects.filter(**conditions).order_by(*_ORDER)
+    for column, source, upstream, history in rows.values_list(*_ENDS):
+        begin = (SOURCE, source) if source else (HISTORY if history else TARGET, upstream)
+        yield begin, (TARGET, column)
+
+
+def _by_name(side: str, kind: str, **conditions: Any) -> Iterator[_Flow]:
+    """Yield the flows into columns without inputs and expression, which loads fill by name."""
+    columns = f"dataset__inputs__{side}__columns"
+    rows = TargetColumn.objects.filter(
+        active=True,
+        expression="",
+        inputs=None,
+        dataset__select="",
+        **{"name": F(f"{columns}__name"), f"{columns}__active": True},
+        **conditions,
+    )
+    for begin, end in rows.order_by("pk").values_list(f"{columns}__pk", "pk"):
+        yield (kind, begin), (TARGET, end)
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+_TYPE = ("data_type", "length", "precision", "scale")
+_FIELDS = ("pk", "key", "name", "active", *_TYPE)
+
+
+def _lineage(distances: dict[_Id, int], flows: Iterable[_Flow], *, with_exposures: bool) -> ColumnLineage:
+    by_row = dict(_columns(distances))
+    edges = [(by_row[begin].id, by_row[end].id) for begin, end in flows if begin in by_row and end in by_row]
+    ordered = sorted(by_row.values(), key=lambda node: (node.distance, node.dataset))
+    exposures = tuple(_exposures(ordered)) if with_exposures else ()
+    for exposure in exposures:
+        edges += [(node.id, exposure.id) for node in ordered if _is_exposed(node, exposure)]
+    return ColumnLineage(tuple(ordered), tuple(edges), exposures)
+
+
+def _is_exposed(node: ColumnNode, exposure: ExposureNode) -> bool:
+    return node.kind == TARGET and node.distance >= 0 and node.dataset_key == exposure.dataset_key
+
+
+def _columns(distances: dict[_Id, int]) -> Iterator[tuple[_Id, ColumnNode]]:
+    sources = SourceColumn.objects.filter(pk__among=_pks(distances, SOURCE)).order_by("dataset_id", "ordinal", "pk")
+    of_source = ("dataset__system__short_name", "dataset__name", "dataset__key")
+    for *row, system, name, key in sources.values_list(*_FIELDS, *of_source):
+        yield _node(SOURCE, row, "", f"{system}.{name}", key, SOURCE, distances)
+    pks = {*_pks(distances, TARGET), *_pks(distances, HISTORY)}
+    targets = TargetColumn.objects.filter(pk__among=pks).order_by("dataset_id", "ordinal", "pk")
+    of_target = ("expression", "dataset__schema__name", "dataset__name", "dataset__key", "dataset__schema__layer")
+    of_history = ("dataset__history__schema__name", "dataset__history__name", "dataset__history__key")
+    for values in targets.values_list(*_FIELDS, *of_target, *of_history):
+        row, (expression, schema, name, key, layer), history = values[:8], values[8:13], values[13:]
+        if (TARGET, row[0]) in distances:
+            yield _node(TARGET, row, expression, f"{schema}.{name}", key, layer, distances)
+        if (HISTORY, row[0]) in distances:
+            yield _node(HISTORY, row, "", f"{history[0]}.{history[1]}", history[2], HISTORY, distances)
+
+
+def _node(
+    kind: str, row: Any, expression: str, dataset: str, dataset_key: Any, layer: str, distances: dict[_Id, int]
+) -> tuple[_Id, ColumnNode]:
+    pk, key, name, active, *parts = row
+    node = ColumnNode(
+        id=f"{kind}:{key}",
+        kind=kind,
+        key=str(key),
+        name=name,
+        type=str(DataType(*parts)),
+        expression=expression,
+        dataset=dataset,
+        dataset_key=str(dataset_key),
+        layer=layer,
+        active=active,
+        distance=distances[kind, pk],
+    )
+    return (kind, pk), node
+
+
+def _exposures(nodes: Collection[ColumnNode]) -> Iterator[ExposureNode]:
+    distances: dict[str, int] = {}
+    for node in nodes:
+        if node.kind == TARGET and node.distance >= 0:
+            distances[node.dataset_key] = max(node.distance + 1, distances.get(node.dataset_key, 0))
+    rows = Exposure.objects.filter(dataset__key__among=list(distances)).select_related("dataset__schema")
+    for row in rows.order_by("dataset_id", "name"):
+        key = str(row.dataset.key)
+        yield ExposureNode(
+            f"exposure:{row.key}", str(row.key), row.name, row.kind, row.owner, str(row.dataset), key, distances[key]
+        )
+
+
+# --- requested parts -------------------------------------------------------------------------
+
+
+# A lineage of more datasets is not drawn or read as a whole.
+DRAWN = 300
+
+
+def requested(focus: str, column: str, up: int = MOST_STEPS, down: int = MOST_STEPS) -> ColumnLineage | None:
+    """Return the lineage of a column (by id), or of the dataset or column named ``focus``; else that of everything.
+
+    Return None for unknown names, and for everything if there are more than ``DRAWN`` datasets.
+    """
+    if column or focus.strip():
+        starts = starts_at(column) if column else starts_named(focus.strip())
+        return lineage_of(starts, BOTH, up, down) if starts else None
+    count = TargetDataset.objects.filter(active=True).count() + SourceDataset.objects.filter(active=True).count()
+    return whole_lineage() if count <= DRAWN else None
+
+
+def starts_at(node_id: str) -> list[_Id]:
+    """Return the column with an id ``<kind>:<key>`` as a start; [] for an unknown one."""
+    kind, _, text = node_id.partition(":")
+    try:
+        key = UUID(text)
+    except ValueError:
+        return []
+    rows: dict[str, QuerySet] = {
+        SOURCE: SourceColumn.objects.filter(key=key),
+        TARGET: TargetColumn.objects.filter(key=key),
+        HISTORY: TargetColumn.objects.filter(key=key, dataset__history__isnull=False),
+    }
+    return [(kind, pk) for pk in rows[kind].values_list("pk", flat=True)] if kind in rows else []
+
+
+def starts_named(name: str) -> list[_Id]:
+    """Return the columns of the dataset with a qualified name, or the column; [] for an unknown name."""
+    for parts in (name.split(".", 1), name.rsplit(".", 1)[0].split(".", 1)):
+        if len(parts) < 2:
+            continue
+        ids = _of_dataset(*parts)
+        if ids and ".".join(parts) != name:
+            ids = _called(ids, name.rsplit(".", 1)[1])
+        if ids:
+            return ids
+    return []
+
+
+def _of_dataset(first: str, name: str) -> list[_Id]:
+    targets = TargetDataset.objects.filter(schema__name__iexact=first, name__iexact=name)
+    dataset = targets.select_related("history_of").first()
+    if dataset is None:
+        dataset = SourceDataset.objects.filter(system__short_name__iexact=first, name__iexact=name).first()
+    return dataset_columns(dataset) if dataset is not None else []
+
+
+def _called(ids: list[_Id], name: str) -> list[_Id]:
+    """Return the column of a name among the columns of one dataset."""
+    kind = ids[0][0]
+    rows = (SourceColumn if kind == SOURCE else TargetColumn).objects.filter(pk__among=[pk for _, pk in ids])
+    return [(kind, pk) for pk in rows.filter(name__iexact=name).values_list("pk", flat=True)]
+
+
+def suggestions(text: str, most: int = 20) -> list[str]:
+    """Return qualified names of datasets and columns whose name or former name contains the last part of a text."""
+    wanted = text.rpartition(".")[2].strip()
+    if not wanted:
+        return []
+    datasets = TargetDataset.objects.filter(called(wanted), active=True).select_related("schema")
+    columns = TargetColumn.objects.filter(called(wanted), active=True).select_related("dataset__schema")
+    sources = SourceColumn.objects.filter(name__icontains=wanted, active=True).select_related("dataset__system")
+    return [str(row) for rows in (datasets, columns, sources) for row in rows[:most]][:most]

@@ -1,0 +1,60 @@
+"""Impact of a change of a column: what names the column, and everything downstream of it."""
+
+from collections.abc import Iterable, Iterator
+
+from metadata.domain.column_lineage import DOWNSTREAM, TARGET, ColumnLineage
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.impact import CHECK, CONTRACT, DROP, POLICY, RENAME, Use, impact
+from metadata.models import QualityCheck, TargetColumn, TargetDataset
+from metadata.selectors import dependents
+from metadata.selectors.column_lineage import column_lineage
+from metadata.selectors.model_dependents import Dependent
+
+
+def impact_of(column: TargetColumn, change: str, name: str = "") -> list[Dependent]:
+    """Return what a drop, rename or retype of a column affects: direct dependents, then what is downstream.
+
+    ``name`` is the new name of a rename.
+    """
+    direct = {
+        DROP: lambda: dependents.of_column_retirement(column),
+        RENAME: lambda: dependents.of_column_rename(column, name),
+    }.get(change, list)()
+    known = {(dependent.dataset.pk, dependent.what) for dependent in direct}
+    further = (each for each in downstream_impact(column, change) if (each.dataset.pk, each.what) not in known)
+    return [*direct, *further]
+
+
+def downstream_impact(column: TargetColumn, change: str) -> list[Dependent]:
+    """Return the effects of a change on columns, checks, policies, contracts and exposures downstream."""
+    lineage = column_lineage(column, DOWNSTREAM)
+    keys = {node.dataset_key for node in lineage.nodes}
+    rows = TargetDataset.objects.filter(key__among=list(keys)).select_related("schema", "history_of__schema")
+    datasets = {str(row.key): row for row in rows}
+    models = [key for key, row in datasets.items() if row.select]
+    effects = impact(change, lineage, list(_uses(lineage, datasets.values())), models)
+    return [
+        Dependent(each.effect, datasets[each.dataset_key], each.what, each.says, each.text)
+        for each in effects
+        if datasets[each.dataset_key].active
+    ]
+
+
+def _uses(lineage: ColumnLineage, datasets: Iterable[TargetDataset]) -> Iterator[Use]:
+    """Yield the checks, history policies and contracts that name one of the columns."""
+    by_dataset = {row.pk: row for row in datasets}
+    checks: dict[int, list[QualityCheck]] = {}
+    for check in QualityCheck.objects.filter(dataset__id__among=list(by_dataset), active=True).order_by("pk"):
+        checks.setdefault(check.dataset_id, []).append(check)
+    keys = {str(row.key): row for row in by_dataset.values()}
+    for node in lineage.nodes:
+        dataset = keys[node.dataset_key]
+        if node.kind != TARGET:
+            continue
+        for check in checks.get(dataset.pk, ()):
+            if check.rule.names_column(node.name):
+                yield Use(CHECK, check.name, node.id)
+        if HistoryPolicy.from_dict(dataset.history_policy).fields_naming(node.name):
+            yield Use(POLICY, "", node.id)
+        if dataset.contract:
+            yield Use(CONTRACT, "", node.id)

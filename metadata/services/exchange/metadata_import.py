@@ -1,0 +1,412 @@
+"""Import of metadata records into the database, in the caller's transaction.
+
+Objects are matched by their key, or by name if a file has no key. Objects that a file does not mention are
+not changed; a field that it omits gets its default. Order: sources, schemas, generated objects, target
+datasets, their columns, lineage, references, quality checks, exposures, and then the checks that need all objects.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from elevata.core.errors import MetadataError
+from elevata.core.strict_fields import Record
+from metadata.domain import naming
+from metadata.domain.types import STRING, DataType
+from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.services.datasets.generation import ensure_history, generate_targets
+from metadata.services.datasets.inputs import datasets_read, refuse_cycle
+from metadata.services.datasets.targets import KEEPING
+from metadata.services.exchange.import_rows import (
+    CREATED,
+    UPDATED,
+    LineageImporter,
+    Report,
+    arrange,
+    import_check,
+    import_exposure,
+    upsert,
+)
+from metadata.services.models import derive, following, in_order
+from metadata.services.quality import check_dataset_checks
+from metadata.services.references import check_references
+from metadata.services.rows.checks import (
+    check_dataset_columns,
+    check_schema,
+    check_source_column,
+    check_source_dataset,
+    check_source_policy,
+    check_system,
+    check_target_column,
+    check_target_dataset,
+)
+from metadata.services.rows.row_changes import clear_the_way, former_names, free_key, set_retired, store_all
+from metadata.services.sources import DESCRIBED, plain_fields
+
+
+@contextmanager
+def located(record: Record, name: str = "") -> Iterator[None]:
+    """Add the record's position in the file to a MetadataError raised inside, down to the field it names."""
+    try:
+        yield
+    except MetadataError as problem:
+        field_name = "business_key" if problem.field == "key_ordinal" else problem.field
+        raise problem.about(name, record.place_of(field_name)) from None
+
+
+class Importer:
+    """Import of ``files``, which are records of ``metadata.domain.exchange.FILE``."""
+
+    def __init__(self, files: list[Record]) -> None:
+        self.systems = [file["system"] for file in files if file["system"]]
+        self.schemas = [schema for file in files for schema in file["schemas"]]
+        self.targets = [file["dataset"] for file in files if file["dataset"]]
+        self.references = [(None, item) for file in files for item in file["references"]]
+        self.report = Report()
+
+    def run(self) -> Report:
+        self._refuse_doubles()
+        made: list[tuple[Record, SourceDataset]] = []
+        for record in self.systems:
+            system = self._system(record)
+            made += [(item, self._source_dataset(item, system)) for item in record["datasets"]]
+        for record in self.schemas:
+            self._schema(record)
+        for record, dataset in made:
+            self._generate(record, dataset)
+        rows = TargetDataset.objects.filter(
+            history_of__isnull=True, schema__name__in={r["schema"] for r in self.targets}
+        )
+        with following(list(rows) if self.targets else [], without=self.targets_named()):
+            targets = self._targets()
+            lineage = LineageImporter(self.report, targets)
+            for record, dataset in targets:
+                if not dataset.select:
+                    with located(record, str(dataset)):
+                        lineage.inputs(record, dataset)
+            self._models(targets)
+        self.references += [(dataset, item) for record, dataset in targets for item in record["references"]]
+        for child, record in self.references:
+            with located(record):
+                lineage.reference(record, child)
+        for record, dataset in targets:
+            for item in record["checks"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    import_check(self.report, item, dataset)
+            for item in record["exposures"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    import_exposure(self.report, item, dataset)
+        edges = datasets_read()
+        for record, dataset in targets:
+            with located(record, str(dataset)):
+                refuse_cycle(dataset, edges)
+                stored = TargetDataset.objects.get(pk=dataset.pk)
+                check_dataset_columns(stored)
+                check_references(stored, "references", with_rules=True)
+                check_dataset_checks(stored, "checks")
+        return self.report
+
+    def targets_named(self) -> set[str]:
+        """Return the qualified names of the files' datasets in lower case."""
+        return {f"{record['schema']}.{record['name']}".lower() for record in self.targets}
+
+    def _refuse_doubles(self) -> None:
+        """Refuse an object that occurs twice, because the result would depend on the order of files."""
+        seen: dict[tuple, str] = {}
+        described = (
+            [(("system", item["short_name"]), item) for item in self.systems]
+            + [
+                (("source", system["short_name"], item["name"]), item)
+                for system in self.systems
+                for item in system["datasets"]
+            ]
+            + [(("schema", item["name"]), item) for item in self.schemas]
+            + [(("dataset", item["schema"], item["name"].lower()), item) for item in self.targets]
+        )
+        described += [(("key", item["key"]), item) for _, item in described if item.values.get("key")]
+        for parent in [item for system in self.systems for item in system["datasets"]] + self.targets:
+            described += [((id(parent), "column", item["name"].lower()), item) for item in parent["columns"]]
+            described += [(("key", item["key"]), item) for item in parent["columns"] if item["key"]]
+        for identity, item in described:
+            if identity in seen:
+                name = "key" if identity[0] == "key" else "name"
+                message = f"{identity[-1]} is described twice, here and at {seen[identity]}"
+                raise MetadataError("described_twice", message, name, place=item.place_of(name))
+            seen[identity] = item.where
+
+    # --- sources -------------------------------------------------------------------------
+
+    def _system(self, record: Record) -> System:
+        row = System.objects.filter(short_name=record["short_name"]).first() or System()
+        values = record.picked("short_name", "name", "kind", "location", "secret", "options", "active", *DESCRIBED)
+        with located(record, record["short_name"]):
+            self.report.note(upsert(row, values, check_system), "system", str(row))
+        return row
+
+    def _source_dataset(self, record: Record, system: System) -> SourceDataset:
+        name = record["name"]
+        with located(record, f"{system}.{name}"):
+            row = SourceDataset.objects.filter(key=record["key"]).first() if record["key"] else None
+            if row is not None and row.system_id != system.pk:
+                raise MetadataError("key_taken", f"this key is {row}'s", "key")
+            row = row or SourceDataset.objects.filter(system=system, name=name).first()
+            if row is None:
+                row = SourceDataset(system=system)
+                row.key = record["key"] or free_key(
+                    SourceDataset, lambda attempt: naming.source_dataset_key(system.short_name, name, attempt)
+                )
+            _refuse_other_key(row, record)
+            same = ("location", "format", "options", "intake", "history_policy", "historize", "new_columns", "active")
+            values = record.picked("name", *same, *DESCRIBED)
+            values["short_name"] = record["short_name"] or row.short_name or naming.safe_table_part(name)
+            did = upsert(row, plain_fields(row, values), check_source_dataset)
+        self.report.note(did, "source dataset", str(row))
+        self._source_columns(record, row)
+        return row
+
+    def _source_columns(self, record: Record, dataset: SourceDataset) -> None:
+        known = list(dataset.columns.all())
+        found = _match(record["columns"], known)
+        clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
+        new: list[SourceColumn] = []
+        place = max((row.ordinal for row in known), default=0) + 1
+        rows = [self._source_column(item, row, dataset, place + at, new) for at, (item, row) in enumerate(found)]
+        store_all(new)
+        arrange(rows, known)
+
+    def _source_column(
+        self, record: Record, known: SourceColumn | None, dataset: SourceDataset, ordinal: int, new: list[SourceColumn]
+    ) -> SourceColumn:
+        name = record["name"]
+        with located(record, f"{dataset}.{name}"):
+            row = known or SourceColumn(dataset=dataset, ordinal=ordinal)
+            if known is None:
+                row.key = record["key"] or free_key(
+                    SourceColumn, lambda attempt: naming.source_column_key(dataset.key, name, attempt)
+                )
+            same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
+            values = record.picked("name", *same, *DESCRIBED)
+            values["key_ordinal"] = record["business_key"]
+            self.report.note(upsert(row, values, check_source_column, new), "source column", str(row))
+        return row
+
+    def _generate(self, record: Record, dataset: SourceDataset) -> None:
+        """Generate targets if the file has ``generate: true``, and not if it has ``false``.
+
+        By default, targets are generated unless the files contain them.
+        """
+        brought = any(item["generated_from"] == str(dataset) for item in self.targets)
+        wanted = record["generate"]
+        if wanted is None:
+            wanted = not brought and dataset.columns.filter(active=True, integrate=True).exists()
+        with located(record, str(dataset)):
+            check_source_policy(dataset)
+            if wanted:
+                summary = generate_targets(source_dataset=dataset)
+                for did, names in ((CREATED, summary.created), (UPDATED, summary.retired + summary.returned)):
+                    for name in names:
+                        self.report.note(did, "generated", name)
+
+    # --- targets -------------------------------------------------------------------------
+
+    def _schema(self, record: Record) -> None:
+        row = TargetSchema.objects.filter(name=record["name"]).first() or TargetSchema()
+        with located(record, record["name"]):
+            if row.pk is not None and row.layer != record["layer"] and row.datasets.exists():
+                raise MetadataError("invalid", "a schema with datasets stays in its layer", "layer")
+            values = record.picked("name", "layer", "ordinal", *DESCRIBED)
+            self.report.note(upsert(row, values, check_schema), "schema", str(row))
+
+    def _targets(self) -> list[tuple[Record, TargetDataset]]:
+        found = [(record, self._find_target(record)) for record in self.targets]
+        moving = [row for record, row in found if row.pk and row.name != record["name"]]
+        moving += [row.history for row in moving if hasattr(row, "history")]
+        clear_the_way([(row, None, None) for row in moving])
+        for record, row in found:
+            with located(record, f"{record['schema']}.{record['name']}"):
+                self._target(record, row)
+                self._history(record, row)
+        for record, row in found:
+            self._target_columns(record, row)
+        return found
+
+    def _models(self, targets: list[tuple[Record, TargetDataset]]) -> None:
+        """Derive the columns of models, each after those that it reads. Refuse columns that differ from the file's."""
+        records = {dataset.pk: record for record, dataset in targets if dataset.select}
+        for dataset in in_order([dataset for _, dataset in targets if dataset.select], by_text=True):
+            record = records[dataset.pk]
+            with located(record, str(dataset)):
+                for change in derive(dataset):
+                    self.report.note(UPDATED, "model", change)
+            rows = {row.name: row for row in TargetColumn.objects.filter(dataset=dataset)}
+            for item in record["columns"]:
+                with located(item, f"{dataset}.{item['name']}"):
+                    _refuse_difference(item, rows[item["name"]])
+
+    def _find_target(self, record: Record) -> TargetDataset:
+        """Return the row by its key, else by its name, else a new unsaved one."""
+        with located(record, f"{record['schema']}.{record['name']}"):
+            schema = TargetSchema.objects.filter(name=record["schema"]).first()
+            if schema is None:
+                raise MetadataError("dangling_reference", f"there is no schema {record['schema']!r}", "schema")
+            row = TargetDataset.objects.filter(key=record["key"]).first() if record["key"] else None
+            claimed = [item["key"] for item in self.targets if item["key"]]
+            named = TargetDataset.objects.filter(schema=schema, name=record["name"]).exclude(
+                key__in=[key for key in claimed if key != record["key"]]
+            )
+            row = row or named.first()
+            if row is None:
+                row = TargetDataset(schema=schema)
+                row.key = record["key"] or free_key(
+                    TargetDataset,
+                    lambda attempt: naming.target_dataset_key(schema.name, record["name"], attempt),
+                )
+            _refuse_other_key(row, record)
+            if row.history_of_id is not None:
+                raise MetadataError("invalid", "is a history dataset; describe it with its base", "name")
+            row.schema = schema
+            return row
+
+    def _target(self, record: Record, row: TargetDataset) -> None:
+        same = ("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version")
+        same += (*KEEPING, "contract")
+        if record["select"] and record["inputs"]:
+            raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
+        values = record.picked("name", *same, *DESCRIBED) | _retirement(record)
+        values["former_names"] = _former_names(row, record, record["name"])
+        values["generated_from"] = self._source_named(record["generated_from"])
+        values["schema"] = row.schema
+        did = upsert(row, plain_fields(row, values), check_target_dataset)
+        self.report.note(did, "dataset", str(row))
+
+    def _source_named(self, name: str | None) -> SourceDataset | None:
+        if name is None:
+            return None
+        system, _, dataset = name.partition(".")
+        found = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
+        if found is None:
+            raise MetadataError("dangling_reference", f"there is no source dataset {name!r}", "generated_from")
+        return found
+
+    def _history(self, record: Record, base: TargetDataset) -> None:
+        described, row = record["history"], getattr(base, "history", None)
+        name = naming.history_name(base.name)
+        values = {"schema": base.schema, "name": name, "generated_from": base.generated_from}
+        if described is None:
+            if base.historize:
+                row = ensure_history(base)
+            elif row is not None:
+                set_retired(row, by=TargetDataset.RetiredBy.GENERATION)
+            if row is not None and row.name != name:
+                values["former_names"] = former_names(row.former_names, row.name, name)
+                upsert(row, values, check_target_dataset)
+            return
+        if row is None:
+            row = TargetDataset(history_of=base, key=described["key"] or naming.history_dataset_key(base.key))
+        with located(described, f"{base.schema}.{name}"):
+            _refuse_other_key(row, described)
+            values |= described.picked(*DESCRIBED) | _retirement(described)
+            values["former_names"] = _former_names(row, described, name)
+            self.report.note(upsert(row, values, check_target_dataset), "history", str(row))
+
+    def _target_columns(self, record: Record, dataset: TargetDataset) -> None:
+        known = list(dataset.columns.all())
+        found = _match(record["columns"], known)
+        clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
+        new: list[TargetColumn] = []
+        place = max((row.ordinal for row in known), default=0) + 1
+        rows = [self._target_column(item, row, dataset, place + at, new) for at, (item, row) in enumerate(found)]
+        store_all(new)
+        arrange(rows, known)
+
+    def _target_column(
+        self, record: Record, known: TargetColumn | None, dataset: TargetDataset, ordinal: int, new: list[TargetColumn]
+    ) -> TargetColumn:
+        name = record["name"]
+        with located(record, f"{dataset}.{name}"):
+            row = known or TargetColumn(dataset=dataset, ordinal=ordinal)
+            if known is None:
+                row.key = record["key"] or free_key(
+                    TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt)
+                )
+            values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
+            if dataset.select:
+                _leave_to_select(record, row, values)
+            elif record["type"] is None:
+                raise MetadataError("missing_field", "is missing", "type")
+            values |= _retirement(record) | {"key_ordinal": record["business_key"]}
+            values["role"] = record["role"] if record["business_key"] is None else "business_key"
+            values["former_names"] = _former_names(row, record, name)
+            self.report.note(upsert(row, values, check_target_column, new), "column", str(row))
+        return row
+
+
+def _match(items: list[Record], rows: list[Any]) -> list[tuple[Record, Any]]:
+    """Return each record with its row: by key, else by the name of a row whose key is in no record."""
+    by_key = {row.key: row for row in rows}
+    claimed = {item["key"] for item in items}
+    by_name = {row.name: row for row in rows}
+    found = []
+    for item in items:
+        row = by_key.get(item["key"]) or by_name.get(item["name"])
+        if row is not None and row.key in claimed and row.key != item["key"]:
+            row = None
+        if row is not None:
+            _refuse_other_key(row, item)
+        found.append((item, row))
+    return found
+
+
+def _refuse_other_key(row: Any, record: Record) -> None:
+    """Refuse a record whose name belongs to a row with another key."""
+    if row.pk is not None and record["key"] is not None and row.key != record["key"]:
+        message = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
+        raise MetadataError("key_differs", message, "key", place=record.place_of("key"))
+
+
+def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) -> list[str]:
+    """Return the file's former names, plus the current name if the file renames the row without listing it."""
+    said = record["former_names"]
+    if row.pk is None or row.name == name or row.name in said:
+        return said
+    return former_names(said, row.name, name)
+
+
+def _leave_to_select(record: Record, row: TargetColumn, values: dict[str, Any]) -> None:
+    """Take the fields that follow from the SELECT of a model from the row, until it is derived."""
+    for name in ("expression", "inputs"):
+        if record[name]:
+            raise MetadataError("invalid", "follows from the SELECT of the model; leave it out", name)
+    if row.pk is not None:
+        values |= {"type": row.type, "nullable": row.nullable, "expression": row.expression}
+    elif record["type"] is None:
+        values["type"] = DataType(STRING)
+
+
+def _refuse_difference(record: Record, row: TargetColumn) -> None:
+    """Refuse a column of a file that is not as the SELECT of its model makes it."""
+    if not row.active:
+        if record["retired_at"] is None:
+            raise MetadataError("unknown_column", "is no column of the SELECT", "name")
+        return
+    if record["type"] is not None and record["type"] != row.type:
+        message = f"is {record['type']} here and {row.type} in the SELECT; leave it out"
+        raise MetadataError("type_mismatch", message, "type")
+    if "nullable" in record.places and record["nullable"] != row.nullable:
+        message = (
+            f"is {str(record['nullable']).lower()} here and {str(row.nullable).lower()} in the SELECT; leave it out"
+        )
+        raise MetadataError("invalid", message, "nullable")
+
+
+def _retirement(record: Record) -> dict[str, Any]:
+    """Return the fields of retirement; ``retired_at`` without ``retired_by`` stands for a user."""
+    if record["retired_at"] is None:
+        if record["retired_by"]:
+            raise MetadataError("missing_field", "is missing beside retired_by", "retired_at", place=record.where)
+        return {"active": True, "retired_at": None, "retired_by": ""}
+    return {
+        "active": False,
+        "retired_at": record["retired_at"],
+        "retired_by": record["retired_by"] or TargetDataset.RetiredBy.PERSON,
+    }

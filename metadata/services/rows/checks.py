@@ -1,0 +1,479 @@
+"""Checks of a row before it is written, with messages for users.
+
+Services and the YAML import share them. The models' constraints check the same in the database.
+"""
+
+import re
+from collections.abc import Iterable
+
+from django.db.models import Q
+
+from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
+from elevata.core.errors import MetadataError
+from metadata.domain import naming
+from metadata.domain.history.history_policy import CDC, NONE, HistoryPolicy
+from metadata.domain.sources.clusters import check_topic, parse_cluster
+from metadata.domain.sources.formats import FORMATS_OF_KIND, OP, SEQUENCE, reads_changes
+from metadata.domain.sources.intake import INPUTS, Intake
+from metadata.domain.sources.locations import check_database_location, check_location, check_secret_name
+from metadata.domain.sources.option_kinds import names_of
+from metadata.domain.sources.queries import check_queries
+from metadata.domain.sources.reading_options import check_options
+from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
+from metadata.domain.sources.system_options import check_system_options
+from metadata.domain.sql import check_expression
+from metadata.models import (
+    DatasetInput,
+    Reference,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
+from metadata.services.model_checks import check_increment, check_model
+from metadata.services.rows.row_changes import check_word_list
+
+MAX_DATASET_SHORT_NAME = 90
+LOCATION_PLACEHOLDERS = ("data_dir",)
+_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+
+
+def check_system(row: System) -> None:
+    with_place(row, lambda: naming.check_short_name(row.short_name))
+    _check_other(row, System, "short_name")
+    _refuse_address(row.short_name, "short_name", str(row))
+    with_place(row, lambda: _SYSTEM_LOCATIONS.get(row.kind, check_database_location)(row.location))
+    with_place(row, lambda: check_secret_name(row.secret))
+    with_place(row, lambda: check_system_options(row.kind, row.options, secret=row.secret))
+    check_word_list(row.tags, "tags", str(row))
+    check_fields(row, str(row))
+    _check_kind(row)
+
+
+def _check_kind(row: System) -> None:
+    """Refuse a kind that does not have the formats of the system's datasets."""
+    if row.pk is None:
+        return
+    other = row.datasets.exclude(format__in=FORMATS_OF_KIND[row.kind]).first()
+    if other is not None:
+        message = f"{other} has the format {other.format}, which a system of kind {row.kind} does not have"
+        raise MetadataError("in_use", f"{message}; register another system", "kind", str(row))
+
+
+def _refuse_address(name: str, field: str, where: str) -> None:
+    """Refuse a name that is a path of the API, which would hide the object with that name."""
+    if name == "bulk":
+        raise MetadataError("invalid", "is reserved: the API has an address of that name", field, where)
+
+
+def check_source_dataset(row: SourceDataset) -> None:
+    where = str(row)
+    _check_free_text(row.name, where)
+    if not row.location.strip():
+        raise MetadataError("invalid", "says where the data is; it cannot be empty", "location", where)
+    _check_format(row, row.system.kind)
+    if check := _DATASET_LOCATIONS.get(row.system.kind):
+        with_place(row, lambda: check(row.location))
+    with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
+    with_place(row, lambda: check_options(row.format, row.options))
+    if row.format == SourceDataset.Format.TABLE and row.system.location:
+        with_place(row, lambda: check_queries(row.system.location, row.options))
+    with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
+    with_place(row, lambda: _check_intake(row))
+    check_word_list(row.tags, "tags", where)
+    _check_other_source(row)
+    check_fields(row, where)
+
+
+def _check_format(row: SourceDataset, kind: str) -> None:
+    """Refuse a format that systems of this kind do not have."""
+    known = FORMATS_OF_KIND.get(kind, ())
+    if row.format not in known:
+        message = f"{row.format!r} is no format of a system of kind {kind}; possible are {', '.join(known)}"
+        raise MetadataError("bad_format", message, "format", str(row))
+
+
+def _check_intake(row: SourceDataset) -> None:
+    intake, policy = Intake.from_dict(row.intake), HistoryPolicy.from_dict(row.history_policy)
+    intake.check_reader(policy)
+    intake.check_detection(policy, row.format)
+    check = _DATASET_LOCATIONS.get(row.system.kind)
+    if intake.key_list and check is not None:
+        try:
+            check(intake.key_list)
+        except MetadataError as problem:
+            raise MetadataError(problem.code, problem.message, "intake.key_list") from None
+
+
+def _check_other_source(row: SourceDataset) -> None:
+    """Refuse a name or short name that another dataset of the system has."""
+    if are_constraints_left_to_database():
+        return
+    same = Q(name=row.name) | Q(short_name__iexact=row.short_name)
+    other = SourceDataset.objects.filter(same, system=row.system).exclude(pk=row.pk).first()
+    if other is not None:
+        field = "name" if other.name == row.name else "short_name"
+        label = field.replace("_", " ")
+        raise MetadataError("name_taken", f"The system has another dataset of this {label}.", field, str(row))
+
+
+def check_source_column(row: SourceColumn) -> None:
+    where = str(row)
+    with_place(row, lambda: naming.check_column_name(row.name))
+    if row.target_name:
+        prefix = naming.ENGINE_PREFIX
+        with_place(row, lambda: naming.check_column_name(row.target_name, reserved_prefix=prefix, field="target_name"))
+    with_place(row, lambda: row.type)
+    _check_other_column(row, SourceColumn.objects.filter(dataset=row.dataset))
+    if row.key_ordinal is not None and not row.integrate:
+        raise MetadataError("invalid", "a business key column is always integrated", "integrate", where)
+    _check_key_place(row)
+    check_word_list(row.tags, "tags", where)
+    check_fields(row, where)
+
+
+def check_source_policy(dataset: SourceDataset) -> None:
+    """Check intake and policy of a source dataset against its columns and those that its targets will have.
+
+    A dataset without columns is not checked, because columns are added after it.
+    """
+    contract = {c.name: c.type for c in dataset.columns.all() if c.active}
+    if contract:
+        intake = Intake.from_dict(dataset.intake)
+        with_place(dataset, lambda: intake.check_against(dataset.format, contract, dataset.options))
+    columns = [c for c in dataset.columns.all() if c.active and c.integrate]
+    if not columns:
+        return
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if policy.rank is not None:
+        message = "ranks several sources, so it belongs to the policy of the dataset that unites them"
+        raise MetadataError("bad_history_policy", message, "history_policy.rank", str(dataset))
+    _check_deduplication(dataset, policy)
+    if reads_changes(dataset.format, dataset.options) and policy.input != CDC:
+        message = f"needs history input {CDC}, with op {OP} and time {SEQUENCE}"
+        raise MetadataError("bad_option", message, "options.changes", str(dataset))
+    if not dataset.history_policy:
+        return
+    with_place(dataset, lambda: policy.check_historize(dataset.historize))
+    key = [column.name for column in columns if column.key_ordinal]
+    if policy.is_honoured(historize=dataset.historize) and not key:
+        message = f"{'history' if dataset.historize else 'its history policy'} needs a business key"
+        raise MetadataError("no_business_key", message, "history_policy", str(dataset))
+    with_place(dataset, lambda: policy.check_described({c.name: c.type for c in columns}, key))
+
+
+def _check_deduplication(dataset: SourceDataset, policy: HistoryPolicy) -> None:
+    """Check that rows of one key can be ordered as the source's options say."""
+    if "deduplicate" not in dataset.options:
+        return
+    columns = [column for column in dataset.columns.all() if column.active]
+    names = {column.name for column in columns}
+    missing = [name for name in names_of(dataset.options.get("order_by")) if name not in names]
+    if missing:
+        raise MetadataError("bad_option", f"there is no column {missing[0]!r}", "options.order_by", str(dataset))
+    message = ""
+    if policy.keeps_events(historize=dataset.historize):
+        message = "does not go with rows that have a time of their own, of which a key may have several"
+    elif not any(column.key_ordinal for column in columns):
+        message = "needs a business key"
+    if message:
+        raise MetadataError("bad_option", message, "options.deduplicate", str(dataset))
+
+
+def refuse_if_paired(column: TargetColumn) -> None:
+    """Refuse to retire a column that a reference pairs with another."""
+    paired = Q(pairs__child_column=column) | Q(pairs__parent_column=column)
+    reference = Reference.objects.filter(paired, active=True).first()
+    if reference is not None:
+        raise MetadataError("in_use", f"reference {reference} needs it", "active", str(column))
+
+
+def refuse_if_policy_names(column: SourceColumn | TargetColumn) -> None:
+    """Refuse to retire a column that the history policy of its dataset names.
+
+    The operation column and the delete flag may be retired if the dataset's input has them.
+    """
+    dataset = column.dataset
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    is_honoured = dataset.active and policy.is_honoured(historize=dataset.historize)
+    if isinstance(dataset, TargetDataset) and not is_honoured:
+        return
+    for field in policy.fields_naming(column.name):
+        delivered = isinstance(dataset, TargetDataset) and column.name.lower() in input_column_names(dataset)
+        if column.name not in policy.delivered_only or not delivered:
+            message = f"the history policy of {dataset} names it; change that first"
+            raise MetadataError("in_use", message, f"history_policy.{field}", str(column))
+
+
+def check_schema(row: TargetSchema) -> None:
+    with_place(row, lambda: naming.check_table_name(row.name))
+    _check_other(row, TargetSchema, "name")
+    _refuse_address(row.name, "name", str(row))
+    check_word_list(row.tags, "tags", str(row))
+    check_fields(row, str(row))
+
+
+def check_target_dataset(row: TargetDataset) -> None:
+    """Check name, layer and policy of a dataset without its columns; see ``check_dataset_columns``."""
+    where, layers = str(row), TargetSchema.Layer
+    with_place(row, lambda: naming.check_table_name(row.name, history=row.history_of_id is not None))
+    other = TargetDataset.objects.filter(schema=row.schema, name__iexact=row.name).exclude(pk=row.pk).first()
+    if other is not None:
+        retired = "" if other.active else ", which is retired"
+        raise MetadataError("name_taken", f"{row.name!r} is the name of another dataset{retired}", "name", where)
+    if row.historize and row.schema.layer != layers.RAWCORE and not row.select:
+        message = f"layer {row.schema.layer} keeps no history; rawcore and models do"
+        raise MetadataError("invalid", message, "historize", where)
+    if row.select or row.increment:
+        check_model(row)
+    if row.schema.layer == layers.RAW and row.materialization != "table":
+        raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
+    with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
+    with_place(row, lambda: row.keeping.check(row.schema.layer))
+    if row.filter:
+        with_place(row, lambda: check_expression(row.filter, field="filter"))
+    if row.contract:
+        _check_contract(row)
+    check_word_list(row.tags, "tags", where)
+    check_word_list(row.former_names, "former_names", where)
+    check_fields(row, where)
+
+
+def _check_contract(row: TargetDataset) -> None:
+    if row.history_of_id is not None or row.schema.layer != TargetSchema.Layer.SERVING:
+        raise MetadataError("invalid", "only a dataset of the serving layer is a contract", "contract", str(row))
+    if not row.owner.strip():
+        raise MetadataError("invalid", "a contract needs an owner", "owner", str(row))
+
+
+def _check_key_place(row: SourceColumn | TargetColumn) -> None:
+    if row.key_ordinal == 0:
+        raise MetadataError("invalid", "counts from 1", "key_ordinal", str(row))
+
+
+def check_target_column(row: TargetColumn) -> None:
+    where, dataset = str(row), row.dataset
+    if dataset.history_of_id is not None:
+        raise MetadataError("invalid", "a history dataset's columns are its base's; change them there", "", where)
+    layer = dataset.schema.layer
+    reserved = naming.reserved_column_names(layer, dataset.name)
+    if row.name.lower().endswith(naming.KEY_SUFFIX):
+        reserved |= _foreign_keys(dataset)
+    prefix = naming.reserved_prefix(layer)
+    with_place(row, lambda: naming.check_column_name(row.name, reserved=reserved, reserved_prefix=prefix))
+    with_place(row, lambda: row.type)
+    _check_other_column(row, TargetColumn.objects.filter(dataset=dataset))
+    if row.expression and not dataset.select:
+        if dataset.schema.layer == TargetSchema.Layer.RAW:
+            raise MetadataError("invalid", "raw holds what was delivered, without expressions", "expression", where)
+        with_place(row, lambda: check_expression(row.expression))
+    _check_key_place(row)
+    check_word_list(row.tags, "tags", where)
+    check_word_list(row.former_names, "former_names", where)
+    check_fields(row, where)
+
+
+def check_dataset_columns(dataset: TargetDataset) -> None:
+    """Check the rules for a dataset together with its columns."""
+    check_history(dataset)
+    if dataset.select:
+        check_increment(dataset)
+    else:
+        check_logic(dataset)
+
+
+def check_history(dataset: TargetDataset) -> None:
+    """Refuse columns that do not match the dataset's history policy.
+
+    To be called after a change of either.
+    """
+    active = [column for column in dataset.columns.all() if column.active]
+    if not (dataset.active and active):
+        return
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if policy.rank is not None:
+        _check_rank(dataset, policy.rank)
+    _check_intakes(dataset, policy)
+    with_place(dataset, lambda: policy.check_historize(dataset.historize))
+    if not policy.is_honoured(historize=dataset.historize):
+        return
+    key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
+    if not key:
+        message = f"{'history' if dataset.historize else 'its history policy'} needs a business key"
+        raise MetadataError("no_business_key", message, "historize", str(dataset))
+    delivered = input_column_names(dataset) if policy.delivered_only else ()
+    types = {column.name: column.type for column in active}
+    with_place(dataset, lambda: policy.check_described(types, key, delivered))
+
+
+def _check_rank(dataset: TargetDataset, rank: tuple[str, ...]) -> None:
+    """Refuse a rank that names other sources than those behind the dataset; one without inputs is not checked."""
+    sources = _source_names(dataset)
+    wrong = sorted(sources ^ set(rank)) if sources else []
+    if wrong:
+        message = "is no source of this dataset" if wrong[0] in rank else "is a source of this dataset without a rank"
+        listed = ", ".join(sorted(sources))
+        raise MetadataError(
+            "bad_history_policy", f"{wrong[0]} {message}; its sources are {listed}", "history_policy.rank", str(dataset)
+        )
+
+
+def _source_names(dataset: TargetDataset) -> set[str]:
+    """Return the names of the sources that a dataset reads, directly or through other datasets."""
+    names, waiting, seen = set(), [dataset.pk], set()
+    while waiting:
+        seen.update(waiting)
+        inputs = DatasetInput.objects.filter(dataset__in=waiting).select_related("source__system")
+        names |= {str(item.source) for item in inputs if item.source}
+        waiting = [item.upstream_id for item in inputs if item.upstream_id and item.upstream_id not in seen]
+    return names
+
+
+def _check_intakes(dataset: TargetDataset, policy: HistoryPolicy) -> None:
+    """Refuse a policy that closes absent keys for a reader of sources of which a load reads changed rows only.
+
+    Refuse delete detection that the one source of the dataset does not permit.
+    """
+    detects = policy.delete_detection != NONE
+    if policy.input in INPUTS and policy.absent_keys == "nothing" and not detects:
+        return
+    if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
+        return
+    by_stage = Q(
+        feeds__dataset__feeds__dataset__feeds__dataset=dataset,
+        feeds__dataset__feeds__dataset__schema__layer=TargetSchema.Layer.STAGE,
+    )
+    read = by_stage | Q(feeds__dataset__feeds__dataset=dataset)
+    sources = SourceDataset.objects.filter(read).select_related("system").distinct()
+    if detects:
+        _check_detection(dataset, policy, list(sources))
+    source = sources.filter(intake__has_key="watermark").first()
+    if source is not None:
+        try:
+            Intake.from_dict(source.intake).check_reader(policy)
+        except MetadataError as problem:
+            message = f"{source} has a watermark, which {problem.message}"
+            raise MetadataError(problem.code, message, "history_policy.input", str(dataset)) from None
+
+
+def _check_detection(dataset: TargetDataset, policy: HistoryPolicy, sources: list[SourceDataset]) -> None:
+    """Refuse delete detection for several sources, or for one that does not show its deletes."""
+    field = "history_policy.delete_detection"
+    if len(sources) > 1:
+        message = f"needs one source; {', '.join(sorted(map(str, sources)))} have keys of their own"
+        raise MetadataError("bad_history_policy", message, field, str(dataset))
+    for source in sources:
+        try:
+            Intake.from_dict(source.intake).check_detection(policy, source.format)
+        except MetadataError as problem:
+            message = f"does not fit {source}: its {problem.field} {problem.message}"
+            raise MetadataError("bad_history_policy", message, field, str(dataset)) from None
+
+
+def check_logic(dataset: TargetDataset) -> None:
+    """Check that filter and expressions name only columns of the dataset's inputs."""
+    with_logic = [column for column in dataset.columns.all() if column.active and column.expression]
+    if not with_logic and not dataset.filter:
+        return
+    names = input_column_names(dataset)
+    if dataset.filter:
+        _check_names(check_expression(dataset.filter, field="filter"), names, "filter", str(dataset))
+    for column in with_logic:
+        _check_names(check_expression(column.expression), names, "expression", str(column))
+
+
+def input_column_names(dataset: TargetDataset) -> set[str]:
+    """Return the names of the active columns of all inputs of a dataset, in lower case."""
+    inputs = dataset.inputs.all()
+    sources = [item.source_id for item in inputs if item.source_id]
+    targets = [item.upstream_id for item in inputs if item.upstream_id]
+    return _column_names(sources, targets)
+
+
+def column_names_of(datasets: Iterable[SourceDataset | TargetDataset]) -> set[str]:
+    """Return the names of the active columns of these datasets, in lower case."""
+    rows = list(datasets)
+    sources = [row.pk for row in rows if isinstance(row, SourceDataset)]
+    return _column_names(sources, [row.pk for row in rows if isinstance(row, TargetDataset)])
+
+
+def _column_names(sources: list[int], targets: list[int]) -> set[str]:
+    names = set(SourceColumn.objects.filter(dataset__in=sources, active=True).values_list("name", flat=True))
+    names |= set(TargetColumn.objects.filter(dataset__in=targets, active=True).values_list("name", flat=True))
+    return {name.lower() for name in names}
+
+
+def with_place(row: object, check) -> None:
+    """Run a check without database access; add the row to its MetadataError."""
+    try:
+        check()
+    except MetadataError as problem:
+        raise problem.about(str(row)) from None
+
+
+def _check_names(used: Iterable[str], known: set[str], field: str, where: str) -> None:
+    missing = [name for name in used if name.lower() not in known]
+    if missing:
+        raise MetadataError(
+            "unknown_column",
+            f"names {missing[0]!r}, which is no column of the dataset's inputs",
+            field,
+            where,
+        )
+
+
+def _check_other_column(row: SourceColumn | TargetColumn, others) -> None:
+    if are_constraints_left_to_database():
+        return
+    other = others.filter(name__iexact=row.name).exclude(pk=row.pk).first()
+    if other is not None:
+        how = "differs from it only by case" if other.name != row.name else "has this name"
+        retired = "" if other.active else " and is retired"
+        raise MetadataError("name_taken", f"another column, {other.name!r}, {how}{retired}", "name", str(row))
+
+
+def _check_other(row: System | TargetSchema, model: type, field: str) -> None:
+    """Refuse a name that is taken, ignoring case, because it becomes part of table and file names."""
+    value = getattr(row, field)
+    if model.objects.filter(**{f"{field}__iexact": value}).exclude(pk=row.pk).exists():
+        raise MetadataError("name_taken", f"{value!r} is taken", field, str(row))
+
+
+def _foreign_keys(dataset: TargetDataset) -> set[str]:
+    return {
+        naming.foreign_key_name(reference.role_name, reference.parent.name).lower()
+        for reference in dataset.references.select_related("parent")
+    }
+
+
+def _check_free_text(name: str, where: str) -> None:
+    if not name.strip() or any(ord(character) < 32 for character in name):
+        raise MetadataError("bad_name", "must be text that can be seen", "name", where)
+
+
+def _check_location(location: str) -> None:
+    for match in _PLACEHOLDER.finditer(location):
+        if match[1] not in LOCATION_PLACEHOLDERS:
+            raise MetadataError("invalid", f"{match[0]} is not known; {{{{ data_dir }}}} is", "location")
+    check_location(location)
+
+
+def _check_cluster(location: str) -> None:
+    if location.strip():
+        parse_cluster(location)
+
+
+# Checks of locations by the kind of the system; a table's location is checked by its database.
+_SYSTEM_LOCATIONS = {
+    System.Kind.FILES: _check_location,
+    System.Kind.JDBC: check_database_location,
+    System.Kind.KAFKA: _check_cluster,
+    System.Kind.REST: parse_api,
+}
+_DATASET_LOCATIONS = {
+    System.Kind.FILES: _check_location,
+    System.Kind.KAFKA: check_topic,
+    System.Kind.REST: check_endpoint,
+}

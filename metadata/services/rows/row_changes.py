@@ -1,0 +1,439 @@
+"""Writes of metadata rows: transaction, optimistic lock, change-log entries, classification check.
+
+``store``, ``store_all``, ``put_aside`` and ``remove`` are the only functions that write metadata. They check
+that the current actor may change the rows, and add the changes to the change log.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, models
+from django.db.models.deletion import Collector
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from elevata.accounts.permissions import current_actor, may
+from elevata.accounts.roles import Permission, Place
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.change_log import EMPTY, Change, Row, are_constraints_left_to_database, unit_of_work
+from elevata.core.errors import MetadataError
+from metadata.domain.naming import HISTORY_SUFFIX
+from metadata.domain.sensitivity import is_sensitive
+from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.permissions import must_be_changeable
+from metadata.selectors.classification import classifications
+from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, held, linked, read, stable_key
+
+# Check that a metadata change does not make sensitive values readable for an actor who may not read them.
+#
+# Raising a classification is always allowed. Lowering one, deleting a classified object, and disconnecting a
+# column from the sensitive column that it reads need the permission ``read_sensitive``, because the tables still
+# contain the values.
+
+
+_CLASSIFYING_FIELDS = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
+
+
+def must_stay_classified(before: Mapping[Any, Mapping[int, Any]]) -> None:
+    """Raise MetadataError ``not_permitted`` if a unit of work makes values readable that its actor may not read.
+
+    ``before`` maps models to the before-images of changed rows, None for new rows. Call it at the end of the unit of
+    work, in its transaction. The system is always allowed.
+    """
+    user = current_actor().user
+    if user is None or may(user, Permission.READ_SENSITIVE):
+        return
+    before = {model: rows for model, rows in before.items() if any(row is not None for row in rows.values())}
+    for where, place in (*_sources(before), *_targets(before)):
+        if not may(user, Permission.READ_SENSITIVE, on=place):
+            raise MetadataError(
+                "not_permitted",
+                f"its values are classified, and lowering that takes the permission to read them, {user}; "
+                "a steward can do it",
+                "sensitivity",
+                where,
+            )
+
+
+def _sources(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
+    """Yield source columns that were sensitive and no longer are, or were deleted; they have no schema."""
+    was = {pk: row for pk, row in before.get(SourceColumn, {}).items() if row is not None and _is_sensitive(row)}
+    now = read(SourceColumn, was, "id", "pii", "sensitivity")
+    for pk, row in was.items():
+        if pk not in now or not _is_sensitive(now[pk]):
+            yield row["name"], Place()
+
+
+def _is_sensitive(row: Mapping[str, Any]) -> bool:
+    return is_sensitive(personal=row["pii"], level=row["sensitivity"])
+
+
+def _targets(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
+    """Yield the datasets of target columns that were sensitive and no longer are, or were deleted."""
+    affected = _affected_datasets(before)
+    if not affected:
+        return
+    was = {pk: item for pk, item in classifications(affected, before).items() if item.sensitive}
+    if not was:
+        return
+    now = classifications(list(was))
+    rows = TargetDataset.objects.select_related("schema").in_bulk(list(was))
+    for pk, then in was.items():
+        if then.sensitive - now[pk].sensitive:
+            row = rows.get(pk)
+            place = Place() if row is None else Place(schemas=frozenset({(row.schema.name, row.schema.layer)}))
+            yield str(row or before[TargetDataset][pk]["name"]), place
+
+
+def _affected_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
+    """Return the datasets with a changed or deleted row that affects classification."""
+    rows = {model: {pk: row for pk, row in images.items() if row is not None} for model, images in before.items()}
+    affected = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
+    columns = {row["column_id"] for row in rows.get(ColumnInput, {}).values()}
+    affected |= {row["dataset_id"] for row in read(TargetColumn, columns, "id", "dataset_id").values()}
+    was = rows.get(TargetColumn, {})
+    now = read(TargetColumn, was, "id", *_CLASSIFYING_FIELDS)
+    affected |= {
+        row["dataset_id"]
+        for pk, row in was.items()
+        if pk not in now or any(row[field] != now[pk][field] for field in _CLASSIFYING_FIELDS)
+    }
+    datasets = rows.get(TargetDataset, {})
+    levels = read(TargetDataset, datasets, "id", "sensitivity")
+    return affected | {
+        pk for pk, row in datasets.items() if pk not in levels or row["sensitivity"] != levels[pk]["sensitivity"]
+    }
+
+
+# Changed rows of a transaction, and the change-log entries derived from them.
+#
+# Each row has an entry of its own, with two exceptions: links (inputs, pairs) are a field of their owner, and columns
+# created with their dataset are in the dataset's entry.
+
+
+Action = ChangeLogEntry.Action
+
+# Columns are parts of their dataset, as its field ``columns``.
+_PARTS: dict[Model, Model] = {SourceColumn: SourceDataset, TargetColumn: TargetDataset}
+# Number of rows compared at a time, and of new rows cached for it: an import writes hundreds of thousands.
+_BATCH_SIZE = 200
+_MAX_CACHED = 20_000
+
+
+class ChangedRows:
+    """Before-images of changed rows, keyed by model and primary key; None for new rows."""
+
+    def __init__(self) -> None:
+        self.before: dict[Model, dict[int, Values | None]] = defaultdict(dict)
+        # Owners of changed links: model → ids.
+        self.relinked: dict[Model, set[int]] = defaultdict(set)
+        # Datasets of new columns: model → column id → dataset id.
+        self._part_of: dict[Model, dict[int, int]] = defaultdict(dict)
+        # Cache of new rows that were not changed since they were inserted.
+        self._new_rows: dict[Model, dict[int, Values]] = defaultdict(dict)
+        self._cached_count = 0
+
+    # --- during the transaction ----------------------------------------------------------
+
+    def about_to_change(self, model: Model, pks: Iterable[int]) -> None:
+        """Store the before-images of rows before their first write."""
+        pks = list(pks)
+        for pk in pks:
+            self._new_rows[model].pop(pk, None)
+        unrecorded = [pk for pk in pks if pk not in self.before[model]]
+        if unrecorded:
+            stored = read(model, unrecorded, lock=True)
+            self.before[model].update((pk, stored.get(pk)) for pk in unrecorded)
+            if model in LINKS:
+                self.relinked[LINKS[model].owner].update(row[LINKS[model].owned_by] for row in stored.values())
+
+    def written(self, rows: Iterable[models.Model]) -> None:
+        """Record written rows; rows without a before-image are inserts."""
+        for row in rows:
+            model = type(row)
+            if model in LINKS:
+                self.relinked[LINKS[model].owner].add(getattr(row, LINKS[model].owned_by))
+            if row.pk not in self.before[model]:
+                self.before[model][row.pk] = None
+                if model in _PARTS:
+                    self._part_of[model][row.pk] = row.dataset_id
+                if self._cached_count < _MAX_CACHED:
+                    self._cached_count += 1
+                    self._new_rows[model][row.pk] = held(row)
+
+    def rolled_back(self) -> None:
+        """Drop the cached new rows after part of the work was rolled back."""
+        self._new_rows.clear()
+
+    # --- before commit --------------------------------------------------------------------
+
+    def check(self) -> None:
+        must_stay_classified(self.before)
+        for name in settings.METADATA_FOLLOWERS:
+            import_string(name)(self.before)
+
+    def changes(self) -> Iterator[list[Change]]:
+        """Yield the changes in batches, by kind of object, oldest row first."""
+        was_linked, parts = self._links_before(), self._parts_of_new()
+        for model in KINDS:
+            in_other_entries = {pk for pks in parts.get(model, {}).values() for pk in pks}
+            changed = sorted({*self.before.get(model, ()), *self.relinked[model]} - in_other_entries)
+            for start in range(0, len(changed), _BATCH_SIZE):
+                yield _Comparison(self, was_linked, parts).changes(model, changed[start : start + _BATCH_SIZE])
+
+    def _links_before(self) -> dict[Model, dict[int, list[Values]]]:
+        """Return the before-images of link rows, by model and owner."""
+        links: dict[Model, dict[int, list[Values]]] = {}
+        for model, kind in LINKS.items():
+            links[model] = defaultdict(list)
+            for row in self.before.get(model, {}).values():
+                if row is not None:
+                    links[model][row[kind.owned_by]].append(row)
+        return links
+
+    def _parts_of_new(self) -> dict[Model, dict[int, list[int]]]:
+        """Return the new columns of new datasets, by model and dataset."""
+        parts: dict[Model, dict[int, list[int]]] = {}
+        for model, whole in _PARTS.items():
+            new = {pk for pk, was in self.before.get(whole, {}).items() if was is None}
+            parts[model] = defaultdict(list)
+            for pk, owner in self._part_of[model].items():
+                if owner in new:
+                    parts[model][owner].append(pk)
+        return parts
+
+    def now(self, model: Model, pks: Iterable[int]) -> dict[int, Values]:
+        """Return the current rows by primary key."""
+        cached, pks = self._new_rows[model], list(pks)
+        return read(model, [pk for pk in pks if pk not in cached]) | {pk: cached[pk] for pk in pks if pk in cached}
+
+    def linked_now(self, link: Model, owners: Iterable[int]) -> dict[int, list[Values]]:
+        """Return the current links of these owners, those of new owners from the cache if it is complete."""
+        kind, cached = LINKS[link], self._new_rows[link]
+        new = {owner for owner in owners if owner in self._new_rows[kind.owner]} if self._is_complete(link) else set()
+        known: dict[int, list[Values]] = {owner: [] for owner in new}
+        for row in cached.values() if new else ():
+            if row[kind.owned_by] in new:
+                known[row[kind.owned_by]].append(row)
+        return linked(link, [owner for owner in owners if owner not in new]) | known
+
+    def _is_complete(self, model: Model) -> bool:
+        return len(self._new_rows[model]) == len(self.before[model])
+
+    def known(self, model: Model, pk: int) -> Values | None:
+        """Return the cached row if it is new in this transaction, else None."""
+        return self._new_rows[model].get(pk)
+
+    def gone(self, model: Model, pk: int) -> Values:
+        """Return the before-image of a deleted row."""
+        row = self.before[model][pk]
+        if row is None:
+            raise LookupError(f"{model.__name__} {pk} was made and removed again, yet something refers to it")
+        return row
+
+
+class _Comparison:
+    """Comparison of a batch of rows of one model with their before-images."""
+
+    def __init__(self, tracker: ChangedRows, was_linked: Mapping, parts: Mapping) -> None:
+        self._tracker, self._was_linked, self._parts = tracker, was_linked, parts
+        self._names = Names(tracker)
+        self._now: dict[Model, dict[int, Values]] = {}
+        self._links: dict[Model, dict[int, list[Values]]] = {}
+
+    def changes(self, model: Model, pks: list[int]) -> list[Change]:
+        self._load(model, pks)
+        for part, whole in _PARTS.items():
+            if whole is model:
+                self._load(part, [pk for owner in pks for pk in self._parts[part].get(owner, ())])
+        self._names.reach()
+        return [change for pk in pks for change in self._change(model, pk)]
+
+    def _load(self, model: Model, pks: list[int]) -> None:
+        before = self._tracker.before.get(model, {})
+        self._now[model] = self._tracker.now(model, pks)
+        self._names.know(model, [before[pk] for pk in pks if before.get(pk) is not None])
+        self._names.know(model, self._now[model].values())
+        relinked = [pk for pk in pks if pk in self._tracker.relinked[model]]
+        for link, kind in LINKS.items():
+            if kind.owner is model and relinked:
+                now = self._tracker.linked_now(link, relinked)
+                self._links[link] = {owner: now.get(owner, []) for owner in relinked}
+                for owner in relinked:
+                    self._names.know(link, [*self._was_linked[link].get(owner, ()), *self._links[link][owner]])
+
+    def _change(self, model: Model, pk: int) -> list[Change]:
+        now = self._now[model].get(pk)
+        was = self._tracker.before.get(model, {}).get(pk, now)
+        before, after = self._fields(model, pk, was, now=False), self._fields(model, pk, now, now=True)
+        if before == after:
+            return []
+        row = now if now is not None else was
+        key, name = stable_key(model, row), self._names.name(model, row)
+        action = _action(was, now)
+        return [Change(action, KINDS[model], key, name, before, after, self._names.dataset_key(model, row))]
+
+    def _fields(self, model: Model, pk: int, row: Values | None, *, now: bool) -> dict[str, Any]:
+        """Return a row's fields, with its links, and its new columns if the row itself is new."""
+        if row is None:
+            return {}
+        fields = self._names.told(model, row)
+        for link, kind in LINKS.items():
+            if kind.owner is model and pk in self._links.get(link, {}):
+                fields[kind.field] = self._link_names(link, self._links_of(link, pk, now=now))
+        for part, whole in _PARTS.items():
+            if whole is model and now and pk in self._parts[part]:
+                fields["columns"] = [self._part(part, column) for column in self._parts[part][pk]]
+        return fields
+
+    def _part(self, model: Model, pk: int) -> dict[str, Any]:
+        fields = self._fields(model, pk, self._now[model].get(pk), now=True)
+        return {name: value for name, value in fields.items() if name != "dataset" and value not in EMPTY}
+
+    def _links_of(self, link: Model, owner: int, *, now: bool) -> list[Values]:
+        """Return an owner's links, current or before the unit of work; unchanged links are in both."""
+        current = self._links[link].get(owner, [])
+        if now:
+            return current
+        unchanged = [row for row in current if row["id"] not in self._tracker.before[link]]
+        return unchanged + self._was_linked[link].get(owner, [])
+
+    def _link_names(self, link: Model, rows: list[Values]) -> list[str]:
+        ordered = sorted(rows, key=lambda row: (row.get("ordinal", 0), row["id"]))
+        return [self._names.name(link, row) for row in ordered]
+
+
+def _action(was: Values | None, now: Values | None) -> Action:
+    if was is None:
+        return Action.CREATED
+    if now is None:
+        return Action.DELETED
+    if was.get("active") != now.get("active"):
+        return Action.RESTORED if now["active"] else Action.RETIRED
+    return Action.RENAMED if was.get("name") != now.get("name") else Action.CHANGED
+
+
+@contextmanager
+def changed_rows() -> Iterator[ChangedRows]:
+    """Yield the tracker of changed rows of the open unit of work, or of a new one if none is open."""
+    with unit_of_work() as unit:
+        yield unit.tracker(ChangedRows)
+
+
+def store(row: Row) -> Row:
+    """Write a checked row; the version of an existing row is incremented."""
+    must_be_changeable([row])
+    with changed_rows() as tracker:
+        if row.pk is not None:
+            tracker.about_to_change(type(row), [row.pk])
+            row.version += 1
+        row.save()
+        tracker.written([row])
+    return row
+
+
+def store_all(rows: Iterable[Row]) -> list[Row]:
+    """Insert new, checked rows of one model in one statement."""
+    new = list(rows)
+    must_be_changeable(new)
+    if new:
+        with changed_rows() as tracker:
+            type(new[0]).objects.bulk_create(new)
+            tracker.written(new)
+    return new
+
+
+def put_aside(row: Row, **between: Any) -> None:
+    """Write temporary values to a stored row, so that other rows can take its values; ``row`` is not changed."""
+    must_be_changeable([row])
+    with changed_rows() as tracker:
+        tracker.about_to_change(type(row), [row.pk])
+        type(row).objects.filter(pk=row.pk).update(**between)
+
+
+def clear_the_way(changes: list[tuple[Any, str | None, int | None]]) -> None:
+    """Write temporary names and key positions to rows that will get new ones, so that rows can swap them.
+
+    ``changes`` are (row, new name, new position in the key). The given row objects are not changed, so that
+    their differences are still detected.
+    """
+    for row, name, place in changes:
+        between: dict[str, Any] = {}
+        if row.name != name:
+            between["name"] = _name_between(row)
+        if getattr(row, "key_ordinal", None) not in (None, place):
+            between["key_ordinal"] = None
+            if isinstance(row, TargetColumn):
+                between["role"] = TargetColumn.Role.ATTRIBUTE
+        if between:
+            put_aside(row, **between)
+
+
+def _name_between(row: Any) -> str:
+    history = isinstance(row, TargetDataset) and row.history_of_id is not None
+    return f"moving_{row.key.hex}{HISTORY_SUFFIX if history else ''}"
+
+
+def remove(rows: Iterable[Row]) -> None:
+    """Delete rows of one model and the rows that cascade from them."""
+    deleted = list(rows)
+    if not deleted:
+        return
+    must_be_changeable(deleted)
+    collector = Collector(using=DEFAULT_DB_ALIAS)
+    collector.can_fast_delete = lambda *_, **__: False  # load every row, so that it can be logged
+    with changed_rows() as tracker:
+        collector.collect(deleted)
+        for model, instances in collector.data.items():
+            tracker.about_to_change(model, [row.pk for row in instances])
+        for (field, _), groups in collector.field_updates.items():
+            for instances in groups:
+                tracker.about_to_change(field.model, [row.pk for row in instances])
+        collector.delete()
+
+
+def check_word_list(value: Any, field: str, where: str) -> None:
+    """Check that tags or former names are a list of texts without duplicates."""
+    is_list = isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
+    if not is_list or len(set(value)) != len(value):
+        raise MetadataError("invalid", f"must be a list of words, none twice, not {value!r}", field, where)
+
+
+def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
+    """Return the first derived stable key that is free: an earlier object may have had the same name."""
+    attempt = 0
+    while not are_constraints_left_to_database() and model.objects.filter(key=derive(attempt)).exists():
+        attempt += 1
+    return derive(attempt)
+
+
+def former_names(current: list[str], old: str, new: str) -> list[str]:
+    """Return the former names after a rename, newest last, without the new name."""
+    return [name for name in current if name not in (old, new)] + ([old] if old != new else [])
+
+
+BY_PERSON = TargetDataset.RetiredBy.PERSON
+BY_GENERATION = TargetDataset.RetiredBy.GENERATION
+
+
+def set_retired(row: TargetDataset | TargetColumn, *, by: str) -> bool:
+    """Retire a row; return True if it was active."""
+    if not row.active:
+        return False
+    row.active, row.retired_at, row.retired_by = False, timezone.now(), by
+    store(row)
+    return True
+
+
+def set_in_use(row: TargetDataset | TargetColumn) -> bool:
+    if row.active:
+        return False
+    row.active, row.retired_at, row.retired_by = True, None, ""
+    store(row)
+    return True

@@ -1,0 +1,123 @@
+"""Rules for healthy metadata, over states."""
+
+from dataclasses import replace
+
+from architecture.domain.health import CODES, FIXES, Finding, Source, Surroundings, findings_of, owner_above
+from metadata.domain.state import ColumnState, DatasetState
+
+KEY = ColumnState("id", "customer_id", "integer", role="business_key", inputs=("stage_id",))
+NAME = ColumnState("name", "title", "string(50)", inputs=("stage_name",))
+STAGE = DatasetState(
+    "stage",
+    "stage",
+    "stage",
+    "stg_customer",
+    (ColumnState("stage_id", "customer_id", "integer"), ColumnState("stage_name", "title", "string(50)")),
+    inputs=("raw",),
+    materialization="view",
+)
+CUSTOMER = DatasetState("core", "rawcore", "rawcore", "rc_customer", (KEY, NAME), inputs=("stage",))
+AROUND = Surroundings(
+    datasets={"stage": STAGE, "core": CUSTOMER}, reads={"core": ("stage",)}, read=frozenset({"stage"})
+)
+
+
+def found(dataset: DatasetState, **around: object) -> list[Finding]:
+    return findings_of(dataset, replace(AROUND, **around))
+
+
+def codes(dataset: DatasetState, **around: object) -> list[str]:
+    return [finding.code for finding in found(dataset, **around)]
+
+
+def test_generated_metadata_has_no_findings():
+    assert codes(CUSTOMER) == []
+
+
+def test_a_retired_dataset_has_no_findings():
+    assert codes(replace(CUSTOMER, active=False, inputs=())) == []
+
+
+def test_a_policy_that_names_a_missing_column_cannot_work():
+    policy = {"input": "effective", "time": "valid_from"}
+    (finding,) = found(replace(CUSTOMER, historize=True, history_policy=policy))
+    assert (finding.code, finding.severity) == ("policy", "error")
+    assert finding.field.startswith("history_policy")
+
+
+def test_history_without_a_business_key_is_an_error_and_a_table_without_one_a_warning():
+    keyless = replace(CUSTOMER, columns=(NAME,))
+    assert [(one.code, one.severity) for one in found(keyless)] == [("no_key", "warning")]
+    assert [(one.code, one.severity) for one in found(replace(keyless, historize=True))] == [("no_key", "error")]
+
+
+def test_personal_data_needs_an_owner():
+    assert codes(CUSTOMER, personal=frozenset({"name"})) == ["no_owner"]
+    assert codes(CUSTOMER, personal=frozenset({"name"}), owners={"core": "mia"}) == []
+
+
+def test_the_owner_of_all_inputs_can_be_taken():
+    (finding,) = found(CUSTOMER, personal=frozenset({"name"}), owners={"stage": "mia"})
+    assert finding.fix == "take_owner"
+    assert owner_above(CUSTOMER, replace(AROUND, owners={"stage": "mia"})) == "mia"
+
+
+def test_a_dataset_needs_inputs_unless_it_is_a_model():
+    empty = replace(CUSTOMER, inputs=())
+    assert codes(empty) == ["no_input"]
+    assert codes(replace(empty, select="SELECT 1 AS customer_id")) == []
+
+
+def test_a_retired_input_is_named():
+    (finding,) = found(CUSTOMER, datasets={"stage": replace(STAGE, active=False)})
+    assert (finding.code, finding.text) == ("retired_input", "The input stage.stg_customer is retired.")
+
+
+def test_a_layer_in_between_may_not_be_skipped():
+    raw = replace(STAGE, layer="raw", schema="raw", name="raw_customer")
+    assert codes(CUSTOMER, datasets={"stage": raw}) == ["layer_skipped"]
+    assert codes(
+        replace(CUSTOMER, inputs=("file",)),
+        sources={"file": Source("crm.customer", types={"stage_id": "integer", "stage_name": "string(50)"})},
+    ) == ["layer_skipped"]
+
+
+def test_a_lower_layer_does_not_read_a_higher_one():
+    assert codes(CUSTOMER, datasets={"stage": replace(STAGE, layer="bizcore")}) == ["layer_backwards"]
+
+
+def test_names_that_engines_quote_or_cut_are_found():
+    columns = (KEY, replace(NAME, name="order"), replace(NAME, name="net amount"), replace(NAME, name="x" * 64))
+    assert codes(replace(CUSTOMER, columns=columns)) == ["quoted_name", "quoted_name", "long_name"]
+
+
+def test_a_column_narrower_than_its_input_loses_data():
+    columns = (KEY, replace(NAME, type="string(20)"))
+    (finding,) = found(replace(CUSTOMER, columns=columns))
+    assert (finding.code, finding.column, finding.field) == ("type_loses_data", "name", "data_type")
+    assert codes(replace(CUSTOMER, columns=(KEY, replace(NAME, type="string(20)", expression="left(title, 20)")))) == []
+
+
+def test_texts_are_parsed_by_loads_and_lose_nothing_silently():
+    assert codes(replace(CUSTOMER, columns=(KEY, replace(NAME, type="integer")))) == []
+
+
+def test_a_column_needs_an_input_or_an_expression():
+    columns = (KEY, replace(NAME, inputs=()))
+    (finding,) = found(replace(CUSTOMER, columns=columns))
+    assert (finding.code, finding.severity, finding.column) == ("column_without_input", "error", "name")
+    assert codes(replace(CUSTOMER, columns=(KEY, replace(NAME, inputs=("gone",))))) == ["column_without_input"]
+
+
+def test_a_stage_that_nobody_reads_can_be_retired():
+    (finding,) = found(replace(STAGE, inputs=("raw",), columns=()), read=frozenset())
+    assert (finding.code, finding.fix) == ("orphan", "retire")
+
+
+def test_a_dataset_that_reads_itself_over_others_is_a_cycle():
+    assert codes(CUSTOMER, reads={"core": ("stage",), "stage": ("core",)}) == ["cycle"]
+
+
+def test_every_code_and_fix_has_words():
+    assert all(CODES.values())
+    assert all(FIXES.values())

@@ -1,0 +1,97 @@
+"""Findings that are stored with edits, their safe changes, and the command that examines everything."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from architecture.models import HealthFinding
+from architecture.services.health import fix_finding, refresh_findings
+from elevata.accounts.cli import CommandExit
+from elevata.core.errors import MetadataError
+from loader.services.schedule_overlaps import overlapping_schedules
+from loader.services.schedules import create_schedule
+from metadata.models import TargetDataset
+from metadata.services.datasets.targets import update_target_column
+from metadata.services.lifecycle import retire_dataset
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def stage(airport: TargetDataset) -> TargetDataset:
+    refresh_findings()
+    return TargetDataset.objects.get(name="stg_air_airport")
+
+
+def codes(dataset: TargetDataset) -> list[str]:
+    return sorted(dataset.findings.values_list("code", flat=True))
+
+
+def test_generated_metadata_is_healthy(stage: TargetDataset):
+    assert HealthFinding.objects.count() == 0
+
+
+def test_an_edit_stores_findings_of_the_datasets_that_read_the_edited_one(
+    stage: TargetDataset, airport: TargetDataset, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        retire_dataset(dataset=stage, expected_version=stage.version)
+    assert "retired_input" in codes(airport)
+
+
+def test_a_finding_goes_with_its_cause(
+    stage: TargetDataset, airport: TargetDataset, django_capture_on_commit_callbacks
+):
+    column = airport.columns.get(name="name")
+    for pii, expected in ((True, ["no_owner"]), (False, [])):
+        column.refresh_from_db()
+        with django_capture_on_commit_callbacks(execute=True):
+            update_target_column(column=column, expected_version=column.version, pii=pii)
+        assert codes(airport) == expected
+
+
+def test_a_dataset_takes_the_owner_of_its_inputs(stage: TargetDataset, airport: TargetDataset):
+    airport.columns.filter(name="name").update(pii=True)
+    TargetDataset.objects.filter(pk=stage.pk).update(owner="mia")
+    refresh_findings([airport.pk])
+    assert fix_finding(finding=airport.findings.get()).owner == "mia"
+
+
+def test_a_finding_without_a_safe_change_is_refused(airport: TargetDataset):
+    finding = HealthFinding.objects.create(dataset=airport, code="no_key", severity="error")
+    with pytest.raises(MetadataError, match="no safe change"):
+        fix_finding(finding=finding)
+
+
+def test_the_page_offers_changes_to_users_who_may_make_them(reader: Client, operator: Client, stage: TargetDataset):
+    finding = HealthFinding.objects.create(dataset=stage, code="orphan", severity="hint", fix="retire")
+    fix = f"/health/{finding.pk}/fix/"
+    assert fix in operator.get("/health/").content.decode()
+    assert fix not in reader.get("/health/").content.decode()
+    assert reader.post(fix).status_code == 403
+    operator.post(fix)
+    stage.refresh_from_db()
+    assert not stage.active
+
+
+def test_the_command_fails_on_errors_and_prints_them(stage: TargetDataset, airport: TargetDataset):
+    call_command("check_metadata", stdout=StringIO())
+    TargetDataset.objects.filter(pk=airport.pk).update(history_policy={"input": "nothing"})
+    out = StringIO()
+    with pytest.raises(CommandExit) as end:
+        call_command("check_metadata", "--format", "json", stdout=out)
+    assert end.value.returncode == 1
+    (finding,) = json.loads(out.getvalue())["findings"]
+    assert (finding["code"], finding["subject"]) == ("policy", "rawcore.rc_air_airport")
+
+
+def test_schedules_of_the_same_tables_at_the_same_time_overlap(airport: TargetDataset):
+    create_schedule(name="all", cron="0 6 * * *")
+    create_schedule(name="airports", cron="0 6 * * 1", scope={"kind": "dataset", "name": str(airport)})
+    create_schedule(name="later", cron="30 6 * * *")
+    (concern,) = overlapping_schedules()
+    assert concern.subject == "Schedule all"
+    assert "airports" in concern.text

@@ -1,0 +1,139 @@
+"""Search on pages: ranks, permissions, and texts that are no names."""
+
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from elevata.web.search import Rank, Result, search
+from loader.services.reads.queries import save_query
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.lifecycle import rename_column
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
+
+pytestmark = pytest.mark.django_db
+
+WORDS = {
+    "icao": {"key_ordinal": 1},
+    "code": {},
+    "code_set": {},
+    "zip_code": {},
+    "barcode": {},
+    "label": {"description": "The code of the label."},
+    "title": {"tags": ["code"]},
+}
+
+
+def results_of(text: str, user: User, kind: str = "") -> list[Result]:
+    return [result for result in search(text, user=user, limit=50)[0] if kind in ("", result.kind)]
+
+
+def test_the_whole_name_is_first_and_the_description_last(person: User):
+    airport_source(**WORDS)
+    ranks = {result.name: result.rank for result in results_of("code", person, "source_column")}
+    assert list(ranks.items()) == [
+        ("code", Rank.EXACT),
+        ("code_set", Rank.PREFIX),
+        ("zip_code", Rank.WORD),
+        ("barcode", Rank.PART),
+        ("label", Rank.DESCRIPTION),
+        ("title", Rank.DESCRIPTION),
+    ]
+
+
+def test_a_former_name_comes_before_descriptions(person: User, airport: TargetDataset):
+    column = airport.columns.get(name="elevation")
+    rename_column(column=column, name="height", expected_version=column.version)
+    ranks = {result.name: result.rank for result in results_of("elevation", person, "column")}
+    assert ranks["height"] == Rank.FORMER_NAME
+
+
+def test_a_column_is_found_in_source_stage_rawcore_and_history(person: User, airport: TargetDataset):
+    places = {result.within for result in results_of("icao", person) if result.name == "icao"}
+    assert places >= {"air.airport", "stage.stg_air_airport", "rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"}
+
+
+def test_a_qualified_name_finds_the_column_of_that_dataset(person: User, airport: TargetDataset):
+    result = results_of("rawcore.rc_air_airport.icao", person)[0]
+    assert (result.kind, result.within, result.rank) == ("column", "rawcore.rc_air_airport", Rank.EXACT)
+
+
+def test_all_words_of_a_text_must_match(person: User):
+    airport_source(**WORDS)
+    assert [result.name for result in results_of("label code", person, "source_column")] == ["label"]
+
+
+def test_a_short_text_finds_beginnings_of_names_only(person: User):
+    airport_source(**WORDS)
+    assert [result.name for result in results_of("ic", person)] == ["icao"]
+
+
+def test_a_misspelled_name_is_found_where_the_database_has_trigrams(person: User, airport: TargetDataset):
+    names = [result.name for result in results_of("elevaton", person, "column")]
+    assert names == (["elevation"] * len(names) if connection.vendor == "postgresql" else [])
+    assert bool(names) == (connection.vendor == "postgresql")
+
+
+@pytest.mark.parametrize("text", ["ada", "new user", "new dataset", "webhooks"])
+def test_what_the_pages_refuse_is_not_found(person: User, starter: User, text: str):
+    User.objects.create_user("adam")
+    assert results_of(text, person) == []
+    assert results_of(text, starter) != []
+
+
+def test_a_saved_query_is_found_by_its_owner_unless_it_is_shared(person: User, starter: User):
+    save_query(owner=starter, name="late flights", text="SELECT 1")
+    assert results_of("late flights", starter, "saved_query") != []
+    assert results_of("late flights", person, "saved_query") == []
+
+
+@pytest.mark.parametrize("text", ["%", "_", "'", "\\", "%%%", "🛩", '"', "a.b.c.d.e", ".", "x " * 60])
+def test_signs_of_databases_are_only_text(reader: Client, text: str):
+    airport_source()
+    answer = reader.get(f"/search/?q={quote(text)}")
+    assert answer.status_code == 200
+    assert "airport" not in answer.content.decode().partition("<main")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("\0", 422), ("a" * 201, 422), ("a" * 10_000, 414)], ids=["nul", "long", "too long"]
+)
+def test_a_text_that_no_name_has_is_refused(reader: Client, text: str, status: int):
+    assert reader.get(f"/search/?q={quote(text)}").status_code == status
+
+
+def test_results_have_links_without_scripts(reader: Client, airport: TargetDataset):
+    page = reader.get("/search/?q=rc_air_airport").content.decode()
+    assert f'href="/datasets/{airport.key}/"' in page
+
+
+def test_the_dialog_gets_options_only(reader: Client, airport: TargetDataset):
+    part = reader.get("/search/?q=rc_air_airport", headers={"HX-Request": "true"}).content.decode()
+    assert 'role="option"' in part
+    assert "<html" not in part
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_rows(
+    person: User, airport: TargetDataset, django_assert_max_num_queries
+):
+    with django_assert_max_num_queries(30):
+        search("icao", user=person, limit=50)
+    source = SourceDatasetFactory(system__short_name="net", name="route")
+    SourceColumnFactory(dataset=source, name="icao", key_ordinal=1)
+    generate_targets(source_dataset=source)
+    assert TargetColumn.objects.filter(name="icao").count() > 3
+    with django_assert_max_num_queries(30):
+        search("icao", user=person, limit=50)
+
+
+def test_parts_of_column_names_are_found_by_an_index(airport: TargetDataset):
+    found = TargetColumn.objects.filter(name__icontains="evat").order_by()
+    if connection.vendor != "postgresql":
+        assert [column.name for column in found] != []
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert "metadata_targetcolumn_name_trigrams" in found.explain()

@@ -1,0 +1,30 @@
+"""Selections of rows: which columns they use, and what is refused before a table is read."""
+
+import pytest
+
+from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
+from loader.domain.refusals import Refusal
+
+
+def test_a_selection_is_the_same_after_a_read_has_carried_it():
+    selection = RowSelection("ulm", "city", "starts", "U", "name", True, 50)
+    assert RowSelection.from_arguments({"limit": 20} | selection.as_arguments()) == selection
+
+
+def test_all_rows_need_no_arguments():
+    assert RowSelection(comparison="equals", value="without a column").as_arguments() == {}
+
+
+@pytest.mark.parametrize(
+    ("selection", "code"),
+    [
+        (RowSelection(sort="gone"), "NO_COLUMN"),
+        (RowSelection(column="gone"), "NO_COLUMN"),
+        (RowSelection(column="city", comparison="like"), "BAD_SELECTION"),
+        (RowSelection(offset=MOST_OFFSET + 1), "BAD_SELECTION"),
+    ],
+)
+def test_what_cannot_be_selected_is_refused(selection: RowSelection, code: str):
+    with pytest.raises(Refusal) as refused:
+        selection.check(["city", "name"])
+    assert refused.value.code == code

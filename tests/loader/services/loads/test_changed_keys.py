@@ -1,0 +1,94 @@
+"""Objects with a changed stable key use their existing tables and hashes."""
+
+from uuid import NAMESPACE_DNS, UUID, uuid5
+
+import pytest
+
+from architecture.models import AppliedDataset, ExecutionOperation
+from loader.models import LoadRun
+from loader.selectors import dataset_runs
+from loader.services.maintenance.compactions import request_compaction
+from loader.services.reads.attempts import perform_read
+from loader.services.reads.read_requests import request_read
+from metadata.models import Reference, TargetColumn, TargetDataset
+from metadata.services.datasets.targets import create_target_column
+from tests.loader.airports import target
+from tests.loader.services.loads.test_load_work import perform, queued, row
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
+
+# What a second run of the same dataset differs in.
+_OF_THE_RUN = ("sequence", "newest_applied_at", "newest_applied")
+
+
+@pytest.fixture
+def moved(airports, runner) -> LoadRun:
+    """Load once, then give every target another key, as if described anew in another installation."""
+    run = perform(queued(), runner)
+    for model in (TargetDataset, TargetColumn, Reference):
+        for one in model.objects.all():
+            model.objects.filter(pk=one.pk).update(key=elsewhere(one.key))
+    return run
+
+
+def elsewhere(key: UUID) -> UUID:
+    return uuid5(NAMESPACE_DNS, str(key))
+
+
+def loads(script, name: str) -> list[dict]:
+    """Return the manifests of one dataset, load by load, without the parts that differ in every load."""
+    told = [request["body"] for request in script.seen("load")]
+    found = [one for body in told for one in (*body["raw"], *body["rawcore"]) if one["name"] == name]
+    return [{key: value for key, value in one.items() if key not in _OF_THE_RUN} for one in found]
+
+
+@pytest.mark.parametrize("name", ["raw.raw_air_airport", AIRPORT, ROUTE])
+def test_a_load_is_the_same_as_before(moved, runner, script, name):
+    run = perform(queued(), runner)
+    assert (run.status, run.error) == ("succeeded", None)
+    before, now = loads(script, name)
+    assert now == before
+
+
+def test_its_numbers_and_times_go_on(moved, runner, script):
+    run = perform(queued(), runner)
+    assert row(run, AIRPORT).sequence == 2
+    told = {one["name"]: one["newest_applied_at"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    assert told[AIRPORT] == moved.load_timestamp.isoformat()
+
+
+def test_its_runs_are_found_by_what_describes_it_now(moved, runner):
+    run = perform(queued(), runner)
+    assert [one.run for one in dataset_runs(dataset=target(AIRPORT))] == [run, moved]
+
+
+def test_what_is_new_is_added_to_the_table_that_is_there(moved, runner, script):
+    applied = set(AppliedDataset.objects.values_list("dataset_key", flat=True))
+    create_target_column(dataset=target(AIRPORT), name="continent", type="string(2)", expression="'EU'")
+    assert perform(queued(), runner).status == "succeeded"
+    steps = ExecutionOperation.objects.filter(column_name="continent")
+    (before, *_) = loads(script, AIRPORT)
+    assert set(map(str, steps.values_list("table_key", flat=True))) == {
+        before["table"]["key"],
+        before["history"]["key"],
+    }
+    assert set(AppliedDataset.objects.values_list("dataset_key", flat=True)) == applied
+
+
+def test_questions_go_to_the_table_that_is_there(moved, runner, script):
+    script.add(answers={"sample": {"rows": []}})
+    read = request_read(kind="sample", dataset=target(AIRPORT), wake_worker=False).read
+    perform_read(read_pk=read.pk, worker="w1", runner=runner)
+    (before, *_) = loads(script, AIRPORT)
+    assert script.seen("read")[-1]["body"]["table"]["key"] == before["table"]["key"]
+
+
+def test_a_compaction_goes_to_the_tables_that_are_there(moved, runner, script):
+    (before, *_) = loads(script, AIRPORT)
+    asked = request_compaction(dataset_key=before["dataset"], wake_worker=False)
+    assert perform(asked.run, runner).status == "succeeded"
+    told = script.seen("compact")[-1]["body"]
+    assert told["dataset"] == before["dataset"]
+    assert {one["key"] for one in told["tables"]} == {before["table"]["key"], before["history"]["key"]}

@@ -1,0 +1,308 @@
+"""Load runs: request, claim, cancellation, sweep."""
+
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from socket import gethostname
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+
+from architecture.selectors.environments import described_states
+from architecture.services.states import current_environment
+from elevata.accounts.services.users import ensure_user
+from elevata.core.database import retried
+from elevata.core.processes import process_name
+from elevata.jobs.models import Worker
+from elevata.jobs.services import Fenced, mark_lost
+from loader.domain.dependencies import DATASET, SCHEMA, LoadStep, Scope
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun, ReadRequest, RunEvent
+from loader.services.loads import load_runs
+from loader.services.loads.attempts import LoadAttempt
+from loader.services.loads.load_runs import attempt_of, claim, new_run_id, request_cancel, request_load_run
+from loader.services.loads.plans import LoadPlan, plan_load
+from loader.services.reads.read_requests import request_read
+from loader.services.schedules import sweep
+from metadata.models import SourceDataset
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Wake-ups that were sent; ``sent.reason`` makes the broker refuse them with this reason."""
+
+    class Sent(list):
+        reason = ""
+
+    messages = Sent()
+
+    def wake(job_pk):
+        messages.append(job_pk)
+        return messages.reason
+
+    monkeypatch.setattr("elevata.jobs.services.wake", wake)
+    return messages
+
+
+AT = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def test_a_run_id_reads_well_and_sorts_by_time():
+    assert new_run_id(at=datetime(2026, 11, 21, 8, 15, tzinfo=UTC)).startswith("20261121T081500Z-")
+
+
+def test_asking_queues_a_run_and_wakes_a_worker(airports, sent, django_user_model):
+    user = ensure_user(name="ann", roles=["operator"])
+    asked = request_load_run(load_timestamp=datetime(2024, 5, 1), user=user)
+    assert (asked.requested, asked.wakeup_sent, asked.notice) == (True, True, "")
+    assert (asked.run.status, asked.run.load_timestamp, asked.run.requested_by) == ("queued", AT, user)
+    assert asked.run.scope == {"kind": "all", "name": "", "target_only": False}
+    assert sent == [asked.run.pk]
+
+
+def test_a_broker_that_is_away_loses_nothing(airports, sent):
+    sent.reason = "connection refused"
+    asked = request_load_run()
+    assert LoadRun.objects.get().status == "queued"
+    assert asked.wakeup_sent is False
+    assert asked.notice == ("queued; the broker does not answer: connection refused; the scheduler sends it again")
+
+
+@pytest.mark.parametrize("scope", [Scope(SCHEMA, "nope"), Scope(DATASET, "rawcore.nope")])
+def test_a_scope_that_names_nothing_leaves_no_run(airports, sent, scope):
+    with pytest.raises(Refusal):
+        request_load_run(scope=scope)
+    assert (LoadRun.objects.count(), sent) == (0, [])
+
+
+@pytest.mark.parametrize("run_id", ["", "-x", "a b", "x" * 101, "../x"])
+def test_a_run_id_has_to_be_a_name(airports, run_id):
+    with pytest.raises(Refusal) as refused:
+        request_load_run(run_id=run_id)
+    assert refused.value.code == "BAD_RUN_ID"
+
+
+@pytest.mark.parametrize("status", ["succeeded", "queued", "running", "canceling"])
+def test_a_run_that_is_done_or_under_way_is_returned_as_it_is(airports, sent, status):
+    run = request_load_run(run_id="r").run
+    LoadRun.objects.update(status=status, heartbeat_at=timezone.now())
+    asked = request_load_run(run_id="r")
+    assert (asked.run.pk, asked.run.status, asked.requested) == (run.pk, status, False)
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("status", ["failed", "blocked", "canceled", "lost"])
+def test_a_run_that_ended_otherwise_is_queued_again(airports, sent, status):
+    request_load_run(run_id="r", load_timestamp=AT)
+    LoadRun.objects.update(status=status, error={"code": "X", "message": "x"}, finished_at=timezone.now())
+    asked = request_load_run(run_id="r", allow_empty=True, allow_deletes=True)
+    assert (asked.requested, asked.run.status, asked.run.error, asked.run.finished_at) == (True, "queued", None, None)
+    assert (asked.run.load_timestamp, asked.run.allow_empty, asked.run.allow_deletes) == (AT, True, True)
+    assert len(sent) == 2
+
+
+def test_a_silent_run_is_given_up_when_it_is_asked_for_again(airports, sent):
+    run = request_load_run(run_id="r").run
+    claim(run_pk=run.pk, worker="w")
+    LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    asked = request_load_run(run_id="r")
+    assert (asked.requested, asked.run.status, asked.run.attempt) == (True, "queued", 1)
+
+
+def test_an_id_that_stands_for_another_run_is_refused(airports, sent):
+    request_load_run(run_id="r", load_timestamp=AT, scope=Scope(DATASET, "rawcore.rc_air_airport"))
+    for different in ({"scope": Scope()}, {"load_timestamp": AT + timedelta(hours=1)}):
+        with pytest.raises(Refusal) as refused:
+            request_load_run(run_id="r", **different)
+        assert refused.value.code == "RUN_ID_TAKEN"
+    assert request_load_run(run_id="r", load_timestamp=AT).run.run_id == "r"
+
+
+def test_two_who_ask_for_one_id_at_once_get_one_run(airports, sent, in_threads):
+    asked = in_threads(*[lambda: request_load_run(run_id="r")] * 4)
+    assert LoadRun.objects.count() == 1
+    assert sum(one.requested for one in asked) == 1
+
+
+def test_of_two_claims_one_wins(airports, in_threads):
+    run = request_load_run(wake_worker=False).run
+    claimed = in_threads(*(lambda name=name: claim(run_pk=run.pk, worker=name) for name in "abcd"))
+    (winner,) = [one for one in claimed if one is not None]
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.claimed_by) == ("running", 1, winner.claimed_by)
+
+
+def test_a_queued_run_is_cancelled_at_once_and_a_running_one_asked(airports):
+    first, second = (request_load_run(wake_worker=False).run for _ in range(2))
+    claim(run_pk=second.pk, worker="w")
+    assert request_cancel(run=first).status == "canceled"
+    assert request_cancel(run=second).status == "canceling"
+    assert claim(run_pk=first.pk, worker="w") is None
+    assert request_cancel(run=first).status == "canceled"
+
+
+def test_the_sweeper_gives_up_silent_runs_with_their_datasets_and_leaves_others(airports, sent):
+    silent, alive = (request_load_run(wake_worker=False).run for _ in range(2))
+    for run in (silent, alive):
+        held = load_runs.attempt_of(claim(run_pk=run.pk, worker="w"))
+        rows = list(held.prepare(steps=load_runs.plan_load(Scope()).steps))
+        held.dataset(rows[0], "succeeded")
+        held.dataset(rows[1], "running")
+    LoadRun.objects.filter(pk=silent.pk).update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    assert [job.pk for job in sweep().lost] == [silent.pk]
+    silent.refresh_from_db()
+    alive.refresh_from_db()
+    assert (silent.status, silent.error["code"], alive.status) == ("lost", "WORKER_LOST", "running")
+    assert sorted(silent.datasets.values_list("status", flat=True)) == [
+        "canceled",
+        "canceled",
+        "failed",
+        "succeeded",
+    ]
+    assert sorted(alive.datasets.values_list("status", flat=True)) == ["queued", "queued", "running", "succeeded"]
+
+
+def test_silence_during_an_outage_of_the_database_gives_no_run_up(airports, sent):
+    run = request_load_run(wake_worker=False).run
+    claim(run_pk=run.pk, worker="w")
+    LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+
+    def away() -> None:
+        raise OperationalError("away")
+
+    with pytest.raises(OperationalError):
+        retried(away, patience=0)
+    assert sweep().lost == ()
+
+
+def test_a_run_whose_worker_is_gone_for_certain_is_given_up_at_once(airports):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    names = [f"{gethostname()}:{gone.pid}", f"elsewhere:{gone.pid}", process_name(), "w"]
+    held = {name: claim(run_pk=request_load_run(wake_worker=False).run.pk, worker=name) for name in names}
+    assert [job.pk for job in mark_lost()] == [held[names[0]].pk]
+
+
+def test_a_cancel_that_nobody_hears_any_more_ends_lost(airports):
+    run = request_load_run(wake_worker=False).run
+    claim(run_pk=run.pk, worker="w")
+    request_cancel(run=run)
+    LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    assert [job.pk for job in mark_lost()] == [run.pk]
+
+
+def test_the_sweeper_sends_lost_wakeups_again_until_the_broker_is_away(airports, sent):
+    old, young = (request_load_run(wake_worker=False).run for _ in range(2))
+    read = request_read(kind="discover", source=airports["airport"], wake_worker=False).read
+    long_ago = timezone.now() - timedelta(minutes=1)
+    LoadRun.objects.filter(pk=old.pk).update(requested_at=long_ago)
+    ReadRequest.objects.update(requested_at=long_ago)
+    swept = sweep()
+    assert sent == [old.pk, read.pk]
+    assert [job.pk for job in swept.woken] == sent
+    sent.reason = "away"
+    assert (sweep().woken, young.status) == ((), "queued")
+
+
+def test_what_was_asked_for_before_the_clock_was_set_back_is_woken(airports, sent):
+    run = request_load_run(wake_worker=False).run
+    LoadRun.objects.filter(pk=run.pk).update(requested_at=timezone.now() + timedelta(hours=1))
+    assert [job.pk for job in sweep().woken] == [run.pk]
+
+
+def test_a_run_that_ends_before_it_began_took_no_time(airports):
+    now = timezone.now()
+    assert LoadRun(started_at=now, finished_at=now - timedelta(hours=1)).seconds == 0
+
+
+def test_the_sweeper_forgets_old_answers_and_gone_workers(airports, sent):
+    now = timezone.now()
+    ages = {"fresh": timedelta(0), "unanswered": timedelta(minutes=10), "old": timedelta(days=2)}
+    reads = {}
+    for name, age in ages.items():
+        reads[name] = request_read(kind="discover", source=airports["airport"], wake_worker=False).read
+        ReadRequest.objects.filter(pk=reads[name].pk).update(requested_at=now - age)
+        Worker.objects.create(name=name, started_at=now, heartbeat_at=now - age)
+    sweep()
+    assert dict(ReadRequest.objects.values_list("pk", "status")) == {
+        reads["fresh"].pk: "queued",
+        reads["unanswered"].pk: "failed",
+    }
+    assert set(Worker.objects.values_list("name", flat=True)) == {"fresh", "unanswered"}
+
+
+def test_a_line_of_an_old_attempt_is_not_taken(airports):
+    run = request_load_run(wake_worker=False).run
+    claim(run_pk=run.pk, worker="w")
+    with pytest.raises(Fenced):
+        LoadAttempt(run.pk, 99).say("hello")
+    assert not RunEvent.objects.exists()
+
+
+def test_a_real_broker_that_is_away_is_told_in_one_line(airports, settings, monkeypatch):
+    from celery import current_app
+
+    url = "redis://:secret@127.0.0.1:1/0"
+    monkeypatch.setattr(current_app._get_current_object(), "connection_for_write", lambda: current_app.connection(url))
+    settings.CELERY_BROKER_URL = url
+    asked = request_load_run()
+    assert asked.wakeup_sent is False
+    assert "\n" not in asked.notice
+    assert "secret" not in asked.notice
+    assert LoadRun.objects.get().status == "queued"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"full": True}, "NO_WATERMARK"),
+        ({"since": "5"}, "NO_WATERMARK"),
+        ({"full": True, "since": "5"}, "FULL_OR_SINCE"),
+    ],
+)
+def test_a_start_by_hand_needs_a_source_with_a_watermark(airports, sent, given, code):
+    with pytest.raises(Refusal) as refused:
+        request_load_run(**given)
+    assert (refused.value.code, LoadRun.objects.count()) == (code, 0)
+
+
+def test_a_model_does_not_make_up_for_a_watermark_that_no_source_has(airports):
+    model = replace(described_states(environment=current_environment())[0], select="SELECT 1 AS one")
+    plan = LoadPlan({model.key: model}, (LoadStep(model, ()),))
+    load_runs._check_plan(plan, full=True, since="")
+    with pytest.raises(Refusal, match="no source of this load has a watermark"):
+        load_runs._check_plan(plan, full=False, since="5")
+
+
+def test_a_start_by_hand_is_recorded_and_the_newest_one_counts(airports, sent):
+    SourceDataset.objects.filter(name="airport").update(intake={"watermark": ["icao"]})
+    run = request_load_run(run_id="r", since=" 2024-01-01 ").run
+    assert (run.full, run.since) == (False, "2024-01-01")
+    LoadRun.objects.update(status="failed")
+    again = request_load_run(run_id="r", full=True).run
+    assert (again.full, again.since) == (True, "")
+    assert again.events.last().message.startswith("sources with a watermark are read whole")
+    LoadRun.objects.update(status="failed")
+    assert request_load_run(run_id="r").run.full
+
+
+@pytest.mark.parametrize("given", [{"full": True}, {"since": "6"}])
+def test_a_repetition_does_not_read_from_elsewhere_what_the_run_has_read(airports, sent, given):
+    SourceDataset.objects.filter(name__in=["airport", "route"]).update(intake={"watermark": ["icao"]})
+    run = request_load_run(run_id="r", since="5", wake_worker=False).run
+    held = claim(run_pk=run.pk, worker="w")
+    attempt_of(held).prepare(steps=plan_load(Scope.from_json(held.scope)).steps)
+    raw = run.datasets.filter(kind="raw")
+    raw.filter(qualified_name="raw.raw_air_airport").update(status="succeeded")
+    LoadRun.objects.update(status="failed")
+    assert request_load_run(run_id="r", **given).requested
+    raw.update(status="succeeded")
+    LoadRun.objects.update(status="failed")
+    assert request_load_run(run_id="r", **given).requested
+    LoadRun.objects.update(status="failed")
+    with pytest.raises(Refusal) as refused:
+        request_load_run(run_id="r", since="7")
+    assert (refused.value.code, LoadRun.objects.get().status) == ("READ_ALREADY", "failed")

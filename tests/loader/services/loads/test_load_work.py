@@ -1,0 +1,388 @@
+"""Load runs from claim to end, with a scripted runner."""
+
+import threading
+
+import pytest
+from django.db import OperationalError
+
+from architecture.models import AppliedDataset, Execution, ExecutionRecord, Observation
+from architecture.selectors.environments import leases_held
+from architecture.services.leases import Holder, release_leases, take_leases
+from architecture.services.states import current_environment
+from elevata.accounts.services.users import ensure_user
+from elevata.jobs.services import Fenced, mark_lost
+from elevata.notifications.models import Event
+from loader.domain.dependencies import DATASET, Scope
+from loader.models import DatasetRun, LoadRun, RunEvent, SourceProposal
+from loader.services.loads import attempts
+from loader.services.loads.attempts import LoadAttempt
+from loader.services.loads.load_runs import attempt_of, claim, request_cancel, request_load_run
+from loader.services.loads.load_work import claim_with_leases, perform_load_run
+from metadata.models import SourceColumn, TargetDataset
+from tests.loader.processes import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+def queued(**arguments) -> LoadRun:
+    return request_load_run(wake_worker=False, **arguments).run
+
+
+def perform(run: LoadRun, runner, **more) -> LoadRun:
+    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner, **more)
+
+
+def row(run: LoadRun, name: str) -> DatasetRun:
+    return run.datasets.get(qualified_name=name)
+
+
+def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
+    run = perform(queued(), runner)
+    assert (run.status, run.attempt, run.error) == ("succeeded", 1, None)
+    assert [request["kind"] for request in script.seen()] == ["observe", "execute", "publish", "load"]
+    names = [one.qualified_name for one in run.datasets.order_by("ordinal")]
+    assert names == ["raw.raw_air_airport", "raw.raw_net_route", "rawcore.rc_air_airport", "rawcore.rc_net_route"]
+    airport = row(run, "rawcore.rc_air_airport")
+    assert (airport.status, airport.sequence, airport.counts["new"]) == ("succeeded", 1, 3)
+    assert airport.table_version_after == 1
+    assert airport.started_at <= airport.finished_at
+    assert row(run, "raw.raw_air_airport").sequence is None
+    execution = run.execution
+    assert (execution.status, execution.operations.count()) == (Execution.Status.SUCCEEDED, 8)
+    views = {"stage.stg_air_airport", "stage.stg_net_route"}
+    assert {one.qualified_name for one in AppliedDataset.objects.all()} == {*names, *views}
+    assert ExecutionRecord.objects.get(execution=execution).outcome == "succeeded"
+    assert RunEvent.objects.filter(run=run, message__startswith="loading").exists()
+
+
+def test_a_run_and_its_log_say_which_path_its_commits_took_and_why(airports, runner, script):
+    path = {"name": "public", "reason": "ELEVATA_COMMITS is public"}
+    script.tell(commits=path)
+    run = perform(queued(), runner)
+    assert run.details["commits"] == path
+    assert RunEvent.objects.filter(run=run, message="commits: public, because ELEVATA_COMMITS is public").count() == 1
+
+
+def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, runner, script):
+    perform(queued(), runner)
+    run = perform(queued(), runner)
+    assert [request["kind"] for request in script.seen()][4:] == ["observe", "load", "publish"]
+    assert row(run, "rawcore.rc_air_airport").sequence == 2
+    manifest = script.seen("load")[-1]["body"]
+    first = LoadRun.objects.order_by("pk").first()
+    assert manifest["rawcore"][0]["newest_applied_at"] == first.load_timestamp.isoformat()
+
+
+def test_the_record_of_its_changes_says_what_the_run_was_asked_for(airports, runner):
+    alone = Scope(DATASET, "raw.raw_air_airport", target_only=True)
+    run = perform(queued(scope=alone), runner)
+    said = run.execution.record.document
+    assert (said["dependency_mode"], said["scope"]["name"]) == ("target_only", "raw.raw_air_airport")
+    assert said["scope"]["datasets"] == ["raw.raw_air_airport"]
+
+
+def test_a_failed_dataset_fails_the_run_and_names_it(airports, runner, script):
+    script.tell(fail={"raw.raw_air_airport": {"code": "MISSING_FILE", "message": "airport.csv is not there"}})
+    run = perform(queued(), runner)
+    assert run.status == "failed"
+    assert run.error["message"].startswith("1 of 4 datasets failed, 2 skipped: airport.csv is not there")
+    assert row(run, "raw.raw_air_airport").error["code"] == "MISSING_FILE"
+    skipped = row(run, "rawcore.rc_air_airport")
+    assert (skipped.status, skipped.skipped_because) == ("skipped", "raw.raw_air_airport")
+    assert row(run, "rawcore.rc_net_route").status == "skipped"
+
+
+def test_the_same_id_again_does_what_is_left_under_the_same_numbers(airports, runner, script):
+    script.tell(fail={"rawcore.rc_net_route": {"code": "NULL_KEY", "message": "2 rows have no key"}})
+    run = perform(queued(run_id="again"), runner)
+    before = {one.qualified_name: (one.pk, one.sequence) for one in run.datasets.all()}
+    script.add(fail={})
+    again = perform(queued(run_id="again"), runner)
+    assert (again.pk, again.status, again.attempt) == (run.pk, "succeeded", 2)
+    assert {one.qualified_name: (one.pk, one.sequence) for one in again.datasets.all()} == before
+    done = script.seen("load")[-1]["body"]["already_done"]
+    assert len(done) == 3
+
+
+def test_a_delivery_that_another_run_replaced_is_loaded_again(airports, runner, script):
+    script.tell(fail={"rawcore.rc_air_airport": {"code": "NULL_KEY", "message": "no"}})
+    perform(queued(run_id="first"), runner)
+    perform(queued(run_id="second"), runner)
+    script.add(fail={})
+    perform(queued(run_id="first"), runner)
+    done = script.seen("load")[-1]["body"]["already_done"]
+    raw = {load["name"]: load["dataset"] for load in script.seen("load")[-1]["body"]["raw"]}
+    assert raw["raw.raw_air_airport"] not in done
+
+
+def test_steps_that_need_a_person_block_the_run(airports, runner, script):
+    perform(queued(), runner)
+    observed = {str(one.table_key): one.document for one in Observation.objects.exclude(document=None)}
+    (core,) = (one for one in observed.values() if one["qualified_name"] == "rawcore.rc_air_airport")
+    for described in core["columns"]:
+        if described["name"] == "elevation":
+            described["type"] = "bigint"
+    script.tell(observed=observed)
+    run = perform(queued(), runner)
+    assert run.status == "blocked"
+    assert "retype_column rawcore.rc_air_airport: elevation bigint → float" in run.error["message"]
+    assert "manage.py plan --all" in run.error["hint"]
+    assert len(script.seen("load")) == 1
+    assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"code": "NULL_KEY", "message": "2 rows have no key", "samples": ["Zebedee"]},
+        {"code": "UNEXPECTED", "message": "raw.raw_air_airport: the value 'Zebedee' cannot be cast"},
+    ],
+)
+def test_examples_of_a_failed_dataset_are_in_its_row_and_nowhere_else(airports, runner, script, error):
+    ensure_user(name="olga", roles=["operator"])
+    script.tell(fail={"raw.raw_air_airport": error})
+    run = perform(queued(), runner)
+    assert row(run, "raw.raw_air_airport").error == error
+    told = [run.error["message"], *RunEvent.objects.values_list("message", flat=True)]
+    told += Event.objects.values_list("title", flat=True)
+    assert sum("2 rows have no key" in one or "it failed" in one for one in told) == 3
+    assert not any("Zebedee" in one for one in told)
+
+
+def test_a_failed_step_fails_the_run_and_claims_nothing(airports, runner, script):
+    script.tell(fail_steps=["rc_air_airport"])
+    run = perform(queued(), runner)
+    assert (run.status, run.error["code"]) == ("failed", "STEP_FAILED")
+    assert run.execution.status == Execution.Status.FAILED
+    assert set(AppliedDataset.objects.values_list("qualified_name", flat=True)) == {
+        "raw.raw_air_airport",
+        "raw.raw_net_route",
+    }
+    assert not script.seen("load")
+
+
+def test_a_new_column_is_added_before_the_load(airports, runner, script):
+    from metadata.services.sources import take_columns
+
+    perform(queued(), runner)
+    take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
+    run = perform(queued(), runner)
+    operations = list(run.execution.operations.values_list("op", "qualified_name", "column_name"))
+    assert operations == [
+        ("add_column", "raw.raw_air_airport", "lid"),
+        ("add_column", "rawcore.rc_air_airport", "lid"),
+        ("add_column", "rawcore.rc_air_airport_hist", "lid"),
+        ("add_column", "stage.stg_air_airport", "lid"),
+    ]
+    assert run.status == "succeeded"
+
+
+def test_a_dead_runner_fails_the_run_and_the_next_one_has_a_new_runner(airports, runner, script):
+    script.tell(die_on="load")
+    run = perform(queued(run_id="r"), runner)
+    assert (run.status, run.error["code"]) == ("failed", "RUNNER_DIED")
+    assert "killed by signal 9" in run.error["message"]
+    assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
+    script.tell()
+    assert perform(queued(run_id="r"), runner).status == "succeeded"
+
+
+def test_an_unexpected_error_never_leaves_a_run_running(airports, runner, monkeypatch):
+    monkeypatch.setattr("loader.services.loads.load_work.load_manifest", lambda **_: 1 / 0)
+    run = perform(queued(), runner)
+    assert (run.status, run.error["code"]) == ("failed", "UNEXPECTED")
+    assert "ZeroDivisionError" in run.error["message"]
+
+
+def test_cancel_reaches_the_runner(airports, runner, script):
+    script.tell(pause=30)
+    run = queued()
+    working = threading.Thread(target=perform, args=(run, runner))
+    working.start()
+    wait_until(lambda: run.datasets.filter(status="running").exists())
+    request_cancel(run=run)
+    working.join(10)
+    run.refresh_from_db()
+    assert (run.status, run.error["code"]) == ("canceled", "CANCELED")
+    assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
+
+
+def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script, monkeypatch):
+    monkeypatch.setattr("loader.services.runner.worker.CANCEL_PATIENCE_SECONDS", 0.1)
+    script.tell(deaf_on=["load"])
+    run = queued()
+    working = threading.Thread(target=perform, args=(run, runner))
+    working.start()
+    wait_until(lambda: script.seen("load"))
+    request_cancel(run=run)
+    working.join(15)
+    run.refresh_from_db()
+    assert run.status == "canceled"
+
+
+def test_a_stopping_worker_lets_go_of_its_run(airports, runner, script):
+    script.tell(pause=30)
+    run, stopping = queued(), threading.Event()
+    working = threading.Thread(target=perform, args=(run, runner), kwargs={"stopping": stopping})
+    working.start()
+    wait_until(lambda: run.datasets.filter(status="running").exists())
+    stopping.set()
+    working.join(10)
+    run.refresh_from_db()
+    assert (run.status, run.error["code"]) == ("failed", "WORKER_STOPPED")
+
+
+def test_a_database_that_hiccups_does_not_end_the_run(airports, runner, monkeypatch):
+    write, failures = LoadAttempt._rows, iter([OperationalError("away"), OperationalError("away")])
+
+    def hiccup(self):
+        for failure in failures:
+            raise failure
+        return write(self)
+
+    monkeypatch.setattr(LoadAttempt, "_rows", hiccup)
+    assert perform(queued(), runner).status == "succeeded"
+
+
+def test_an_attempt_that_was_given_up_writes_nothing(airports):
+    run = queued(run_id="r")
+    old = attempt_of(claim(run_pk=run.pk, worker="w1"))
+    rows = old.prepare(steps=attempts_steps())
+    LoadRun.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
+    assert [str(job.load_run_row) for job in mark_lost()] == ["r"]
+    queued(run_id="r")
+    new = attempt_of(claim(run_pk=run.pk, worker="w2"))
+    new.prepare(steps=attempts_steps())
+    key = next(iter(rows))
+    for write in (
+        old.heartbeat,
+        lambda: old.enter("loading"),
+        lambda: old.say("hello"),
+        lambda: old.dataset(key, "succeeded", counts={"rows": 1}),
+        lambda: old.prepare(steps=attempts_steps()),
+    ):
+        with pytest.raises(Fenced):
+            write()
+    assert old.finish(status="succeeded") is None
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.claimed_by) == ("running", 2, "w2")
+    assert set(run.datasets.values_list("status", flat=True)) == {"queued"}
+    assert new.heartbeat() == "running"
+
+
+def attempts_steps():
+    from loader.domain.dependencies import Scope
+    from loader.services.loads.plans import plan_load
+
+    return plan_load(Scope()).steps
+
+
+def test_runs_that_number_the_same_datasets_at_once_get_different_numbers(airports, in_threads):
+    held = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
+    results = in_threads(*(lambda one=one: one.prepare(steps=attempts_steps()) for one in held))
+    for name in ("rawcore.rc_air_airport", "rawcore.rc_net_route"):
+        numbers = sorted(r.sequence for rows in results for r in rows.values() if r.qualified_name == name)
+        assert numbers == [1, 2, 3, 4]
+
+
+def test_numbering_tries_again_when_somebody_was_faster(airports, monkeypatch):
+    run = queued()
+    held = attempt_of(claim(run_pk=run.pk, worker="w"))
+    other = attempt_of(claim(run_pk=queued().pk, worker="w"))
+    other.prepare(steps=attempts_steps())
+    seen, newest = [], attempts._newest_sequences
+
+    def stale(keys):
+        seen.append(keys)
+        return {} if len(seen) == 1 else newest(keys)
+
+    monkeypatch.setattr(attempts, "_newest_sequences", stale)
+    rows = held.prepare(steps=attempts_steps())
+    assert len(seen) == 2
+    assert {one.sequence for one in rows.values()} == {None, 2}
+
+
+def test_a_run_that_nobody_may_claim_is_left_alone(airports, runner):
+    run = queued()
+    request_cancel(run=run)
+    assert perform(run, runner) is None
+
+
+# --- leases ----------------------------------------------------------------------------------
+
+
+def test_a_run_gives_its_leases_back_however_it_ends(airports, runner, script):
+    script.tell(fail={"raw.raw_air_airport": {"code": "MISSING_FILE", "message": "not there"}})
+    assert perform(queued(), runner).status == "failed"
+    assert not leases_held(environment=current_environment()).exists()
+
+
+def test_a_run_that_meets_a_lease_waits_and_is_done_once_it_is_free(airports, runner, script):
+    key = str(TargetDataset.objects.get(name="rc_net_route").key)
+    other = Holder("execution", "7", 1)
+    take_leases(environment=current_environment(), dataset_keys=[key], holder=other)
+    run = queued()
+    assert perform(run, runner) is None
+    run.refresh_from_db()
+    assert (run.status, run.attempt) == ("queued", 0)
+    assert run.phase.startswith("waiting: execution 7 writes to rawcore.rc_net_route")
+    release_leases(environment=current_environment(), holder=other)
+    assert perform(run, runner).status == "succeeded"
+
+
+def test_a_lost_run_gives_its_leases_back(airports):
+    run = queued()
+    claim_with_leases(run_pk=run.pk, worker="w1")
+    assert leases_held(environment=current_environment()).count() == 4
+    LoadRun.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
+    mark_lost()
+    assert not leases_held(environment=current_environment()).exists()
+
+
+def test_a_damaged_table_does_not_keep_the_other_datasets_from_being_loaded(airports, runner, script):
+    perform(queued(), runner)
+    damaged = str(TargetDataset.objects.get(name="rc_net_route").key)
+    script.add(unreadable=[damaged], fail={"rawcore.rc_net_route": {"code": "UNREADABLE_TABLE", "message": "damaged"}})
+    run = perform(queued(), runner)
+    assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
+    assert row(run, "rawcore.rc_net_route").error["code"] == "UNREADABLE_TABLE"
+    assert len(script.seen("execute")) == 1  # the first run's: what cannot be read is not made anew
+
+
+# --- schemas of deliveries -----------------------------------------------------------------------
+
+
+def test_a_delivery_with_another_schema_becomes_a_proposal_that_names_its_run(airports, runner, script):
+    script.tell(schemas={"raw.raw_air_airport": schema_of("airport", but=("name",), more=[{"name": "vip"}])})
+    run = perform(queued(), runner)
+    proposal = SourceProposal.objects.get()
+    assert (run.status, proposal.status, proposal.run) == ("succeeded", "open", run)
+    assert {change.kind for change in proposal.schema_changes} == {"gone", "new"}
+    script.add(schemas={"raw.raw_air_airport": schema_of("airport")})
+    assert perform(queued(), runner).status == "succeeded"
+    proposal.refresh_from_db()
+    assert proposal.status == "superseded"
+
+
+def test_a_refused_delivery_becomes_a_proposal_too(airports, runner, script):
+    refusal = {"code": "MISSING_COLUMN", "message": "airport.csv lacks the column name", "column": "name"}
+    schema = schema_of("airport", but=("name",))
+    script.tell(fail={"raw.raw_air_airport": refusal}, schemas={"raw.raw_air_airport": schema})
+    assert perform(queued(), runner).status == "failed"
+    assert [change.describe() for change in SourceProposal.objects.get().schema_changes] == ["name is gone"]
+
+
+def test_a_proposal_that_fails_does_not_fail_the_load(airports, runner, script, monkeypatch):
+    def fail(**_):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("loader.services.loads.load_work.observe_delivery", fail)
+    script.tell(schemas={"raw.raw_air_airport": [{"name": "x"}]})
+    assert perform(queued(), runner).status == "succeeded"
+
+
+def schema_of(name: str, *, but: tuple[str, ...] = (), more: list[dict] | None = None) -> list[dict]:
+    """Return the schema of a delivery that fulfils a contract, without some columns and with others."""
+    columns = SourceColumn.objects.filter(dataset__name=name, active=True)
+    known = [{"name": column.name, "type": str(column.type)} for column in columns if column.name not in but]
+    return [*known, *(more or [])]

@@ -1,0 +1,255 @@
+"""Maintenance runs: each has a responsible user, and each attempt leaves a sealed record."""
+
+import io
+import json
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+
+from architecture.domain.artifacts import verify
+from architecture.domain.workflow import Refused
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import create_user
+from elevata.audit.append_only import guard
+from elevata.audit.services import chain
+from elevata.audit.services.verification import verify_chain
+from elevata.jobs.services import mark_lost
+from loader.management import run_command
+from loader.models import LoadRun, MaintenanceRecord
+from loader.services.loads.attempts import record_artifact
+from loader.services.loads.load_runs import request_load_run
+from loader.services.loads.load_work import perform_load_run
+from loader.services.maintenance.history_batches import request_history_batch
+from loader.services.maintenance.prunes import request_prune
+from loader.services.maintenance.reverts import request_revert
+from metadata.models import TargetDataset
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AIRPORT = "rawcore.rc_air_airport"
+WHY = "the source sent test data"
+ASKING = {
+    "revert": lambda **more: request_revert(of_run="r1", dataset=AIRPORT, reason=WHY, wake_worker=False, **more),
+    "prune": lambda **more: request_prune(dataset=AIRPORT, reason=WHY, older_than_days=30, wake_worker=False, **more),
+    "history_batch": lambda **more: request_history_batch(
+        dataset=AIRPORT, files={"upsert": ["/in/u.csv"]}, wake_worker=False, **more
+    ),
+}
+
+
+@pytest.fixture
+def eve(db):
+    return create_user(name="eve", roles=["operator"])
+
+
+@pytest.fixture
+def loaded(airports, runner):
+    return perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
+
+
+def perform(run: LoadRun, runner) -> LoadRun:
+    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+
+
+def pruned(runner, eve, **more) -> LoadRun:
+    return perform(ASKING["prune"](user=eve, **more).run, runner)
+
+
+# --- who -----------------------------------------------------------------------------------------
+
+
+def refusal_of(kind: str, **more) -> str:
+    with pytest.raises(Refused) as caught:
+        ASKING[kind](**more)
+    return caught.value.code
+
+
+def can_be_asked(kind: str) -> None:
+    if kind == "history_batch":
+        policy = {"input": "batch_files", "time": "_fivetran_start"}
+        TargetDataset.objects.filter(name="rc_air_airport").update(history_policy=policy)
+
+
+@pytest.mark.parametrize("kind", ASKING)
+def test_nobody_asks_for_a_maintenance_run_unnamed(loaded, kind):
+    can_be_asked(kind)
+    assert refusal_of(kind) == "NO_PERSON"
+    assert not LoadRun.objects.filter(kind=kind).exists()
+
+
+@pytest.mark.parametrize("kind", ASKING)
+def test_nor_without_the_permission(loaded, kind):
+    can_be_asked(kind)
+    assert refusal_of(kind, user=create_user(name="ada", roles=["viewer", "editor"])) == "NOT_PERMITTED"
+
+
+def test_whoever_acts_answers_for_it(loaded, eve):
+    with acting_as(eve):
+        asked = ASKING["revert"]()
+    assert (asked.run.requested_by, asked.run.who) == (eve, "eve")
+
+
+def test_a_history_batch_may_say_why(loaded, eve):
+    can_be_asked("history_batch")
+    assert ASKING["history_batch"](user=eve, reason=WHY).run.reason == WHY
+    assert ASKING["history_batch"](user=eve).run.reason == ""
+
+
+def test_a_maintenance_run_is_not_repeated_by_nobody(loaded, runner, script, eve):
+    script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
+    assert pruned(runner, eve, run_id="p1").status == "failed"
+    with pytest.raises(Refused) as caught:
+        request_load_run(run_id="p1", wake_worker=False)
+    assert caught.value.code == "NO_PERSON"
+
+
+def test_who_repeats_it_is_named_beside_who_asked(loaded, runner, script, eve):
+    script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
+    pruned(runner, eve, run_id="p1")
+    script.add(fail={})
+    bob = create_user(name="bob", roles=["operator"])
+    perform(request_load_run(run_id="p1", user=bob, wake_worker=False).run, runner)
+    newest = MaintenanceRecord.objects.first().document
+    assert (newest["requested_by"], newest["repeated_by"], newest["attempt"]) == ("eve", "bob", 2)
+
+
+# --- what is sealed ------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_sealed_with_who_why_versions_counts_and_commit_path(loaded, runner, script, eve):
+    path = {"name": "public", "reason": "ELEVATA_COMMITS is public"}
+    script.add(commits=path)
+    run = pruned(runner, eve)
+    (record,) = run.records.all()
+    said = record.document
+    assert (record.outcome, said["kind"], said["requested_by"], said["reason"]) == ("succeeded", "prune", "eve", WHY)
+    assert said["asked"] == run.details["asked"]
+    assert said["tables"] == {AIRPORT: {"version_before": 4, "version_after": 5}}
+    assert said["commits"] == path
+    (row,) = run.datasets.all()
+    assert said["datasets"][0]["counts"] == row.counts
+    assert verify_chain().intact
+
+
+def test_every_attempt_is_sealed_the_failed_one_too(loaded, runner, script, eve):
+    script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
+    pruned(runner, eve, run_id="p1")
+    script.add(fail={})
+    run = pruned(runner, eve, run_id="p1")
+    assert [(one.attempt, one.outcome) for one in run.records.order_by("pk")] == [(1, "failed"), (2, "succeeded")]
+
+
+def test_an_attempt_whose_worker_is_gone_is_sealed_as_lost(loaded, eve):
+    run = ASKING["prune"](user=eve).run
+    LoadRun.objects.filter(pk=run.pk).update(
+        status="running", attempt=1, claimed_by="w1", heartbeat_at="2024-01-01T00:00:00Z"
+    )
+    assert [job.pk for job in mark_lost()] == [run.pk]
+    assert run.records.get().outcome == "lost"
+
+
+def test_loads_and_compactions_leave_no_such_record(loaded):
+    assert not MaintenanceRecord.objects.exists()
+
+
+def test_a_record_that_was_changed_breaks_the_chain(loaded, runner, eve):
+    record = pruned(runner, eve).records.get()
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("UPDATE loader_maintenancerecord SET document = '{}'")
+    chain.seal(wait=True)
+    changed = {**record.document, "reason": "another"}
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("ALTER TABLE loader_maintenancerecord DISABLE TRIGGER USER")
+        else:
+            cursor.execute(
+                "SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='loader_maintenancerecord'"
+            )
+            for (name,) in cursor.fetchall():
+                cursor.execute(f'DROP TRIGGER "{name}"')
+        cursor.execute("UPDATE loader_maintenancerecord SET document = %s", [json.dumps(changed)])
+    try:
+        problem = verify_chain().problem
+        assert (problem.code, problem.kind, problem.subject) == ("row_changed", "maintenance_run", record.pk)
+    finally:
+        restore_triggers()
+
+
+def restore_triggers() -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE loader_maintenancerecord ENABLE TRIGGER USER")
+        return
+    guard(connection, [MaintenanceRecord])
+
+
+def test_an_exported_record_verifies_and_a_changed_one_does_not(loaded, runner, eve):
+    exported = json.loads(json.dumps(record_artifact(pruned(runner, eve).records.get())))
+    assert verify(exported) == ()
+    exported["document"]["reason"] = "another"
+    assert [one.code for one in verify(exported)] == ["DIGEST"]
+
+
+# --- commands and pages --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def local(monkeypatch, make_runner):
+    monkeypatch.setattr(run_command, "Runner", make_runner)
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    out = io.StringIO()
+    try:
+        call_command(*arguments, stdout=out, stderr=io.StringIO())
+    except CommandExit as end:
+        return end.returncode, out.getvalue(), end.code
+    return 0, out.getvalue(), ""
+
+
+COMMANDS = {
+    "revert": ("revert_run", "r1", AIRPORT, "--reason", WHY, "--local"),
+    "prune": ("prune_history", AIRPORT, "--older-than-days", "30", "--reason", WHY, "--local"),
+    "history_batch": ("load_history_batch", AIRPORT, "--upsert", "/in/u.csv", "--local"),
+}
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_a_command_without_a_personal_token_is_refused(loaded, local, monkeypatch, kind):
+    monkeypatch.delenv("ELEVATA_TOKEN", raising=False)
+    code, _, why = command(*COMMANDS[kind])
+    assert (code, why) == (2, "NO_PERSON")
+    assert not LoadRun.objects.filter(kind=kind).exists()
+
+
+def test_the_token_says_who(loaded, local, runner, eve, monkeypatch):
+    runner.close()  # the folder is one runner's
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
+    code, out, _ = command(*COMMANDS["revert"], "--json")
+    assert (code, json.loads(out)["requested_by"]) == (0, "eve")
+
+
+def test_records_are_listed_checked_and_exported(loaded, runner, eve, tmp_path):
+    run = pruned(runner, eve)
+    code, out, _ = command("maintenance_records")
+    assert (code, run.run_id in out, "by eve" in out) == (0, True, True)
+    file = tmp_path / "record.json"
+    assert command("maintenance_records", run.run_id, "--artifact", str(file))[0] == 0
+    assert command("verify_artifact", str(file))[0] == 0
+    assert command("maintenance_records", "nothing")[0] == 4
+    assert command("maintenance_records", "--artifact", str(file))[0] == 4
+
+
+def test_the_runs_page_shows_its_record_and_hands_it_out(loaded, runner, eve):
+    run = pruned(runner, eve)
+    client = Client()
+    client.force_login(eve)
+    record = run.records.get()
+    page = client.get(f"/load-runs/{run.run_id}/").content.decode()
+    assert record.digest in page
+    answer = client.get(f"/load-runs/{run.run_id}/records/{record.record_id}/")
+    assert verify(json.loads(answer.content)) == ()

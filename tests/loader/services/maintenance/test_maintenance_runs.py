@@ -1,0 +1,394 @@
+"""Maintenance runs (history batch, revert, prune, compaction): request, refusal, repetition, progress."""
+
+import io
+import json
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+
+from architecture.models import Execution, ExecutionOperation
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import create_user
+from loader.domain import run_states
+from loader.domain.dependencies import DATASET, Scope
+from loader.domain.refusals import Refusal
+from loader.management import run_command
+from loader.models import LoadRun
+from loader.services.loads.load_runs import request_cancel, request_load_run
+from loader.services.loads.load_work import perform_load_run
+from loader.services.maintenance.acceptances import request_accept
+from loader.services.maintenance.compactions import request_compaction
+from loader.services.maintenance.history_batches import request_history_batch
+from loader.services.maintenance.prunes import request_prune
+from loader.services.maintenance.reverts import request_revert
+from metadata.models import TargetDataset
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
+BY_FILES = {"input": "batch_files", "time": "_fivetran_start", "null_string": "NULL"}
+WHY = "the source sent test data"
+
+
+@pytest.fixture
+def eve(airports):
+    """Operator whose token the commands use. She comes after the metadata, which are then restored as rows."""
+    person = create_user(name="eve", roles=["operator", "editor"])
+    with acting_as(person):
+        yield person
+
+
+@pytest.fixture(autouse=True)
+def in_her_name(eve, monkeypatch):
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
+
+
+def perform(run: LoadRun, runner) -> LoadRun:
+    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+
+
+def loaded(runner, run_id: str, **more) -> LoadRun:
+    run = perform(request_load_run(run_id=run_id, wake_worker=False, **more).run, runner)
+    assert run.status == "succeeded", run.error
+    return run
+
+
+def by_files(name: str = AIRPORT) -> None:
+    set_policy(name, BY_FILES)
+
+
+def set_policy(name: str, policy: dict) -> None:
+    schema, _, dataset = name.partition(".")
+    TargetDataset.objects.filter(schema__name=schema, name=dataset).update(history_policy=policy)
+
+
+def refused(function, **arguments) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        function(**arguments)
+    return caught.value
+
+
+def revert(of_run: str, dataset: str = AIRPORT, **more):
+    return request_revert(of_run=of_run, dataset=dataset, reason=WHY, wake_worker=False, **more)
+
+
+# --- history batches ---------------------------------------------------------------------------------
+
+
+def test_a_history_batch_goes_to_its_one_dataset_with_its_files(airports, runner, script):
+    by_files()
+    asked = request_history_batch(
+        dataset=AIRPORT, files={"upsert": ["/in/u.csv"], "delete": ["/in/d.csv"]}, run_id="b1", wake_worker=False
+    )
+    run = perform(asked.run, runner)
+    assert (run.status, run.kind, run.who) == ("succeeded", "history_batch", "eve")
+    manifest = script.seen("load")[-1]["body"]
+    (load,) = manifest["rawcore"]
+    assert (manifest["raw"], load["name"], load["inputs"], load["sequence"]) == ([], AIRPORT, [], 1)
+    assert (load["files"]["upsert"], load["files"]["delete"], load["files"]["format"]) == (
+        ["/in/u.csv"],
+        ["/in/d.csv"],
+        "csv",
+    )
+    again = request_history_batch(
+        dataset=AIRPORT, files={"upsert": ["/in/u.csv"], "delete": ["/in/d.csv"]}, run_id="b1", wake_worker=False
+    )
+    assert (again.run, again.requested) == (run, False)
+    other = refused(request_history_batch, dataset=AIRPORT, files={"upsert": ["/in/x.csv"]}, run_id="b1")
+    assert other.code == "RUN_ID_TAKEN"
+
+
+def test_load_runs_leave_batch_files_out_but_make_their_tables(airports, runner, script):
+    by_files()
+    run = loaded(runner, "all")
+    assert [row.qualified_name for row in run.datasets.order_by("ordinal")] == ["raw.raw_net_route", ROUTE]
+    created = {step["table"]["name"] for step in script.seen("execute")[0]["body"]["steps"]}
+    assert {"raw_air_airport", "rc_air_airport", "rc_air_airport_hist"} <= created
+    said = refused(request_load_run, scope=Scope(DATASET, AIRPORT))
+    assert (said.code, "load_history_batch" in said.hint) == ("BY_BATCH_FILES", True)
+
+
+def test_a_history_batch_that_cannot_be(airports):
+    files = {"upsert": ["/in/u.csv"]}
+    assert refused(request_history_batch, dataset=AIRPORT, files=files).code == "NOT_BY_BATCH_FILES"
+    assert refused(request_history_batch, dataset=AIRPORT, files={}).code == "NO_FILES"
+    assert refused(request_history_batch, dataset=AIRPORT, files={"insert": ["x"]}).code == "UNKNOWN_FILE"
+    assert refused(request_history_batch, dataset=AIRPORT, files=files, format="xml").code == "BAD_OPTION"
+    assert refused(request_history_batch, dataset="rawcore.nothing", files=files).code == "UNKNOWN_DATASET"
+    assert not LoadRun.objects.exists()
+
+
+# --- reverts -----------------------------------------------------------------------------------------
+
+
+def test_a_revert_says_who_why_and_which_versions(airports, runner, script):
+    loaded(runner, "r1")
+    first = LoadRun.objects.get()
+    loaded(runner, "r2")
+    run = perform(revert("r2").run, runner)
+    assert (run.status, run.kind, run.who, run.reason) == ("succeeded", "revert", "eve", WHY)
+    assert run.details == {
+        "asked": {"run_id": "r2"},
+        "tables": {AIRPORT: {"version_before": 4, "version_after": 5}},
+    }
+    manifest = script.seen("revert")[0]["body"]
+    assert (manifest["reverted_run"], manifest["reverted_sequence"], manifest["load"]["sequence"]) == ("r2", 2, 3)
+    assert manifest["newest_applied_at"] == first.load_timestamp.isoformat()
+    assert refused(revert, of_run="r2").code == "ALREADY_REVERTED"
+    assert refused(request_load_run, run_id="r2").code == "RUN_REVERTED"
+    loaded(runner, "r3")
+    newest = {one["name"]: one["newest_applied_at"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    second = LoadRun.objects.get(run_id="r2").load_timestamp
+    assert newest == {AIRPORT: first.load_timestamp.isoformat(), ROUTE: second.isoformat()}
+
+
+def test_reverts_that_cannot_be_are_refused_before_there_is_a_run(airports, runner, script):
+    loaded(runner, "r1", scope=Scope(DATASET, AIRPORT))
+    loaded(runner, "r2", scope=Scope(DATASET, AIRPORT))
+    assert refused(revert, of_run="nothing").code == "UNKNOWN_RUN"
+    assert refused(revert, of_run="r1", dataset="rawcore.nothing").code == "UNKNOWN_DATASET"
+    assert refused(revert, of_run="r1", dataset="raw.raw_air_airport").code == "NO_HISTORY"
+    assert refused(revert, of_run="r1", dataset=ROUTE).code == "NOT_APPLIED"
+    later = refused(revert, of_run="r1")
+    assert (later.code, later.count, "r2" in later.message) == ("LATER_RUNS", 1, True)
+    assert refused(request_revert, of_run="r2", dataset=AIRPORT, reason=" ").code == "NO_REASON"
+    perform(revert("r2").run, runner)
+    assert refused(revert, of_run=LoadRun.objects.get(kind="revert").run_id).code == "NOT_REVERTIBLE"
+    assert LoadRun.objects.count() == 3
+    perform(revert("r1").run, runner)
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"), [({"input": "append"}, None), ({"input": "delta"}, "NO_HISTORY"), ({}, "NO_HISTORY")]
+)
+def test_without_a_history_only_appended_or_dated_rows_are_reverted(airports, runner, script, policy, code):
+    TargetDataset.objects.filter(name="rc_air_airport").update(historize=False, history_policy=policy)
+    loaded(runner, "r1")
+    loaded(runner, "r2")
+    if code is not None:
+        assert refused(revert, of_run="r1").code == code
+        return
+    assert perform(revert("r1").run, runner).status == "succeeded"
+    assert script.seen("revert")[0]["body"]["refused"] is None
+
+
+def test_a_revert_that_failed_is_asked_again_as_the_same_run(airports, runner, script):
+    loaded(runner, "r1")
+    script.add(fail={AIRPORT: {"code": "BEYOND_RETENTION", "message": "it is gone"}})
+    run = perform(revert("r1").run, runner)
+    assert (run.status, run.error["message"]) == ("failed", "1 of 1 datasets failed: it is gone")
+    script.add(fail={})
+    again = perform(revert("r1").run, runner)
+    assert (again.pk, again.status, again.attempt) == (run.pk, "succeeded", 2)
+
+
+def test_a_revert_that_is_repeated_after_a_load_comes_after_it(airports, runner, script):
+    loaded(runner, "r1")
+    script.add(die_on="revert")
+    run = perform(revert("r1").run, runner)
+    assert (run.status, run.datasets.get().sequence) == ("failed", 2)
+    script.add(die_on=None)
+    loaded(runner, "r2")
+    again = perform(revert("r1").run, runner)
+    manifest = script.seen("revert")[-1]["body"]
+    # Only the table knows whether the first attempt had come to its commit.
+    assert (again.pk, manifest["load"]["sequence"], manifest["refused"]["code"]) == (run.pk, 4, "LATER_RUNS")
+
+
+def test_a_queued_revert_is_cancelled_like_a_load(airports, runner):
+    loaded(runner, "r1")
+    asked = revert("r1")
+    assert request_cancel(run=asked.run).status == "canceled"
+    assert perform(asked.run, runner) is None
+
+
+def test_tables_that_differ_from_the_metadata_are_loaded_first(airports, runner, script):
+    from metadata.services.sources import take_columns
+
+    loaded(runner, "r1")
+    take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
+    run = perform(revert("r1").run, runner)
+    assert (run.status, run.error["code"]) == ("failed", "TABLES_DIFFER")
+    assert not script.seen("revert")
+
+
+# --- prunes ------------------------------------------------------------------------------------------
+
+
+def test_a_prune_keeps_its_rule(airports, runner, script):
+    loaded(runner, "r1")
+    asked = request_prune(
+        dataset=AIRPORT, reason=WHY, ended_before="2024-01-31", archive="/kept", run_id="p1", wake_worker=False
+    )
+    run = perform(asked.run, runner)
+    assert (run.status, run.kind) == ("succeeded", "prune")
+    assert run.details["asked"] == {"ended_before": "2024-01-31T00:00:00+00:00", "archive": "/kept"}
+    manifest = script.seen("prune")[0]["body"]
+    assert (manifest["ended_before"], manifest["archive"]) == ("2024-01-31T00:00:00+00:00", "/kept")
+    assert refused(revert, of_run="r1").code == "PRUNED_SINCE"
+    by_days = {"dataset": AIRPORT, "reason": WHY, "older_than_days": 30, "run_id": "p2", "wake_worker": False}
+    first = request_prune(**by_days)
+    assert request_prune(**by_days).run == first.run
+    for bad in ({"ended_before": "soon"}, {"ended_before": "2999-01-01"}, {"older_than_days": -1}):
+        assert refused(request_prune, dataset=AIRPORT, reason=WHY, **bad).code == "BAD_DATE"
+    assert refused(request_prune, dataset=AIRPORT, reason=WHY).code == "NO_DATE"
+
+
+# --- compactions -------------------------------------------------------------------------------------
+
+
+def test_a_load_that_leaves_many_files_has_them_compacted(airports, runner, script):
+    script.tell(crowded=[AIRPORT])
+    load = loaded(runner, "r1")
+    run = LoadRun.objects.get(kind=run_states.COMPACT)
+    assert (run.status, run.scope["name"], run.who, run.reason) == ("queued", AIRPORT, "system", "after run r1")
+    loaded(runner, "r2")
+    assert LoadRun.objects.filter(kind=run_states.COMPACT).count() == 1  # one at a time for a table
+    run = perform(run, runner)
+    assert run.status == "succeeded"
+    assert run.datasets.get().sequence is None
+    tables = [table["name"] for table in script.seen("compact")[0]["body"]["tables"]]
+    assert tables == ["rc_air_airport", "rc_air_airport_hist"]
+    assert load.datasets.get(qualified_name=AIRPORT).sequence == 1
+    key = str(load.datasets.get(qualified_name=AIRPORT).dataset_key)
+    assert request_compaction(dataset_key=key, wake_worker=False) is not None
+
+
+# --- commands, pages, API ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def local(monkeypatch, make_runner):
+    monkeypatch.setattr(run_command, "Runner", make_runner)
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    out = io.StringIO()
+    try:
+        call_command(*arguments, stdout=out, stderr=io.StringIO())
+    except CommandExit as end:
+        return end.returncode, out.getvalue(), str(end)
+    return 0, out.getvalue(), ""
+
+
+def test_the_commands_end_as_load_does(airports, local, script):
+    by_files(ROUTE)
+    code, out, _ = command("load_history_batch", ROUTE, "--upsert", "/in/u.csv.zst", "--local", "--json")
+    document = json.loads(out)
+    assert (code, document["kind"], document["status"]) == (0, "history_batch", "succeeded")
+    assert document["details"]["asked"] == {
+        "files": {"upsert": ["/in/u.csv.zst"]}, "format": "csv", "compression": "zstd",
+    }  # fmt: skip
+    assert command("load", "--local", "--run-id", "r1")[0] == 0
+    code, out, _ = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--local")
+    assert (code, "succeeded" in out.splitlines()[-1]) == (0, True)
+    code, _, said = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--local")
+    assert (code, "was reverted on" in said) == (1, True)
+    code, out, _ = command("prune_history", AIRPORT, "--older-than-days", "30", "--reason", WHY, "--local", "--json")
+    assert (code, json.loads(out)["requested_by"]) == (0, "eve")
+    assert command("prune_history", AIRPORT, "--reason", WHY)[0] == 4
+    script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
+    code, _, said = command("prune_history", AIRPORT, "--ended-before", "2024-01-01", "--reason", WHY, "--local")
+    assert (code, "no room" in said) == (1, True)
+
+
+def test_local_loads_compact_what_they_crowd(airports, local, script):
+    script.tell(crowded=[AIRPORT])
+    assert command("load", "--local")[0] == 0
+    assert list(LoadRun.objects.order_by("pk").values_list("kind", "status")) == [
+        ("load", "succeeded"),
+        ("compact", "succeeded"),
+    ]
+
+
+def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
+    with acting_as(None):
+        reader = create_user(name="reader", roles=["viewer"])
+    client = Client()
+    client.force_login(reader)
+    loaded(runner, "r1")
+    run = perform(revert("r1", run_id="back").run, runner)
+    page = client.get("/load-runs/back/").content.decode()
+    for said in ("Revert", "eve", WHY, "Delta versions", AIRPORT):
+        assert said in page
+    assert "reverted by" in client.get("/load-runs/r1/").content.decode()
+    listed = client.get("/load-runs/?kind=revert").content.decode()
+    assert "/load-runs/back/" in listed
+    assert "/load-runs/r1/" not in listed
+    assert "/load-runs/back/" in client.get("/load-runs/?requested_by=eve").content.decode()
+    answer = client.get("/api/v1/load-runs/back/").json()
+    assert (answer["kind"], answer["who"], answer["reason"], answer["details"]) == ("revert", "eve", WHY, run.details)
+    assert [one["run_id"] for one in client.get("/api/v1/load-runs/?kind=revert").json()["results"]] == ["back"]
+    rows = client.get("/api/v1/load-runs/r1/").json()["datasets"]
+    assert {row["qualified_name"]: row["reverted_by"] for row in rows}[AIRPORT] == "back"
+
+
+# --- tables that are not as the newest run left them ------------------------------------------------
+
+
+def test_a_warehouse_without_its_tables_is_refused_before_they_are_made_anew(airports, runner, script):
+    loaded(runner, "first")
+    script.add(observed={})
+    run = perform(request_load_run(run_id="second", wake_worker=False).run, runner)
+    assert (run.status, run.error["code"]) == ("failed", "TABLES_MISSING")
+    assert AIRPORT in run.error["message"]
+    assert len(script.seen("execute")) == 1  # by the first run
+
+
+def test_the_same_id_goes_on_once_the_warehouse_is_back(airports, runner, script):
+    loaded(runner, "first")
+    there = script.told()["observed"]
+    script.add(observed={})
+    perform(request_load_run(run_id="second", wake_worker=False).run, runner)
+    script.add(observed=there)
+    loaded(runner, "second")
+
+
+def test_a_load_knows_the_newest_run_applied_to_each_table(airports, runner, script):
+    loaded(runner, "first")
+    loaded(runner, "second")
+    known = {one["name"]: one["newest_applied"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    assert known == {AIRPORT: 1, ROUTE: 1}
+
+
+def test_a_table_that_an_execution_made_anew_holds_no_earlier_run(airports, runner, script):
+    loaded(runner, "first")
+    created = ExecutionOperation.objects.filter(op="create_table", execution__load_runs__run_id="first")
+    Execution.objects.filter(operations__in=created).update(finished_at=timezone.now())
+    loaded(runner, "second")
+    known = {one["newest_applied"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    assert known == {None}
+
+
+def test_an_accepted_table_takes_back_the_runs_that_it_does_not_hold(airports, runner, script):
+    loaded(runner, "first")
+    loaded(runner, "second")
+    script.add(held=1)
+    run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)
+    assert run.status == "succeeded", run.error
+    reverted = LoadRun.objects.filter(datasets__reverted_by=run)
+    assert [(one.run_id) for one in reverted] == ["second"]
+    assert refused(request_load_run, run_id="second").code == "RUN_REVERTED"
+    loaded(runner, "third", scope=Scope(DATASET, AIRPORT))
+    (load,) = script.seen("load")[-1]["body"]["rawcore"]
+    assert (load["newest_applied"], load["sequence"]) == (1, 4)
+
+
+def test_a_table_is_accepted_for_a_reason_by_a_person(airports, runner):
+    loaded(runner, "first")
+    assert refused(request_accept, dataset=AIRPORT, reason=" ").code == "NO_REASON"
+    assert refused(request_accept, dataset="stage.stg_air_airport", reason=WHY).code == "NOT_LOADED"
+
+
+def test_an_accepted_table_that_is_newer_than_the_control_database_gives_its_numbers_on(airports, runner, script):
+    loaded(runner, "first")
+    script.add(held=7, seen=9)
+    run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)
+    assert run.datasets.get().sequence == 10
+    loaded(runner, "next", scope=Scope(DATASET, AIRPORT))
+    (load,) = script.seen("load")[-1]["body"]["rawcore"]
+    assert load["sequence"] == 11

@@ -1,0 +1,50 @@
+"""Failures while models and their checks run: of the SELECT, of a check, and of the cluster."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.errors import PySparkException
+
+from loader.domain.quality.checks import CheckSpec, CompiledCheck
+from loader.spark.quality import frame_checks
+from loader.spark.quality.frame_checks import RowChecker
+from loader.spark.queries.model_queries import failures_of
+from metadata.domain.quality.check_kinds import NOT_NULL, UNIQUE
+
+LOST = PySparkException("Job aborted: ExecutorLostFailure (executor 1 exited caused by one of the tasks)")
+WRONG = PySparkException("[CAST_INVALID_INPUT] The value cannot be cast")
+
+
+def compiled(kind: str) -> CompiledCheck:
+    return CompiledCheck(CheckSpec("k", "check", kind, "warn", {"columns": ["id"]}), "", {"total": "count(1)"})
+
+
+def run(monkeypatch: pytest.MonkeyPatch, failure: Exception, kind: str) -> str:
+    """Return the outcome of a check that fails so, in the common pass or in a query of its own."""
+
+    def fail(*_) -> None:
+        raise failure
+
+    monkeypatch.setattr(frame_checks, "_aggregated", fail)
+    monkeypatch.setattr(RowChecker, "_repeated", fail)
+    checker = RowChecker(None, "w", datetime(2024, 1, 1, tzinfo=UTC))
+    if kind == UNIQUE:
+        return checker._evaluated(compiled(kind), None, {"total": 1}).outcome
+    return checker._numbers(None, {"k": compiled(kind)})[1]["k"].outcome
+
+
+@pytest.mark.parametrize("kind", [NOT_NULL, UNIQUE])
+def test_a_check_that_fails_is_broken(monkeypatch, kind):
+    assert run(monkeypatch, WRONG, kind) == "broken"
+
+
+@pytest.mark.parametrize("kind", [NOT_NULL, UNIQUE])
+def test_a_lost_executor_is_no_result_of_a_check(monkeypatch, kind):
+    with pytest.raises(PySparkException, match="ExecutorLostFailure"):
+        run(monkeypatch, LOST, kind)
+
+
+def test_a_lost_executor_is_no_failure_of_a_select(monkeypatch):
+    monkeypatch.setattr(PySparkException, "getCondition", lambda own: "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND")
+    with pytest.raises(PySparkException, match="ExecutorLostFailure"), failures_of("mart.m"):
+        raise LOST

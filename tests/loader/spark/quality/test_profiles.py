@@ -1,0 +1,84 @@
+"""Profiles of tables, and checks of tables as they are, on real tables."""
+
+import pytest
+
+from loader.domain.manifest.codec import to_json
+from loader.domain.manifest.reads import Masking, ReadManifest
+from loader.spark.queries import reads
+from tests.loader.harness import Dataset
+from tests.loader.quality import COLUMNS, check, load, row
+
+pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=8)]
+
+
+@pytest.fixture
+def item(spark, tmp_path) -> Dataset:
+    return Dataset(spark, tmp_path, columns=COLUMNS)
+
+
+def read(item: Dataset, kind: str, masking: Masking | None = None, **arguments) -> dict:
+    manifest = ReadManifest(kind, table=item.rawcore_spec, arguments=arguments, masking=masking)
+    return reads.read(item.spark, item.warehouse, manifest, "job")
+
+
+def profiled(item: Dataset, **options) -> dict[str, dict]:
+    return {column["name"]: column for column in read(item, "profile", **options)["profile"]}
+
+
+def test_a_profile_has_counts_limits_and_frequent_values_of_each_column(item):
+    rows = [row(n, name="ab" if n % 2 else "c", price=f"{n}.50") for n in range(1, 10)]
+    load(item, [*rows, row(10, name=None, price=None)])
+    found = profiled(item)
+    assert (found["id"]["rows"], found["id"]["distinct"], found["id"]["minimum"], found["id"]["maximum"]) == (
+        10,
+        10,
+        "1",
+        "10",
+    )
+    assert (found["name"]["nulls"], found["name"]["min_length"], found["name"]["max_length"]) == (1, 1, 2)
+    assert found["name"]["top"] == [("ab", 5), ("c", 4)]
+    assert found["name"]["values_complete"]
+    assert found["price"]["quantiles"][2] == 5.5
+    assert sum(found["price"]["histogram"]) == 9
+
+
+def test_masked_columns_have_counts_and_no_values(item):
+    load(item, [row(1, name="secret"), row(2, name=None)])
+    spec = item.rawcore_spec
+    shown = [column for column in spec.columns if column.name != "name"]
+    masking = Masking(tuple(column.key for column in shown), tuple(column.name for column in shown))
+    answer = read(item, "profile", masking=masking)
+    (name,) = [column for column in answer["profile"] if column["name"] == "name"]
+    counts = {"rows": 2, "nulls": 1, "distinct": 1}
+    assert name == counts | {"name": "name", "type": "string", "hidden": True, "values_complete": False}
+    assert "secret" not in str(answer)
+    assert answer["masked"] == ["name"]
+
+
+def test_an_empty_table_has_an_empty_profile(item):
+    item.prepare()
+    answer = read(item, "profile")
+    assert answer["rows"] == 0
+    assert {column["nulls"] for column in answer["profile"]} == {0}
+
+
+def test_the_profile_of_a_known_version_is_not_computed_again(item):
+    load(item, [row(1)])
+    version = read(item, "profile")["table_version"]
+    assert read(item, "profile", known_version=version) == {"table_version": version, "unchanged": True}
+
+
+def test_checks_run_on_the_table_as_it_is(item):
+    load(item, [row(1), row(2, name=None)])
+    checks = [check("not_null", columns=["name"]), check("freshness", columns=["at"], hours=24)]
+    answer = read(
+        item,
+        "quality",
+        checks=[to_json(spec) for spec in checks],
+        at="2024-01-01T12:00:00+00:00",
+        sensitive=[],
+    )
+    assert [(result["outcome"], result.get("samples", [])) for result in answer["results"]] == [
+        ("warned", ["id=2, name=NULL"]),
+        ("passed", []),
+    ]

@@ -1,0 +1,181 @@
+"""Quarantine of rows that fail checks, and its decisions, on real tables."""
+
+import threading
+from decimal import Decimal
+
+import pytest
+
+from loader.domain.manifest.maintenance import QuarantineManifest
+from loader.domain.manifest.reads import ReadManifest
+from loader.domain.refusals import Refusal
+from loader.spark.maintenance.compaction import MaintenanceContext
+from loader.spark.maintenance.maintenance_runs import perform_run
+from loader.spark.quality.quarantine import decide, quarantine_table
+from loader.spark.queries import reads
+from tests.loader.harness import Dataset
+from tests.loader.quality import COLUMNS, DAY, check, load, row
+
+pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=10)]
+
+NAMED = check("not_null", "quarantine", columns=["name"])
+
+
+@pytest.fixture
+def item(spark, tmp_path) -> Dataset:
+    return Dataset(spark, tmp_path, columns=COLUMNS)
+
+
+@pytest.fixture
+def delta(spark, tmp_path) -> Dataset:
+    return Dataset(spark, tmp_path, columns=COLUMNS, policy={"input": "delta"})
+
+
+@pytest.fixture
+def sale(spark, tmp_path) -> Dataset:
+    return Dataset(spark, tmp_path, columns=COLUMNS, keys=(), policy={"input": "append"}, historize=False)
+
+
+def quarantined(item: Dataset) -> list[dict]:
+    table = quarantine_table(item.spark, item.warehouse, item.rawcore_spec.key)
+    return [kept.asDict() for kept in table.frame().collect()] if table.exists() else []
+
+
+def decision(item: Dataset, decision: str, run_id: str = "decided", entries: tuple = ()) -> dict[str, int]:
+    manifest = QuarantineManifest(run_id, item.state.key, item.state.qualified_name, decision, entries)
+    return decide(MaintenanceContext.of(item.spark, item.warehouse, run_id, lambda _: None), manifest)
+
+
+def names(item: Dataset) -> dict[int, str | None]:
+    return {current["id"]: current["name"] for current in item.current()}
+
+
+def test_failing_rows_are_kept_aside_with_their_reasons_and_the_others_are_loaded(item):
+    priced = check("range", "quarantine", columns=["price"], minimum="0")
+    rows = [row(1), row(2, name=None, price="-1.00"), row(3, price="-2.50")]
+    event, results = load(item, rows, NAMED, priced)
+    assert (event["status"], names(item)) == ("succeeded", {1: "a"})
+    assert event["counts"]["quarantined"] == 2
+    assert {name: found["outcome"] for name, found in results.items()} == {
+        "not_null": "quarantined",
+        "range": "quarantined",
+    }
+    key = next(column.key for column in item.rawcore_spec.columns if column.name == "id")
+    kept = {found["row_values"][key]: found for found in quarantined(item)}
+    assert kept["2"]["reasons"] == ["not_null", "range"]
+    assert kept["3"]["reasons"] == ["range"]
+    assert (kept["3"]["run_id"], kept["3"]["state"]) == ("run-1", "waiting")
+
+
+def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(item):
+    load(item, [row(1), row(2), row(3)])
+    event, _ = load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1], policy=item.policy)
+    assert names(item) == {1: "a", 2: "a"}
+    assert event["counts"]["deleted"] == 1
+    opened = [(found["id"], found["ended"]) for found in item.history()]
+    assert opened == [(1, None), (2, None), (3, DAY[1])]
+
+
+def test_the_next_complete_delivery_replaces_the_rows_that_wait(item):
+    load(item, [row(1, name=None), row(2, name=None)], NAMED)
+    load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1])
+    assert [found["run_id"] for found in quarantined(item)] == ["run-2"]
+    load(item, [row(1), row(2)], NAMED, at=DAY[2])
+    assert quarantined(item) == []
+    assert names(item) == {1: "a", 2: "a"}
+
+
+def test_rows_that_repeat_values_are_all_kept_aside(item):
+    twice = check("unique", "quarantine", columns=["name"], where="id > 1")
+    load(item, [row(1, name="x"), row(2, name="x"), row(3, name="x"), row(4, name="y")], twice)
+    assert names(item) == {1: "x", 4: "y"}
+
+
+def test_a_released_row_goes_into_the_next_load_as_it_is(item):
+    load(item, [row(1), row(2, name=None)], NAMED)
+    (kept,) = quarantined(item)
+    assert decision(item, "release", entries=(kept["entry_id"],)) == {"released": 1}
+    event, results = load(item, [row(1), row(2, name=None), row(3, name=None)], NAMED, at=DAY[1])
+    assert names(item) == {1: "a", 2: None}
+    assert event["counts"]["quarantined"] == 1
+    assert results["not_null"]["failed"] == 2
+
+
+def test_a_released_row_of_a_delta_is_added_to_the_next_load_once(delta):
+    load(delta, [row(1), row(2, name=None, price="7.25")], NAMED)
+    assert names(delta) == {1: "a"}
+    decision(delta, "release")
+    load(delta, [row(1)], NAMED, at=DAY[1])
+    assert names(delta) == {1: "a", 2: None}
+    load(delta, [row(2, name="c")], NAMED, at=DAY[2])
+    load(delta, [row(1)], NAMED, at=DAY[3])
+    assert names(delta) == {1: "a", 2: "c"}
+    assert [found["state"] for found in quarantined(delta)] == ["loaded"]
+
+
+def test_a_released_row_is_loaded_after_its_check_was_removed(delta):
+    load(delta, [row(1), row(2, name=None)], NAMED)
+    decision(delta, "release")
+    load(delta, [row(1)], at=DAY[1])
+    assert names(delta) == {1: "a", 2: None}
+
+
+def test_of_several_released_rows_of_a_key_the_newest_is_loaded(delta):
+    load(delta, [row(1), row(2, name=None, price="7.25")], NAMED)
+    load(delta, [row(2, name=None, price="8.50")], NAMED, at=DAY[1])
+    decision(delta, "release")
+    load(delta, [row(1)], NAMED, at=DAY[2])
+    assert [(found["price"], found["ended"]) for found in delta.history() if found["id"] == 2] == [
+        (Decimal("8.50"), None)
+    ]
+
+
+def test_a_released_row_of_an_append_is_added_once(sale):
+    load(sale, [row(1), row(2, name=None)], NAMED)
+    decision(sale, "release")
+    load(sale, [row(3)], NAMED, at=DAY[1])
+    load(sale, [row(4)], NAMED, at=DAY[2])
+    assert sorted(current["id"] for current in sale.current()) == [1, 2, 3, 4]
+
+
+def test_dropped_rows_are_removed_and_nothing_is_left_to_decide(item):
+    load(item, [row(1), row(2, name=None)], NAMED)
+    assert decision(item, "drop") == {"dropped": 1}
+    assert quarantined(item) == []
+    with pytest.raises(Refusal, match="has no such rows in quarantine"):
+        decision(item, "drop", run_id="another")
+
+
+@pytest.mark.parametrize(("chosen", "counts"), [("release", {"released": 1}), ("drop", {"dropped": 1})])
+def test_a_decision_that_is_repeated_has_its_counts_and_leaves_later_rows(delta, chosen, counts):
+    load(delta, [row(1), row(2, name=None)], NAMED)
+    decision(delta, chosen)
+    load(delta, [row(3, name=None)], NAMED, at=DAY[1])
+    assert decision(delta, chosen) == counts
+    assert [found["run_id"] for found in quarantined(delta) if found["state"] == "waiting"] == ["run-2"]
+
+
+def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(item):
+    load(item, [row(1), row(2, name=None)], NAMED)
+    manifest = QuarantineManifest("decided", item.state.key, item.state.qualified_name, "release")
+    events = []
+    record = lambda event, **fields: events.append({"event": event} | fields)  # noqa: E731
+    done = perform_run(item.spark, item.warehouse, "quarantine", manifest, record, threading.Event(), "job")
+    assert done["status"] == "succeeded"
+    assert done["answer"]["tables"] == {
+        f"{item.state.qualified_name} quarantine": {"version_before": 0, "version_after": 1}
+    }
+    assert events[-1]["counts"] == {"released": 1}
+
+
+def test_waiting_rows_are_read_with_their_columns(item):
+    load(item, [row(1), row(2, name=None, price="7.25")], NAMED)
+    manifest = ReadManifest("quarantine", table=item.rawcore_spec, arguments={"limit": 10})
+    answer = reads.read(item.spark, item.warehouse, manifest, "job")
+    assert answer["columns"] == ["__entry", "__run", "__at", "__reasons", "id", "name", "price", "at"]
+    assert answer["rows"][0][3:] == ["not_null", "2", None, "7.25", "2024-01-01 00:00:00"]
+
+
+def test_nothing_was_ever_quarantined_reads_as_no_rows(item):
+    load(item, [row(1)])
+    manifest = ReadManifest("quarantine", table=item.rawcore_spec)
+    assert reads.read(item.spark, item.warehouse, manifest, "job")["rows"] == []

@@ -1,0 +1,51 @@
+"""Rows of a table by condition, text, order and offset, also for a reader who does not see every column."""
+
+import pytest
+
+from loader.domain.manifest.reads import ReadManifest
+from loader.domain.refusals import Refusal
+from loader.spark.queries.reads import read
+from tests.loader.harness import Dataset
+from tests.loader.spark.queries.test_masking import ask, column
+
+pytestmark = pytest.mark.spark
+COLUMNS = {"mail": "string", "name": "string", "city": "string"}
+ROWS = [
+    {"mail": "ada@x", "name": "Ada", "city": "Ulm"},
+    {"mail": "bob@x", "name": None, "city": "Bonn"},
+    {"mail": "eve@x", "name": "100%_'", "city": "Bonn"},
+]
+
+
+@pytest.fixture(scope="module")
+def item(spark, tmp_path_factory) -> Dataset:
+    item = Dataset(spark, tmp_path_factory.mktemp("rows"), columns=COLUMNS, keys=("mail",))
+    return item.given((ROWS, "2024-01-01T00:00:00+00:00"))
+
+
+def mails(item: Dataset, **selection: object) -> list[str]:
+    manifest = ReadManifest("sample", item.history_spec, None, {"sort": "mail", **selection})
+    return column(read(item.spark, item.warehouse, manifest, "sample"), "mail")
+
+
+def test_rows_are_found_sorted_and_paged_by_any_column(item: Dataset):
+    assert mails(item, descending=True) == ["eve@x", "bob@x", "ada@x"]
+    assert mails(item, offset=1, limit=1) == ["bob@x"]
+    assert mails(item, find="ULM") == ["ada@x"]
+    assert mails(item, find="%_'") == ["eve@x"]
+    assert mails(item, column="city", comparison="equals", value="Bonn") == ["bob@x", "eve@x"]
+    assert mails(item, column="name", comparison="null") == ["bob@x"]
+    assert mails(item, column="mail", comparison="greater", value="bob@x") == ["eve@x"]
+    assert mails(item, column="version_started_at", comparison="less", value="2024-01-01") == []
+
+
+def test_a_value_of_another_type_is_refused(item: Dataset):
+    with pytest.raises(Refusal, match="version_started_at is of type timestamp, and 'soon' is not"):
+        mails(item, column="version_started_at", comparison="less", value="soon")
+
+
+def test_a_masked_column_is_not_searched(item: Dataset):
+    assert ask(item, "sample", {"name"}, find="Ada")["rows"] == [
+        row for row in ask(item, "sample", {"name"})["rows"] if "ada@x" in row
+    ]
+    assert ask(item, "sample", {"name", "mail"}, find="Ada")["rows"] == []

@@ -1,0 +1,43 @@
+"""Changes of a run in a history, key by key, read from the results of real loads."""
+
+import pytest
+
+from loader.domain.historization.history import DELETED
+from loader.domain.manifest.reads import ReadManifest
+from loader.spark.queries.reads import read
+from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
+from tests.fixtures.spark import by_night
+from tests.loader.harness import Dataset
+
+pytestmark = pytest.mark.spark
+DAY = [f"2024-01-0{day}T00:00:00+00:00" for day in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    "policy", [by_night({}, id="deletes close"), pytest.param({"deletes": TOMBSTONE}, id="deletes leave a tombstone")]
+)
+def test_a_run_is_told_as_inserted_updated_deleted_and_came_back(spark, tmp_path, policy):
+    item = Dataset(spark, tmp_path, policy=policy)
+    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
+    item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], at=DAY[1])
+    item.load([{"id": 1, "v": "A"}, {"id": 2, "v": "b2"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}], at=DAY[2])
+
+    def told(run: str, **more: object) -> list[tuple]:
+        known = {"tombstone": HistoryPolicy.from_dict(policy).label(DELETED)} if policy else {}
+        asked = ReadManifest("changes", item.history_spec, arguments={"run_id": run, **known, **more})
+        answer = read(spark, item.warehouse, asked, "changes")
+        at = {name: place for place, name in enumerate(answer["columns"])}
+
+        def value(row: list | None) -> str | None:
+            return row[at["v"]] if row is not None else None
+
+        changes = [(one["op"], value(one["before"]), value(one["after"])) for one in answer["changes"]]
+        return [*changes, "more"] if answer["truncated"] else changes
+
+    assert told("run-1") == [("I", None, "a"), ("I", None, "b"), ("I", None, "c")]
+    assert told("run-2") == [("U", "a", "A"), ("D", "b", None)]
+    assert told("run-3") == [("R", None, "b2"), ("I", None, "d")]
+    assert told("run-2", op="D") == [("D", "b", None)]
+    assert told("run-1", limit=2) == [("I", None, "a"), ("I", None, "b"), "more"]
+    assert told("run-1", limit=2, after={"id": "2"}) == [("I", None, "c")]
+    assert told("nowhere") == []

@@ -1,0 +1,79 @@
+"""Tests of the history policy choices in forms: all are listed, and those without effect are marked."""
+
+from itertools import product
+
+import pytest
+
+from metadata.domain.history import history_policy
+from metadata.domain.history.history_policy import HistoryPolicy, PolicyContradiction
+from metadata.domain.history.history_policy_labels import BY_INPUT, CHOICES, Chosen, described_policy, not_applying
+
+
+@pytest.mark.parametrize("name", history_policy._CHOICES)
+def test_every_value_that_a_field_may_have_is_told(name: str):
+    told = [one.value for one in CHOICES[name] if one.value != BY_INPUT]
+    assert sorted(told) == sorted(history_policy._CHOICES[name])
+
+
+def test_every_view_is_told():
+    assert sorted(one.value for one in CHOICES["views"]) == sorted(history_policy.VIEWS)
+
+
+@pytest.mark.parametrize("one", [one for choices in CHOICES.values() for one in choices])
+def test_every_choice_is_told_in_one_sentence(one):
+    assert one.said.endswith(".")
+    assert ". " not in one.said
+
+
+# For each field a value that says something, to be put beside other choices.
+_SAYING = {"deletes": "tombstone", "late": "ignore", "late_horizon": 3, "op": "op", "profile": "dbt"}
+_SAYING |= {"null_string": "N", "unmodified_string": "U", "open_end": "9999-12-31", "untracked": "keep"}
+
+
+def _beside(input_: str, absent: str, time: str) -> dict:
+    return {"input": input_, "absent_keys": absent, "time": time} | ({"op": "op"} if input_ == "cdc" else {})
+
+
+def _contradicts(described: dict) -> bool:
+    try:
+        HistoryPolicy.from_dict(described)
+    except PolicyContradiction:
+        return True
+    return False
+
+
+_INPUTS = [one.value for one in CHOICES["input"]]
+_POSSIBLE = [one for one in product(_INPUTS, ("nothing", "deleted"), ("load", "at")) if not _contradicts(_beside(*one))]
+
+
+@pytest.mark.parametrize("name", _SAYING)
+@pytest.mark.parametrize("chosen", _POSSIBLE)
+def test_what_has_no_say_is_what_the_policy_refuses(chosen: tuple[str, str, str], name: str):
+    """Check that a field is disabled exactly if one of its values would contradict the policy."""
+    refused = _contradicts(_beside(*chosen) | {name: _SAYING[name]})
+    assert (name in not_applying(Chosen(*chosen))) == refused
+
+
+def test_beside_numbers_there_are_no_days_and_no_dates():
+    reasons = not_applying(Chosen("cdc", time="sequence", numbered=True))
+    assert {"late_horizon", "open_end"} <= reasons.keys()
+    assert "late" not in reasons
+
+
+def test_deletes_have_a_say_where_a_delta_looks_for_them():
+    assert "deletes" in not_applying(Chosen("delta"))
+    assert "deletes" not in not_applying(Chosen("delta", detects=True))
+    assert "delete_detection" not in not_applying(Chosen("delta"))
+    assert {"deletes", "delete_detection"} <= not_applying(Chosen("delta", time="at", detects=True)).keys()
+
+
+def test_untracked_has_a_say_where_some_columns_only_are_tracked():
+    assert "untracked" in not_applying(Chosen())
+    assert "untracked" not in not_applying(Chosen(tracks=True))
+
+
+def test_a_policy_is_written_without_what_is_empty():
+    values = {"historize": True, "input": "snapshot", "deletes": "", "track": [], "op": "", "late_horizon": None}
+    written = described_policy(values, {"new": "I", "live": ""})
+    assert written == {"input": "snapshot", "state_labels": {"new": "I"}}
+    assert HistoryPolicy.from_dict(written).label("new") == "I"

@@ -1,0 +1,33 @@
+"""Load types: derived from the input and the history, and their table in the documentation."""
+
+from pathlib import Path
+
+import pytest
+
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.history.load_types import load_type, load_types_table
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "metadata.md"
+DATED = {"time": "t"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "historize", "name"),
+    [
+        ({}, False, "full"),
+        ({}, True, "scd2"),
+        ({"input": "append"}, False, "append"),
+        ({"input": "delta"}, False, "upsert"),
+        ({"input": "effective"} | DATED, False, "upsert"),
+        ({"input": "cdc", "op": "op"} | DATED, False, "upsert"),
+        ({"input": "cdc", "op": "op"} | DATED, True, "scd2"),
+    ],
+)
+def test_the_load_type_follows_from_input_and_history(policy, historize, name):
+    assert load_type(HistoryPolicy.from_dict(policy), historize=historize).name == name
+
+
+def test_the_page_has_the_table_of_the_code():
+    assert load_types_table() in PAGE.read_text(encoding="utf-8"), (
+        "print metadata.domain.history.load_types.load_types_table()"
+    )

@@ -1,0 +1,74 @@
+"""Impact of a change of a column, computed from the lineage and what names its columns."""
+
+import pytest
+
+from metadata.domain.column_lineage import ColumnLineage, ColumnNode, ExposureNode
+from metadata.domain.impact import BREAKS, CHECK, CONTRACT, DROP, FOLLOWS, POLICY, RENAME, RETYPE, STAYS, Use, impact
+
+
+def node(dataset: str, distance: int, kind: str = "target", expression: str = "") -> ColumnNode:
+    return ColumnNode(
+        f"{kind}:{dataset}", kind, dataset, "x", "string", expression, dataset, dataset, "rawcore", True, distance
+    )
+
+
+BASE, COPY, READER, MODEL = (
+    node("base", 0),
+    node("hist", 1, "history"),
+    node("reader", 1, expression="upper(x)"),
+    node("model", 2),
+)
+BOARD = ExposureNode("exposure:board", "board", "Board", "dashboard", "Finance", "model", "model", 3)
+LINEAGE = ColumnLineage(
+    (BASE, COPY, READER, MODEL),
+    ((BASE.id, COPY.id), (BASE.id, READER.id), (READER.id, MODEL.id), (MODEL.id, BOARD.id)),
+    (BOARD,),
+)
+USES = (
+    Use(POLICY, "", BASE.id),
+    Use(CHECK, "filled", READER.id),
+    Use(CONTRACT, "", MODEL.id),
+)
+
+
+def effects(change: str) -> list[tuple[str, str, str]]:
+    found = impact(change, LINEAGE, USES, models=["model"])
+    return [(effect.effect, effect.dataset_key, effect.what) for effect in found]
+
+
+def test_a_drop_breaks_everything_downstream_but_the_history():
+    assert effects(DROP) == [
+        (STAYS, "hist", "column x"),
+        (BREAKS, "reader", "column x"),
+        (BREAKS, "model", "column x"),
+        (BREAKS, "base", "history policy"),
+        (BREAKS, "reader", "check filled"),
+        (BREAKS, "model", "contract"),
+        (BREAKS, "model", "exposure Board"),
+    ]
+
+
+def test_a_rename_reaches_the_next_readers_only():
+    assert effects(RENAME) == [
+        (FOLLOWS, "hist", "column x"),
+        (FOLLOWS, "reader", "column x"),
+        (FOLLOWS, "base", "history policy"),
+    ]
+
+
+def test_a_type_goes_on_into_histories_and_models():
+    assert effects(RETYPE) == [
+        (FOLLOWS, "hist", "column x"),
+        (STAYS, "reader", "column x"),
+        (FOLLOWS, "model", "column x"),
+        (STAYS, "base", "history policy"),
+        (BREAKS, "model", "contract"),
+        (BREAKS, "model", "exposure Board"),
+    ]
+
+
+@pytest.mark.parametrize("change", [DROP, RENAME, RETYPE])
+def test_a_contract_and_its_consumers_break_with_their_own_column(change: str):
+    own = ColumnLineage((BASE,), ((BASE.id, BOARD.id),), (BOARD,))
+    found = impact(change, own, [Use(CONTRACT, "", BASE.id)])
+    assert [(effect.effect, effect.what) for effect in found] == [(BREAKS, "contract"), (BREAKS, "exposure Board")]

@@ -1,0 +1,147 @@
+"""Lineage of columns from sources to exposures."""
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from metadata.domain.column_lineage import BOTH, UPSTREAM, ColumnLineage
+from metadata.domain.impact import BREAKS, DROP, FOLLOWS, REFUSES, RETYPE, STAYS
+from metadata.models import ColumnInput, DatasetInput, SourceColumn, TargetColumn, TargetDataset
+from metadata.selectors.column_lineage import column_lineage, lineage_of, requested, starts_named, whole_lineage
+from metadata.selectors.impact import impact_of
+from metadata.selectors.lineage import of_columns
+from metadata.services.datasets.targets import create_target_dataset
+from metadata.services.exposures import create_exposure
+from tests.factories import (
+    ColumnInputFactory,
+    DatasetInputFactory,
+    TargetColumnFactory,
+    TargetDatasetFactory,
+    TargetSchemaFactory,
+)
+from tests.metadata.contracts import BOARD
+
+pytestmark = pytest.mark.django_db
+
+AIRPORT, HISTORY = "rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"
+
+
+@pytest.fixture
+def mart(airport: TargetDataset) -> TargetDataset:
+    """Return ``mart.names``, a model over the history of airports, with an exposure."""
+    schema = TargetSchemaFactory(name="mart", layer="serving")
+    select = f"SELECT upper(name) AS shout, icao FROM {HISTORY}"
+    made = create_target_dataset(schema=schema, name="names", select=select)
+    create_exposure(dataset=made, **BOARD)
+    return made
+
+
+@pytest.fixture
+def circle(db: None) -> list[TargetColumn]:
+    """Return two columns that read each other, as no service writes them."""
+    one, other = TargetDatasetFactory(name="one"), TargetDatasetFactory(name="other")
+    columns = [TargetColumnFactory(dataset=dataset, name="x") for dataset in (one, other)]
+    for reader, read in (columns, columns[::-1]):
+        item = DatasetInputFactory(dataset=reader.dataset, upstream=read.dataset)
+        ColumnInputFactory(column=reader, dataset_input=item, upstream_column=read)
+    return columns
+
+
+def path(lineage: ColumnLineage) -> list[tuple[int, str]]:
+    return [(node.distance, node.qualified_name) for node in lineage.nodes]
+
+
+def named(dataset: str, name: str) -> TargetColumn:
+    return TargetColumn.objects.get(dataset__name=dataset.split(".")[1], name=name)
+
+
+def test_a_path_leads_from_the_source_over_the_history_to_models(mart: TargetDataset):
+    found = path(column_lineage(named(AIRPORT, "name")))
+    assert found == [
+        (-3, "air.airport.name"),
+        (-2, "raw.raw_air_airport.name"),
+        (-1, "stage.stg_air_airport.name"),
+        (0, f"{AIRPORT}.name"),
+        (1, f"{HISTORY}.name"),
+        (2, "mart.names.shout"),
+    ]
+
+
+def test_a_path_is_the_same_from_its_source(mart: TargetDataset):
+    whole = column_lineage(SourceColumn.objects.get(name="name"))
+    assert {name for _, name in path(whole)} == {name for _, name in path(column_lineage(named(AIRPORT, "name")))}
+
+
+def test_a_column_has_its_expression(mart: TargetDataset):
+    lineage = column_lineage(named("mart.names", "shout"))
+    assert "UPPER" in lineage.nodes[-1].expression.upper()
+
+
+def test_an_exposure_reads_the_columns_of_its_dataset(mart: TargetDataset):
+    lineage = column_lineage(named(AIRPORT, "name"))
+    (board,) = lineage.exposures
+    assert (board.name, board.distance) == ("Board", 3)
+    assert [node.qualified_name for node in lineage.reads[board.id]] == ["mart.names.shout"]
+
+
+def test_what_only_flows_in_has_no_exposures(mart: TargetDataset):
+    assert column_lineage(named("mart.names", "shout"), UPSTREAM).exposures == ()
+
+
+def test_steps_bound_each_side(mart: TargetDataset):
+    starts = starts_named(f"{AIRPORT}.name")
+    assert {distance for distance, _ in path(lineage_of(starts, BOTH, up=1, down=2))} == {-1, 0, 1, 2}
+
+
+def test_a_dataset_is_named_with_all_its_columns(mart: TargetDataset):
+    lineage = requested(HISTORY, "", up=0, down=0)
+    assert [node.qualified_name for node in lineage.nodes] == [
+        f"{HISTORY}.{name}" for name in ("icao", "name", "elevation")
+    ]
+
+
+def test_everything_has_the_flows_of_every_path(mart: TargetDataset):
+    whole, one = whole_lineage(), column_lineage(named(AIRPORT, "name"))
+    assert set(one.edges) <= set(whole.edges)
+
+
+def test_an_unknown_name_or_id_has_no_lineage(mart: TargetDataset):
+    for focus, column in (("nothing.here", ""), ("'; %😀", ""), ("", "target:x"), ("", "kind:" + "0" * 32)):
+        assert requested(focus, column) is None
+
+
+def test_a_column_without_inputs_reads_the_column_of_its_name(airport: TargetDataset):
+    ColumnInput.objects.filter(column=named(AIRPORT, "name")).delete()
+    names = [name for _, name in path(column_lineage(named(AIRPORT, "name")))]
+    assert "stage.stg_air_airport.name" in names
+    assert names == [name for _, name in path(column_lineage(named("stage.stg_air_airport", "name")))]
+
+
+def test_columns_in_a_circle_are_drawn_and_said(circle: list[TargetColumn]):
+    lineage = column_lineage(circle[0])
+    assert len(lineage.nodes) == len(lineage.edges) == 2
+    assert {node.dataset for node in lineage.cycles[0]} == {"rawcore.one", "rawcore.other"}
+    graph = of_columns(lineage, lambda node: "/", lambda node: "/", ())
+    assert [len(node.ports) for node in graph.nodes] == [1, 1]
+
+
+def test_queries_depend_on_steps_only(mart: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries):
+    with django_assert_max_num_queries(32):
+        column_lineage(named(AIRPORT, "name"))
+    for number in range(20):
+        column = TargetColumnFactory(dataset=mart, name=f"more{number}")
+        item = DatasetInput.objects.get(dataset=mart)
+        ColumnInputFactory(column=column, dataset_input=item, upstream_column=named(AIRPORT, "name"))
+    with django_assert_max_num_queries(32):
+        assert len(column_lineage(named(AIRPORT, "name")).nodes) == 26
+
+
+def test_the_impact_of_a_drop_has_direct_and_distant_dependents(mart: TargetDataset):
+    found = {(each.effect, str(each.dataset), each.what) for each in impact_of(named(AIRPORT, "name"), DROP)}
+    assert (BREAKS, "mart.names", "exposure Board") in found
+    assert (REFUSES, "mart.names", "SELECT") in found
+    assert (STAYS, HISTORY, "column name") in found
+
+
+def test_the_impact_of_a_new_type_reaches_the_exposure(mart: TargetDataset):
+    found = [(each.effect, each.what) for each in impact_of(named(AIRPORT, "name"), RETYPE)]
+    assert found == [(FOLLOWS, "column name"), (FOLLOWS, "column shout"), (BREAKS, "exposure Board")]

@@ -1,0 +1,212 @@
+"""Tests of sensitive columns: inheritance, and refusal of changes that make values readable without permission."""
+
+import pytest
+from django.contrib.auth.models import User
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.users import ensure_user, grant_role
+from elevata.core.errors import MetadataError
+from metadata.domain.sensitivity import LEVELS, is_sensitive, spread
+from metadata.models import SourceDataset, TargetColumn, TargetDataset
+from metadata.selectors.classification import classification, source_classification
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.targets import (
+    create_target_column,
+    set_column_inputs,
+    set_dataset_inputs,
+    update_target_column,
+    update_target_dataset,
+)
+from metadata.services.lifecycle import delete_column, rename_column, retire_column
+from metadata.services.sources import create_source_column, update_source_column
+from tests.factories import SourceColumnFactory, SourceDatasetFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def people() -> TargetDataset:
+    """Return ``rawcore.rc_crm_person`` of a source with the personal column ``email``."""
+    source = SourceDatasetFactory(system__short_name="crm", name="person")
+    SourceColumnFactory(dataset=source, name="person_no", key_ordinal=1)
+    SourceColumnFactory(dataset=source, name="email", pii=True)
+    SourceColumnFactory(dataset=source, name="city")
+    generate_targets(source_dataset=source)
+    return TargetDataset.objects.get(name="rc_crm_person")
+
+
+@pytest.fixture
+def editor() -> User:
+    return ensure_user(name="mia", roles=["editor"])
+
+
+def stage(people: TargetDataset) -> TargetDataset:
+    return people.inputs.get().upstream
+
+
+def forget_own(*datasets: TargetDataset) -> None:
+    """Remove the classification that generation copied, leaving only the inherited one."""
+    TargetColumn.objects.filter(dataset__in=datasets).update(pii=False)
+
+
+def sensitive(dataset: TargetDataset) -> set[str]:
+    return set(classification(dataset).sensitive_present)
+
+
+# --- the rules ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["", *LEVELS])
+@pytest.mark.parametrize("of_dataset", ["", *LEVELS])
+def test_a_columns_own_level_counts_before_its_datasets(level: str, of_dataset: str):
+    wanted = (level or of_dataset) in ("confidential", "restricted")
+    assert is_sensitive(personal=False, level=level, of_dataset=of_dataset) is wanted
+    assert is_sensitive(personal=True, level=level, of_dataset=of_dataset)
+
+
+@given(st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=3)), st.sets(st.integers(0, 9)))
+def test_whoever_reads_a_sensitive_column_is_sensitive(reads: dict[int, list[int]], own: set[int]):
+    found = spread(own, reads)
+    assert found >= own
+    for reader, inputs in reads.items():
+        assert (reader in found) == (reader in own or bool(found & set(inputs)))
+
+
+# --- inheriting --------------------------------------------------------------------------------
+
+
+def test_sensitivity_comes_from_the_source_over_every_layer(people: TargetDataset):
+    raw = stage(people).inputs.get().upstream
+    forget_own(people, stage(people), raw)
+    assert sensitive(raw) == sensitive(stage(people)) == sensitive(people) == {"email"}
+    assert set(source_classification(people.generated_from).sensitive_present) == {"email"}
+
+
+def test_a_history_has_the_columns_of_its_base(people: TargetDataset):
+    assert sensitive(people.history) == {"email"}
+
+
+def test_a_new_column_that_computes_from_a_sensitive_one_is_sensitive(people: TargetDataset, editor: User):
+    with acting_as(editor):
+        create_target_column(dataset=people, name="mail_domain", type="string", expression="substr(email, 3)")
+        create_target_column(dataset=people, name="town", type="string", expression="upper(city)")
+    assert sensitive(people) == {"email", "mail_domain"}
+
+
+def test_what_an_expression_names_counts_whatever_inputs_are_recorded(people: TargetDataset, editor: User):
+    harmless = stage(people).columns.get(name="city")
+    with acting_as(editor):
+        create_target_column(
+            dataset=people, name="x", type="string", expression="upper(email)", inputs=[harmless], sensitivity="public"
+        )
+    assert "x" in sensitive(people)
+
+
+def test_a_raw_column_reads_the_source_column_of_its_name_too(people: TargetDataset, editor: User):
+    """Check that a raw column inherits from the source column of its name, too.
+
+    A load uses that column once the recorded input is retired, and the table still has the values it loaded.
+    """
+    raw = stage(people).inputs.get().upstream
+    with acting_as(editor):
+        spare = create_source_column(source_dataset=people.generated_from, name="spare", type="string")
+        rename_column(column=raw.columns.get(name="email"), name="mail", expected_version=1)
+        create_target_column(dataset=raw, name="email", type="string", inputs=[spare])
+        spare = update_source_column(source_column=spare, expected_version=spare.version, active=False)
+        assert sensitive(raw) == {"mail", "email"}
+        update_source_column(source_column=spare, expected_version=spare.version, active=True)
+    assert sensitive(raw) == {"mail", "email"}
+
+
+def test_retired_columns_and_former_names_stay_sensitive(people: TargetDataset, editor: User):
+    with acting_as(editor):
+        column = rename_column(column=people.columns.get(name="email"), name="mail", expected_version=1)
+        retire_column(column=column, expected_version=column.version)
+    assert classification(people).sensitive_names == {"email", "mail"}
+
+
+def test_a_datasets_level_counts_for_its_columns_without_one(people: TargetDataset):
+    TargetDataset.objects.filter(pk=people.pk).update(sensitivity="restricted")
+    people.columns.filter(name="city").update(sensitivity="public")
+    assert "person_no" in sensitive(people)
+    assert "city" not in sensitive(people)
+
+
+# --- lowering ----------------------------------------------------------------------------------
+
+
+def lower_own(people: TargetDataset) -> None:
+    column = people.columns.get(name="email")
+    update_target_column(column=column, expected_version=column.version, pii=False)
+
+
+def cut_off(people: TargetDataset) -> None:
+    column = people.columns.get(name="email")
+    set_column_inputs(column=column, expected_version=column.version, inputs=[stage(people).columns.get(name="city")])
+
+
+def compute_otherwise(people: TargetDataset) -> None:
+    column = people.columns.get(name="email")
+    update_target_column(column=column, expected_version=column.version, expression="upper(city)")
+
+
+def delete(people: TargetDataset) -> None:
+    column = people.columns.get(name="email")
+    column = retire_column(column=column, expected_version=column.version)
+    delete_column(column=column, expected_version=column.version)
+
+
+def lower_source(people: TargetDataset) -> None:
+    column = people.generated_from.columns.get(name="email")
+    update_source_column(source_column=column, expected_version=column.version, pii=False)
+
+
+@pytest.mark.parametrize("deed", [lower_own, cut_off, compute_otherwise, delete, lower_source])
+def test_an_editor_does_not_make_values_readable(people: TargetDataset, editor: User, deed):
+    if deed is not lower_source:
+        SourceDataset.objects.get(pk=people.generated_from_id).columns.update(pii=False)
+        forget_own(stage(people).inputs.get().upstream, stage(people))
+    if deed in (cut_off, compute_otherwise):
+        forget_own(people)
+        stage(people).columns.filter(name="email").update(pii=True)
+    with acting_as(editor), pytest.raises(MetadataError) as refused:
+        deed(people)
+    assert refused.value.code == "not_permitted"
+    assert "email" in sensitive(people)
+    steward = ensure_user(name="stella", roles=["editor", "steward"])
+    with acting_as(steward):
+        deed(people)
+
+
+def test_lowering_a_dataset_takes_the_permission_there(people: TargetDataset):
+    TargetDataset.objects.filter(pk=people.pk).update(sensitivity="confidential")
+    mia = ensure_user(name="mia", roles=["editor"])
+    row = TargetDataset.objects.get(pk=people.pk)
+    with acting_as(mia), pytest.raises(MetadataError, match="classified"):
+        update_target_dataset(dataset=row, expected_version=row.version, sensitivity="internal")
+    grant_role(user=mia, role="steward", schema=people.schema.name)
+    with acting_as(User.objects.get(username="mia")):
+        update_target_dataset(dataset=row, expected_version=row.version, sensitivity="internal")
+
+
+def test_a_dataset_is_not_cut_off_from_what_it_reads(people: TargetDataset, editor: User):
+    forget_own(people)
+    for column in people.columns.all():
+        column.inputs.all().delete()
+    assert "email" in sensitive(people)
+    with acting_as(editor), pytest.raises(MetadataError, match="classified"):
+        set_dataset_inputs(dataset=people, expected_version=people.version, inputs=[])
+
+
+def test_raising_a_classification_is_free(people: TargetDataset, editor: User):
+    column = people.columns.get(name="city")
+    with acting_as(editor):
+        update_target_column(column=column, expected_version=column.version, sensitivity="restricted")
+    assert sensitive(people) == {"city", "email"}
+
+
+def test_an_administrator_who_is_no_steward_does_not_lower_either(people: TargetDataset):
+    with acting_as(ensure_user(name="root", roles=["admin"])), pytest.raises(MetadataError, match="classified"):
+        lower_source(people)
