@@ -18,7 +18,7 @@ from loader.spark.expressions import any_of
 from loader.spark.historization.event_log import Arrivals
 from loader.spark.historization.history import Stamp
 from loader.spark.historization.versions import ACTION, KEY, PACKED, PUT, VERSION
-from metadata.domain.history_policy import CDC
+from metadata.domain.history.history_policy import CDC
 
 _COUNTS = (
     "deleted", "reappeared", "changed", "closing", "known", "closed", "removed", "touched", "late", "late_ignored",
