@@ -92,7 +92,7 @@ def misfits(data_type: DataType, values: Iterable[Value], formats: ValueFormats 
 def contradiction(data_type: DataType, values: Iterable[Value], formats: ValueFormats, *, masked: bool) -> str:
     """Return the number of values that the type does not hold, in words with an example; empty if it holds all.
 
-    Of a masked column neither is told: by many types both would reveal the values.
+    Of a masked column neither is shown: many types together would reveal the values.
     """
     count, first = misfits(data_type, values, formats)
     if not count:
