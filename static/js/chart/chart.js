@@ -15,6 +15,7 @@
 import { scaled, shown } from "./values.js";
 
 const { uplot } = document.querySelector("script[data-uplot]").dataset;
+const DAY = 86_400;
 const HEIGHT = 170;
 const MARK = 5;
 const charts = new Map(); // host -> {text, plot}
@@ -100,6 +101,7 @@ function draw(host, data) {
       tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: {
         // A range of one point needs a length.
+        x: { range: (_, low, high) => (low === high ? [low - DAY, high + DAY] : [low, high]) },
         y: {
           range: (_, low, high) => [
             Math.min(0, low ?? 0) * 1.05,
