@@ -9,8 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from django.conf import settings
-from django.db.models import Count, DateField, Max, Q
+from django.db.models import Count, DateField, Q
 from django.db.models.functions import Cast
 from django.urls import reverse
 from django.utils import timezone
@@ -22,7 +21,7 @@ from loader.domain.quality.results import PROBLEMS
 from loader.domain.run_states import BRINGING, VACUUM
 from loader.models import CheckResult, DatasetRun, LoadRun
 from loader.quality_results import CheckLine, check_lines
-from loader.selectors import CHANGES, RunTotals
+from loader.selectors import CHANGES, RunTotals, newest_loads
 from metadata.models import TargetDataset
 
 # Loads that a dataset's charts show, and checks.
@@ -111,10 +110,7 @@ def _failed_checks(runs: Collection[int]) -> dict[int, int]:
 
 def freshness_chart() -> Chart | None:
     """Return the number of datasets by the day of their last load; None before the first load."""
-    loads = {"run__kind__in": BRINGING, "run__environment__name": settings.ENVIRONMENT, "reverted_by": None}
-    newest = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED, dataset__active=True, **loads).order_by()
-    newest_pks = newest.values("dataset_key").annotate(newest=Max("pk")).values("newest")
-    loaded = DatasetRun.objects.filter(pk__in=newest_pks, finished_at__isnull=False)
+    loaded = newest_loads(current_environment()).filter(finished_at__isnull=False)
     by_day = loaded.values(day=Cast("finished_at", DateField())).annotate(count=Count("pk")).order_by("-day")[:DAYS]
     days = list(by_day)[::-1]
     if not days:

@@ -48,7 +48,7 @@ def signal(environment_pk: int) -> str:
     with a higher number changes the count of the newest.
     """
     entries = ChangeLogEntry.objects.exclude(subject_kind__in=_NO_CHANGE).order_by("-pk")
-    newest = ChangeLogEntry.objects.filter(pk__gt=Subquery(entries.values("pk")[:1]) - _COUNTED_ENTRIES).order_by()
+    newest = entries.filter(pk__gt=Subquery(entries.values("pk")[:1]) - _COUNTED_ENTRIES).order_by()
     own = {"environment": OuterRef("pk")}
     row = (
         Environment.objects.filter(pk=environment_pk)

@@ -163,12 +163,11 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     if manifest.kind in _WITHOUT_TABLE:
         return _WITHOUT_TABLE[manifest.kind](spark, warehouse, manifest)
     kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
-        "sample": lambda frame, _table, _arguments: frame,
         "key_search": _key_search,
         "versions": _versions,
         "as_of": _as_of,
     }
-    if manifest.kind not in (*kinds, "changes", "profile", "quality"):
+    if manifest.kind not in (*kinds, "changes", "profile", "quality", "sample"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     table = DeltaTable(spark, warehouse, manifest.table.key)
     if not table.exists():
@@ -200,8 +199,9 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
         return {"table_version": version, "masked": names, **answer}
     if manifest.kind == "sample":
         selection, newest = RowSelection.from_arguments(arguments), bool(arguments.get("newest"))
-        frame = select_rows(frame, manifest.table, selection, names, newest=newest)
-    result = kinds[manifest.kind](frame, manifest.table, arguments)
+        result = select_rows(frame, manifest.table, selection, names, newest=newest)
+    else:
+        result = kinds[manifest.kind](frame, manifest.table, arguments)
     return {"table_version": version, **_rows(result, arguments, names, in_order=manifest.kind == "versions")}
 
 
