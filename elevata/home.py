@@ -290,8 +290,9 @@ def first_steps(user: Any) -> list[FirstStep]:
 @require_safe
 def home_charts(request: HttpRequest) -> HttpResponse:
     """Show the charts on the home page; loaded after the page, because they take longer."""
-    runs = newest_runs().filter(environment=current_environment(), finished_at__isnull=False)[:DRAWN]
-    freshness = charts.freshness_chart()
+    environment = current_environment()
+    runs = newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN]
+    freshness = charts.freshness_chart(environment)
     drawn = [*charts.run_charts(selectors.with_totals(runs)), *([freshness] if freshness else [])]
     return render(request, "home/charts.html", {"charts": drawn})
 

@@ -14,6 +14,7 @@ from django.db.models.functions import Cast
 from django.urls import reverse
 from django.utils import timezone
 
+from architecture.models import Environment
 from architecture.services.states import current_environment
 from elevata.web.charts import Chart, Point, Series, has_values
 from loader.domain.quality.bands import Band, bands_before
@@ -21,7 +22,7 @@ from loader.domain.quality.results import PROBLEMS
 from loader.domain.run_states import BRINGING, VACUUM
 from loader.models import CheckResult, DatasetRun, LoadRun
 from loader.quality_results import CheckLine, check_lines
-from loader.selectors import CHANGES, RunTotals, newest_succeeded
+from loader.selectors import CHANGES, RunTotals, newest_loads
 from metadata.models import TargetDataset
 
 # Loads that a dataset's charts show, and checks.
@@ -108,9 +109,9 @@ def _failed_checks(runs: Collection[int]) -> dict[int, int]:
     return {row["run_id"]: row["failed"] for row in rows}
 
 
-def freshness_chart() -> Chart | None:
+def freshness_chart(environment: Environment) -> Chart | None:
     """Return the number of datasets by the day of their last load; None before the first load."""
-    loaded = newest_succeeded().filter(finished_at__isnull=False)
+    loaded = newest_loads(environment).filter(finished_at__isnull=False)
     by_day = loaded.values(day=Cast("finished_at", DateField())).annotate(count=Count("pk")).order_by("-day")[:DAYS]
     days = list(by_day)[::-1]
     if not days:

@@ -255,6 +255,12 @@ def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
     return DatasetRun.objects.filter(pk__in=_newest(_succeeded(keys)))
 
 
+def newest_loads(environment: Environment) -> QuerySet[DatasetRun]:
+    """Return the newest load of each active dataset that succeeded in an environment and was not reverted."""
+    loads = {"run__kind__in": BRINGING, "run__environment": environment, "reverted_by": None, "dataset__active": True}
+    return DatasetRun.objects.filter(pk__in=_newest(_succeeded(None).filter(**loads)))
+
+
 def _succeeded(keys: Collection | None) -> QuerySet[DatasetRun]:
     succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind__in=OF_FILES).order_by()
     return succeeded if keys is None else succeeded.filter(dataset_key__among=keys)

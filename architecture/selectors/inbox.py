@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.core.cache import cache
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Func, IntegerField, OuterRef, Q, QuerySet, Subquery
 
 from architecture.domain import workflow
 from architecture.domain.change_policy import PolicySet
@@ -37,20 +37,24 @@ from elevata.core.errors import MetadataError
 # Logged actions that change neither metadata nor applied state.
 _NO_CHANGE = ("execution", "lease", "report", "token", "user")
 _CACHE_SECONDS = 3600
+_COUNTED_ENTRIES = 10_000
 
 
 def signal(environment_pk: int) -> str:
     """Return a text that changes whenever an input of the environment's reports changes.
 
-    It combines the newest entry of the change log, the observations, the applied states and the change policy. It
-    may change although a report is still up to date, but not the other way round.
+    It combines the newest entries of the change log, the observations, the applied states and the change policy. It
+    may change although a report is still up to date, but not the other way round: an entry that is committed after one
+    with a higher number changes the count of the newest.
     """
     entries = ChangeLogEntry.objects.exclude(subject_kind__in=_NO_CHANGE).order_by("-pk")
+    newest = entries.filter(pk__gt=Subquery(entries.values("pk")[:1]) - _COUNTED_ENTRIES).order_by()
     own = {"environment": OuterRef("pk")}
     row = (
         Environment.objects.filter(pk=environment_pk)
         .annotate(
             entry=Subquery(entries.values("pk")[:1]),
+            entries=Subquery(newest.annotate(n=Func("pk", function="COUNT")).values("n"), output_field=IntegerField()),
             seen=_newest(Observation.objects.filter(**own), "observed_at"),
             seen_count=_count(Observation.objects.filter(**own)),
             applied=_newest(AppliedDataset.objects.filter(**own), "updated_at"),
@@ -58,7 +62,7 @@ def signal(environment_pk: int) -> str:
         )
         .get()
     )
-    inputs = (row.entry, row.seen, row.seen_count, row.applied, row.applied_count)
+    inputs = (row.entry, row.entries, row.seen, row.seen_count, row.applied, row.applied_count)
     return sha256_hex([policy_of(row).as_json(), [str(value) for value in inputs]])[:24]
 
 

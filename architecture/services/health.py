@@ -18,6 +18,7 @@ from metadata.models import (
     DatasetInput,
     SourceColumn,
     SourceDataset,
+    System,
     TargetColumn,
     TargetDataset,
     TargetSchema,
@@ -55,6 +56,7 @@ _OWNERS: dict[Any, tuple[str, ...]] = {
     TargetColumn: ("dataset",),
     DatasetInput: ("dataset", "upstream"),
     ColumnInput: ("column__dataset",),
+    System: ("datasets__feeds__dataset",),
     SourceDataset: ("feeds__dataset",),
     SourceColumn: ("dataset__feeds__dataset",),
 }
@@ -68,9 +70,13 @@ def _datasets_of_removed(changed: Mapping[Any, Mapping[int, Any]]) -> set[int]:
 
 
 def _with_neighbours(pks: Collection[int]) -> set[int]:
-    """Return the datasets with those that read them: their findings depend on their inputs."""
+    """Return the datasets with those that read them, and those that they read: findings depend on both."""
+    if not pks:
+        return set()
     readers = DatasetInput.objects.filter(Q(upstream__pk__among=pks) | Q(upstream__history_of__pk__among=pks))
-    return set(pks) | set(readers.values_list("dataset", flat=True)) if pks else set()
+    inputs = DatasetInput.objects.filter(dataset__pk__among=pks, upstream__isnull=False)
+    read = inputs.values_list("upstream", "upstream__history_of")
+    return {*pks, *readers.values_list("dataset", flat=True), *(pk for row in read for pk in row if pk is not None)}
 
 
 def refresh_findings(pks: Collection[int] | None = None) -> None:
@@ -157,17 +163,12 @@ def _personal(keys: Collection[str]) -> frozenset[str]:
 def fix_finding(*, finding: HealthFinding, reason: str = "") -> TargetDataset:
     """Make the safe change of a finding. Raise MetadataError if it has none, or no longer applies."""
     dataset = finding.dataset
+    (state,), around = _states_and_surroundings([dataset], *_reading())
+    if (finding.code, finding.fix) not in {(one.code, str(one.fix)) for one in findings_of(state, around)}:
+        raise MetadataError("no_fix", "has no safe change that resolves it", where=str(finding.code))
     options = {"dataset": dataset, "expected_version": dataset.version}
     if finding.fix == Fix.TAKE_OWNER:
-        return update_target_dataset(**options, owner=_owner_of_inputs(dataset))
+        return update_target_dataset(**options, owner=owner_above(state, around))
     if finding.fix == Fix.RETIRE:
         return retire_dataset(**options, reason=reason or finding.text)
     raise MetadataError("no_fix", "has no safe change that resolves it", where=str(finding.code))
-
-
-def _owner_of_inputs(dataset: TargetDataset) -> str:
-    (state,), around = _states_and_surroundings([dataset], *_reading())
-    owner = owner_above(state, around)
-    if not owner:
-        raise MetadataError("no_fix", "its inputs have no owner, or several", "owner", str(dataset))
-    return owner

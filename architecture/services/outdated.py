@@ -12,15 +12,18 @@ from elevata.notifications.models import Event
 
 def tell_outdated_reports() -> int:
     """Notify once of each report that became outdated before its execution; return the number of such reports."""
-    told = Event.objects.filter(kind=Kind.REPORT_OUTDATED, subject_kind="report").values_list("subject_key", flat=True)
+    events = Event.objects.filter(kind=Kind.REPORT_OUTDATED, subject_kind="report")
     waiting = ChangeReport.objects.filter(
         status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True
     ).select_related("environment", "created_by")
-    known = set(told)
+    known = set(events.values_list("subject_key", flat=True))
     reports = [row for row in waiting.defer("document", "content") if str(row.report_id) not in known]
     refusals = refusals_of(reports, check=True)
     outdated = [report for report in reports if refusals[report.pk]]
     for report in outdated:
         with transaction.atomic():
-            tell_outdated(report, refusals[report.pk]["message"])
+            # Another sweep may have been faster.
+            ChangeReport.objects.select_for_update().get(pk=report.pk)
+            if not events.filter(subject_key=str(report.report_id)).exists():
+                tell_outdated(report, refusals[report.pk]["message"])
     return len(outdated)

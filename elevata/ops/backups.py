@@ -211,6 +211,13 @@ def _dump_postgresql(path: Path) -> None:
     _run_client("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"])
 
 
+# A database that was only created does not have the extension.
+_MOVE_EXTENSION = """DO $$ BEGIN
+IF EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_trgm') THEN
+  ALTER EXTENSION pg_trgm SET SCHEMA {};
+END IF; END $$"""
+
+
 def _restore_postgresql(path: Path) -> None:
     """Load the copy into an empty schema, so that no other tables remain; drop the former schema afterwards.
 
@@ -219,13 +226,16 @@ def _restore_postgresql(path: Path) -> None:
     script = _run_client("pg_restore", ["--data-only", "--table=django_migrations", "--file=-", str(path)])
     _refuse_newer(path, _migrations_in(script))
     options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-    move = "ALTER EXTENSION pg_trgm SET SCHEMA"
-    _execute(f"ALTER SCHEMA public RENAME TO {_FORMER_SCHEMA}", "CREATE SCHEMA public", f"{move} public")
+    _execute(
+        f"ALTER SCHEMA public RENAME TO {_FORMER_SCHEMA}", "CREATE SCHEMA public", _MOVE_EXTENSION.format("public")
+    )
     try:
         _run_client("pg_restore", [*options, f"--dbname={settings.DATABASES['default']['NAME']}", str(path)])
     except MetadataError:
         _execute(
-            f"{move} {_FORMER_SCHEMA}", "DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_FORMER_SCHEMA} RENAME TO public"
+            _MOVE_EXTENSION.format(_FORMER_SCHEMA),
+            "DROP SCHEMA public CASCADE",
+            f"ALTER SCHEMA {_FORMER_SCHEMA} RENAME TO public",
         )
         raise
     _execute(f"DROP SCHEMA {_FORMER_SCHEMA} CASCADE")

@@ -89,8 +89,8 @@ class RowKind:
     name: str
     label: str | Callable[[Any], str]
     rows: Callable[[Any], QuerySet]
-    key: Callable[[Any], str]
     page: Callable[[Any], str]
+    key: Callable[[Any], str] = lambda row: str(row.key)
     called: str = "name"
     aliases: tuple[str, ...] = ()
     former: str = ""

@@ -42,9 +42,7 @@ class AsOfForm(forms.Form):
 
 
 class SampleForm(forms.Form):
-    """Form of a sample: the number of rows of a table, and their order."""
-
-    ORDERS = (("", "As they are stored"), ("newest", "Loaded last first"))
+    """Form of a sample: the number of rows of a table, and which of them in which order."""
 
     rows = forms.TypedChoiceField(
         choices=[(size, f"{size:,}") for size in SAMPLE_SIZES],
@@ -53,9 +51,6 @@ class SampleForm(forms.Form):
         initial=SAMPLE_SIZES[1],
         required=False,
         help_text="Maximum number of rows.",
-    )
-    order = forms.ChoiceField(
-        choices=ORDERS, required=False, help_text="Newest first reads the whole table and takes longer."
     )
     find = forms.CharField(
         max_length=LONGEST_TEXT,
@@ -67,7 +62,7 @@ class SampleForm(forms.Form):
         choices=tuple(COMPARISONS.items()), required=False, help_text="Comparison of column and value."
     )
     value = forms.CharField(max_length=LONGEST_TEXT, required=False, help_text="Value to compare with.")
-    sort = forms.ChoiceField(required=False, help_text="Column by which the rows are sorted.")
+    sort = forms.ChoiceField(required=False, help_text="Sorting reads the whole table and takes longer.")
     descending = forms.BooleanField(required=False, help_text="Sorts the highest value first.")
     offset = forms.IntegerField(
         min_value=0, max_value=MOST_OFFSET, required=False, help_text="Number of rows before the page."
@@ -114,7 +109,6 @@ class QuestionForm(forms.Form):
         required=False,
         widget=forms.HiddenInput,
     )
-    newest = forms.BooleanField(required=False, widget=forms.HiddenInput)
     find = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
     column = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
     comparison = forms.ChoiceField(choices=tuple(COMPARISONS.items()), required=False, widget=forms.HiddenInput)
@@ -154,8 +148,7 @@ class QuestionForm(forms.Form):
         if kind == "sample":
             given = {name: values[name] for name in RowSelection.__dataclass_fields__}
             selection = RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
-            newest = {"newest": True} if values["newest"] and not selection.sort else {}
-            return {"limit": values["rows"], **newest, **selection.as_arguments()}
+            return {"limit": values["rows"], **selection.as_arguments()}
         if kind == "changes":
             return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
         if kind == "key_search":

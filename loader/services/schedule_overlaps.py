@@ -8,28 +8,42 @@ from django.urls import reverse
 from django.utils import timezone
 
 from architecture.domain.health import Concern, Severity
+from elevata.core.errors import MetadataError, as_sentence
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.models import Schedule
 from loader.services.schedules import timetable_of
 
 _AHEAD = timedelta(days=7)
 _MOST_TIMES = 500
+_MOST_CONCERNS = 50
 
 
 def overlapping_schedules() -> list[Concern]:
-    """Return the pairs of active load schedules that load the same tables, and are due at the same minute this week."""
+    """Return pairs of active load schedules that load the same tables, and are due at the same minute this week.
+
+    A schedule whose time zone is unknown here is a concern of its own. At most ``_MOST_CONCERNS`` are returned.
+    """
     active = Schedule.objects.filter(active=True, kind=Schedule.Kind.LOAD, environment__name=settings.ENVIRONMENT)
     times: dict[int, frozenset[datetime]] = {}
-    overlapping = []
-    for one, other in combinations(active.order_by("pk"), 2):
-        if not _overlap(Scope.from_json(one.scope), Scope.from_json(other.scope)):
+    concerns: list[Concern] = []
+    scoped = [(schedule, Scope.from_json(schedule.scope)) for schedule in active.order_by("pk")]
+    for (one, scope), (other, other_scope) in combinations(scoped, 2):
+        if not _overlap(scope, other_scope):
             continue
         for schedule in (one, other):
             if schedule.pk not in times:
-                times[schedule.pk] = _due_times(schedule)
-        if times[one.pk] & times[other.pk]:
-            overlapping.append(_concern(one, other, min(times[one.pk] & times[other.pk])))
-    return overlapping
+                try:
+                    times[schedule.pk] = _due_times(schedule)
+                except MetadataError as problem:
+                    times[schedule.pk] = frozenset()
+                    concerns.append(_concern(schedule, as_sentence(problem.one_line())))
+        if both := times[one.pk] & times[other.pk]:
+            due = f"{min(both):%Y-%m-%d %H:%M %Z}"
+            text = f"It loads tables that {other.name} loads, and both are due at {due}: one waits or is skipped."
+            concerns.append(_concern(one, text))
+        if len(concerns) >= _MOST_CONCERNS:
+            break
+    return concerns
 
 
 def _overlap(one: Scope, other: Scope) -> bool:
@@ -48,8 +62,6 @@ def _due_times(schedule: Schedule) -> frozenset[datetime]:
     return frozenset(time for time in due if time <= now + _AHEAD)
 
 
-def _concern(one: Schedule, other: Schedule, at: datetime) -> Concern:
-    due = f"{at:%Y-%m-%d %H:%M %Z}"
-    text = f"It loads tables that {other.name} loads, and both are due at {due}: one waits or is skipped."
-    link = reverse("schedule_edit", args=[one.key])
-    return Concern("schedules_overlap", Severity.WARNING, f"Schedule {one.name}", text, link)
+def _concern(schedule: Schedule, text: str) -> Concern:
+    link = reverse("schedule_edit", args=[schedule.key])
+    return Concern("schedules_overlap", Severity.WARNING, f"Schedule {schedule.name}", text, link)

@@ -140,12 +140,11 @@ class DatasetSample(DataPage, DetailPage):
         is_view = self.row.materialization == TargetDataset.Materialization.VIEW
         columns = [] if is_view else [column.name for column in read_table(self.row, "sample").columns]
         form = SampleForm(self.request.GET or None, columns=columns)
-        chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
-        question = {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {})
+        chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial}
         loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
         return super().context() | {
             "form": form,
-            "question": question | form.selection.as_arguments(),
+            "question": {"kind": "sample", "rows": chosen["rows"]} | form.selection.as_arguments(),
             "is_view": is_view,
             "last_load": loads.first(),
         }

@@ -244,10 +244,9 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
 def _places(arguments: Mapping[str, Any], *, more: bool) -> dict[str, Any]:
     """Return the place of a page of rows in its table, and the queries of the pages before and after it."""
     selection, size = RowSelection.from_arguments(arguments), arguments.get("limit", 0)
-    options = {"rows": size} | ({"order": "newest"} if arguments.get("newest") else {})
 
     def at(offset: int) -> str:
-        return urlencode(options | replace(selection, offset=offset).as_arguments())
+        return urlencode({"rows": size} | replace(selection, offset=offset).as_arguments())
 
     following = selection.offset + size
     return {

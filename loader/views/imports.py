@@ -73,7 +73,9 @@ class SourceImport(Editing, SystemPage):
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check the decisions as if the dataset were created now, and keep them for the next steps."""
         draft = SourceDraft.sent(self.row, request.POST)
-        if not draft.is_valid or _contradicted(request, self.row, draft.place, None, draft.rows):
+        if not draft.is_valid or _contradicted(
+            request, self.row, draft.place, _known(self.row, draft.place.location), draft.rows
+        ):
             return self.show(draft, wrong=True)
         before = SourceDraft.of(request.session, self.row, draft.place.location)
         try:

@@ -12,15 +12,21 @@ from metadata.selectors.column_lineage import MOST_STEPS
 def _steps(label: str) -> forms.IntegerField:
     messages = {"invalid": f"A number from 0 to {MOST_STEPS}."}
     return forms.IntegerField(
-        min_value=0, max_value=MOST_STEPS, required=False, label=label, error_messages=messages, initial=MOST_STEPS
+        min_value=0,
+        max_value=MOST_STEPS,
+        required=False,
+        label=label,
+        error_messages=messages,
+        initial=MOST_STEPS,
+        help_text=f"0 to {MOST_STEPS}.",
     )
 
 
 class LineageForm(MetadataForm):
     """Dataset or column whose lineage is shown, and the numbers of steps up and down."""
 
-    focus = forms.CharField(max_length=400, required=False, label="Dataset or column")
-    column = forms.CharField(max_length=60, required=False, widget=forms.HiddenInput)
+    focus = forms.CharField(max_length=400, required=False, label="Dataset or column", help_text="Qualified name.")
+    column = forms.CharField(max_length=60, required=False, widget=forms.HiddenInput, help_text="Chosen column.")
     up = _steps("Steps up")
     down = _steps("Steps down")
 

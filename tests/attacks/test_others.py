@@ -119,7 +119,7 @@ def test_a_title_is_only_text(reader: Client, operator: Client, person: User):
     title = "<script>alert(1)</script>"
     NoticeFactory(user=person, event__title=title)
     delivery = DeliveryFactory(event__title=title)
-    delivery.tried.create(number=1, answer=title, error=title)
+    delivery.attempts.create(number=1, answer=title, error=title)
     for client, path in ((reader, "/notices/"), (operator, "/deliveries/"), (operator, f"/deliveries/{delivery.pk}/")):
         page = client.get(path).content.decode()
         assert "<script>alert" not in page

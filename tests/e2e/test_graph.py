@@ -173,6 +173,7 @@ def test_a_chosen_column_has_its_path_marked_and_is_announced(shown: Page):
 
 def test_columns_are_reached_and_chosen_by_the_keyboard(shown: Page):
     swap(shown, part(columns()))
+    expect(shown.locator('[data-port="r.id"]')).to_be_visible()
     shown.get_by_role("link", name="raw_route").focus()
     shown.keyboard.press("ArrowDown")
     expect(shown.locator('[data-port="r.id"]')).to_be_focused()

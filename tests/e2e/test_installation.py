@@ -190,7 +190,7 @@ def test_a_change_set_goes_from_edit_to_record(browser: Browser, installation: I
 
     olga = Person(browser, installation, "olga")
     olga.go(report)
-    olga.press("Scan and preview")
+    olga.press("Scan and preview again")
     olga.page.wait_for_url(f"{report}#preview", timeout=DONE_WITHIN)
     expect(olga.page.locator("#preview").get_by_text("RENAME COLUMN").first).to_be_visible()
     ARTIFACTS.mkdir(exist_ok=True)

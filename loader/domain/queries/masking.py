@@ -5,7 +5,7 @@ sensitivity is unknown. A hash of a sensitive key is hashed again with a secret,
 guessed key.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,13 +118,17 @@ def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, mas
     if keys and used:
         raise _refused(f"{', '.join(keys)} is masked for you, so rows cannot be found by it")
     chosen_by = RowSelection.from_arguments(arguments).columns if kind == "sample" else ()
-    hidden = {column.name for column in table.columns if column.key not in masking.shown}
-    if used_hidden := [name for name in chosen_by if name in hidden]:
-        raise _refused(f"{', '.join(used_hidden)} is masked for you, so rows cannot be filtered or sorted by it")
+    must_not_choose_by(chosen_by, {column.name for column in table.columns if column.key not in masking.shown})
     if kind == "origin" and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
         raise _refused("the key of the row is hashed for you, so its delivered rows cannot be found")
     if kind in _VERSION_READS and masked_names(table.of_purpose("started_at"), masking):
         raise _refused("versions are dated by a column that is masked for you")
+
+
+def must_not_choose_by(columns: Iterable[str], masked: Collection[str]) -> None:
+    """Raise Refusal MASKED_COLUMN if rows are chosen or ordered by a masked column."""
+    if used := [name for name in columns if name in masked]:
+        raise _refused(f"{', '.join(used)} is masked for you, so rows cannot be filtered or sorted by it")
 
 
 def masked_names(columns: Collection[ColumnSpec], masking: Masking) -> list[str]:

@@ -90,12 +90,17 @@ def misfits(data_type: DataType, values: Iterable[Value], formats: ValueFormats 
 
 
 def contradiction(data_type: DataType, values: Iterable[Value], formats: ValueFormats, *, masked: bool) -> str:
-    """Return the number of values that the type does not hold, in words with an example; empty if it holds all."""
+    """Return the number of values that the type does not hold, in words with an example; empty if it holds all.
+
+    Of a masked column neither is shown: many types together would reveal the values.
+    """
     count, first = misfits(data_type, values, formats)
     if not count:
         return ""
+    if masked:
+        return f"not every sampled value fits {data_type}"
     value = "value does" if count == 1 else "values do"
-    return f"{count:,} sampled {value} not fit {data_type}" + ("" if masked else f", {shown(first)} for one")
+    return f"{count:,} sampled {value} not fit {data_type}, {shown(first)} for one"
 
 
 def standard_values(values: list[str], type_name: str, formats: ValueFormats) -> list[Value]:

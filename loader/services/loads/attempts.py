@@ -28,6 +28,8 @@ from elevata.notifications.kinds import Kind
 from elevata.notifications.services import has_webhook, tell
 from loader.domain import run_states
 from loader.domain.dependencies import LoadStep
+from loader.domain.queries.masking import without_values
+from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
 from loader.services.quality import store_results
@@ -147,7 +149,8 @@ def tell_run_ended(run_pk: int) -> None:
         tell(event=Kind.LOAD_ENDED, title=f"{_name(run)} {run.run_id} in {environment}: {run.status}", **run_end)
     if run.status not in _BECAME:
         return
-    message = f": {error['message']}" if error.get("message") and run.status != states.BLOCKED else ""
+    said = without_values(Refusal.from_json(error), ("",)).message if error.get("message") else ""
+    message = f": {said}" if said and run.status != states.BLOCKED else ""
     tell(
         event=Kind.LOAD_FAILED,
         title=f"{_name(run)} {run.run_id} in {environment} {_BECAME[run.status]}{message}",

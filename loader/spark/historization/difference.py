@@ -165,7 +165,7 @@ def compare(
         if known is not None:
             rows = _hashes_as_text(rows, *_hashes(table), KNOWN_HASH)  # after the filter, for fewer rows
     # A block that grows in an executor's memory until it is moved to disk can take all of a small heap.
-    level = StorageLevel.MEMORY_AND_DISK if comparison.whole else StorageLevel.DISK_ONLY
+    level = StorageLevel.MEMORY_AND_DISK if comparison.one_task else StorageLevel.DISK_ONLY
     rows = rows.localCheckpoint(eager=True, storageLevel=level)
     key = table.column("entity_key").name
     return Difference(rows, comparison, key, {change: count or 0 for change, count in counted.get.items()})

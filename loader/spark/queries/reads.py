@@ -163,12 +163,11 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     if manifest.kind in _WITHOUT_TABLE:
         return _WITHOUT_TABLE[manifest.kind](spark, warehouse, manifest)
     kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
-        "sample": _sample,
         "key_search": _key_search,
         "versions": _versions,
         "as_of": _as_of,
     }
-    if manifest.kind not in (*kinds, "changes", "profile", "quality"):
+    if manifest.kind not in (*kinds, "changes", "profile", "quality", "sample"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     table = DeltaTable(spark, warehouse, manifest.table.key)
     if not table.exists():
@@ -199,8 +198,10 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             change |= zip(sides, hidden(answer["columns"], [change[side] for side in sides], names), strict=True)
         return {"table_version": version, "masked": names, **answer}
     if manifest.kind == "sample":
-        frame = select_rows(frame, manifest.table, RowSelection.from_arguments(arguments), names)
-    result = kinds[manifest.kind](frame, manifest.table, arguments)
+        selection, newest = RowSelection.from_arguments(arguments), bool(arguments.get("newest"))
+        result = select_rows(frame, manifest.table, selection, names, newest=newest)
+    else:
+        result = kinds[manifest.kind](frame, manifest.table, arguments)
     return {"table_version": version, **_rows(result, arguments, names, in_order=manifest.kind == "versions")}
 
 
@@ -285,14 +286,6 @@ def _as_text(frame: DataFrame, name: str) -> Column:
 
 def _business_key(table: TableSpec) -> list[str]:
     return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
-
-
-def _sample(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Return rows in file order. With ``newest``, read the whole table and return the last loaded rows first."""
-    if not arguments.get("newest"):
-        return frame
-    last_first = F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last()
-    return frame.orderBy(last_first, *_business_key(table))
 
 
 def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:

@@ -1,14 +1,17 @@
 """Selected rows of a table for a page (``loader.domain.queries.row_selection``)."""
 
 from collections.abc import Callable, Collection
+from decimal import Decimal, InvalidOperation
 from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType
 
 from architecture.domain.tables import TableSpec
 from loader.domain.queries import row_selection
+from loader.domain.queries.masking import must_not_choose_by
 from loader.domain.queries.row_selection import WITHOUT_VALUE, RowSelection
 from loader.domain.refusals import Refusal
 from metadata.domain.sql import quote_identifier
@@ -19,23 +22,44 @@ _AS_TEXT: dict[str, Callable[[Column, Column], Column]] = {
 }
 
 
-def select_rows(frame: DataFrame, table: TableSpec, selection: RowSelection, masked: Collection[str]) -> DataFrame:
-    """Return the selected rows, from ``offset`` on. ``masked`` columns are not searched.
+def select_rows(
+    frame: DataFrame, table: TableSpec, selection: RowSelection, masked: Collection[str], *, newest: bool = False
+) -> DataFrame:
+    """Return the selected rows, from ``offset`` on; with ``newest`` the last loaded come first.
 
-    Rows of one sort value are ordered by business key. Raise Refusal for a column that the table lacks, or a value
-    that does not fit its column.
+    Masked columns are not searched. Rows of one sort value have a stable order. Raise Refusal for a column that the
+    table lacks or that is masked, or a value that does not fit its column.
     """
     selection.check(frame.columns)
+    # The table may have columns that the metadata no longer describes.
+    must_not_choose_by(selection.columns, masked)
     if selection.find:
         names = [name for name in frame.columns if name not in masked]
         frame = frame.where(reduce(or_, (_contains(_text(name), selection.find) for name in names), F.lit(False)))
     if selection.column:
         frame = frame.where(_condition(frame, selection))
+    order = []
     if selection.sort:
         own = F.col(quote_identifier(selection.sort))
-        keys = [quote_identifier(column.name) for column in table.of_purpose("business_key", "started_at")]
-        frame = frame.orderBy(own.desc_nulls_last() if selection.descending else own.asc_nulls_last(), *keys)
+        order.append(own.desc_nulls_last() if selection.descending else own.asc_nulls_last())
+    if newest:
+        order.append(F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last())
+    if order or selection.offset:
+        keys = [F.col(quote_identifier(column.name)) for column in table.of_purpose("business_key", "started_at")]
+        frame = frame.orderBy(*order, *(keys or [F.xxhash64(*map(quote_identifier, frame.columns))]))
     return frame.offset(selection.offset) if selection.offset else frame
+
+
+def _compared_type(type_: DataType, value: str) -> DataType:
+    """Return the type in which a value is compared: a decimal keeps all digits of the value."""
+    if not isinstance(type_, DecimalType):
+        return type_
+    try:
+        exponent = Decimal(value).as_tuple().exponent
+    except InvalidOperation:
+        return type_
+    digits = -exponent if isinstance(exponent, int) else 0
+    return DecimalType(38, min(max(type_.scale, digits), 38 - (type_.precision - type_.scale)))
 
 
 def _text(name: str) -> Column:
@@ -52,7 +76,7 @@ def _condition(frame: DataFrame, selection: RowSelection) -> Column:
         return own.isNull() if comparison == row_selection.NULL else own.isNotNull()
     if comparison in _AS_TEXT:
         return _AS_TEXT[comparison](F.lower(_text(selection.column)), F.lower(F.lit(selection.value)))
-    type_ = frame.schema[selection.column].dataType
+    type_ = _compared_type(frame.schema[selection.column].dataType, selection.value)
     value = F.lit(selection.value).try_cast(type_)
     if frame.sparkSession.range(1).select(value.isNull()).first()[0]:
         raise Refusal(

@@ -128,6 +128,8 @@ _CALLS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
     (f"{_DELTA}.deletionvectors.StoredBitmap", "load", (f"{_DELTA}.storage.dv.DeletionVectorStore",)),
     (_BITMAP, _CONSTRUCTOR, ()),
     (_BITMAP, "addRange", ("scala.collection.immutable.Range",)),
+    (_BITMAP, "copy", ()),
+    (_BITMAP, "runOptimize", ()),
     (_BITMAP, "diff", (_BITMAP,)),
     (_BITMAP, "merge", (_BITMAP,)),
     (_BITMAP, "serializeAsByteArray", ("scala.Enumeration$Value",)),

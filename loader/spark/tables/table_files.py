@@ -57,7 +57,16 @@ def misses_version(failure: Exception) -> bool:
 
 
 def rows_apart(added: DataFrame, removed: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return these columns of the rows that one of two frames has more often than the other."""
+    """Return these columns of the rows that one of two frames has more often than the other.
+
+    Another column whose type differs is compared as text.
+    """
+    types = dict(added.dtypes)
+    retyped = [name for name, type_ in removed.dtypes if name not in columns and types.get(name, type_) != type_]
+    added, removed = (
+        frame.withColumns({name: F.col(quote_identifier(name)).cast("string") for name in retyped})
+        for frame in (added, removed)
+    )
     counted = added.withColumn(_TIMES, F.lit(1)).unionByName(
         removed.withColumn(_TIMES, F.lit(-1)), allowMissingColumns=True
     )

@@ -15,6 +15,7 @@
 import { scaled, shown } from "./values.js";
 
 const { uplot } = document.querySelector("script[data-uplot]").dataset;
+const DAY = 86_400;
 const HEIGHT = 170;
 const MARK = 5;
 const charts = new Map(); // host -> {text, plot}
@@ -98,7 +99,16 @@ function draw(host, data) {
       width: host.clientWidth || 320,
       height: HEIGHT,
       tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-      scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.05] } },
+      scales: {
+        // A range of one point needs a length.
+        x: { range: (_, low, high) => (low === high ? [low - DAY, high + DAY] : [low, high]) },
+        y: {
+          range: (_, low, high) => [
+            Math.min(0, low ?? 0) * 1.05,
+            Math.max(0, high ?? 0) * 1.05 || Number(!(low < 0)),
+          ],
+        },
+      },
       axes: [
         { stroke: ink, grid, ticks: grid },
         { stroke: ink, grid, ticks: grid, size: 60, values: (_, ticks) => ticks.map((y) => scaled(y, data.unit)) },

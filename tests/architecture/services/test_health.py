@@ -15,7 +15,7 @@ from loader.services.schedule_overlaps import overlapping_schedules
 from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import update_target_column
-from metadata.services.lifecycle import retire_dataset
+from metadata.services.lifecycle import retire_dataset, unretire_dataset
 
 pytestmark = pytest.mark.django_db
 
@@ -66,8 +66,21 @@ def test_a_finding_without_a_safe_change_is_refused(airport: TargetDataset):
         fix_finding(finding=finding)
 
 
-def test_the_page_offers_changes_to_users_who_may_make_them(reader: Client, operator: Client, stage: TargetDataset):
-    finding = HealthFinding.objects.create(dataset=stage, code="orphan", severity="hint", fix="retire")
+def test_a_dataset_that_is_read_again_is_not_retired(stage: TargetDataset, airport: TargetDataset):
+    retire_dataset(dataset=airport, expected_version=airport.version)
+    refresh_findings([stage.pk])
+    retired = TargetDataset.objects.get(pk=airport.pk)
+    unretire_dataset(dataset=retired, expected_version=retired.version)
+    with pytest.raises(MetadataError, match="no safe change"):
+        fix_finding(finding=stage.findings.get(code="orphan"))
+
+
+def test_the_page_offers_changes_to_users_who_may_make_them(
+    reader: Client, operator: Client, stage: TargetDataset, airport: TargetDataset
+):
+    retire_dataset(dataset=airport, expected_version=airport.version)
+    refresh_findings()
+    finding = stage.findings.get(code="orphan")
     fix = f"/health/{finding.pk}/fix/"
     assert fix in operator.get("/health/").content.decode()
     assert fix not in reader.get("/health/").content.decode()

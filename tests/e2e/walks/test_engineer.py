@@ -84,9 +84,7 @@ def test_a_column_is_renamed_with_a_reason_and_found_by_its_old_name(mia: Walker
     mia.picture("engineer-lineage")
     mia.use("link", "Changes")
     expect(mia.page.get_by_role("heading", name="Former names")).to_be_visible()
-    mia.press("/")
-    expect(mia.page.locator("[data-search]")).to_be_focused()
-    mia.type("elevation")
+    mia.fill("Search", "elevation")
     expect(mia.page).to_have_url(
         f"{mia.site}/datasets/{airport.key}/changes/?q=elevation&actor=&kind=&action=&since=&until="
     )

@@ -69,7 +69,7 @@ def test_a_first_dataset_is_described(nina: Walker):
     nina.page.get_by_label("Layer", exact=True).focus()
     nina.type("rawcore")
     nina.use("button", "Create schema")
-    expect(nina.page.get_by_text("Schema rawcore is described.")).to_be_visible()
+    expect(nina.page.get_by_text("Schema rawcore is created.")).to_be_visible()
     nina.go("/datasets/new/")
     nina.page.get_by_label("Schema", exact=True).focus()
     nina.type("rawcore")

@@ -78,7 +78,8 @@ def recorded(shop: Installation) -> list[tuple]:
     return [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]
 
 
-@pytest.mark.takes(seconds=20)
+# By day tests/loader/spark/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
+@pytest.mark.nightly
 def test_load_and_revert(shop: Installation):
     with working(shop):
         load_right_and_wrong(shop)

@@ -63,7 +63,7 @@ BATCH_DEATHS = {
     "before-rawcore": DEATHS["before-rawcore"],
     "after-rawcore": Death(FINISHED),
 }
-BY_DAY = ("after-raw", "before-rawcore", "after-rawcore")
+BY_DAY = ("before-rawcore",)
 SOURCES = {
     "csv": changing_sources.csv_file,
     "csv-by-spark": changing_sources.csv_file_read_by_spark,

@@ -41,6 +41,8 @@ def load(shop: Installation, run_id: str, status: str = "succeeded") -> dict:
     return run
 
 
+# By day tests/loader/services/sources/test_proposals.py and the pages show the parts.
+@pytest.mark.nightly
 def test_a_renamed_column_refuses_loads_until_its_proposal_is_accepted_and_new_ones_are_taken_by_declaration(
     shop: Installation,
 ):

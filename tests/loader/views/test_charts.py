@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
+from architecture.services.states import current_environment
 from loader.charts import dataset_charts, freshness_chart, run_charts
 from loader.models import DatasetRun, LoadRun
 from loader.selectors import newest_runs, with_totals
@@ -87,12 +88,12 @@ def test_runs_are_compared_with_runs_of_the_same_scope(week):
 
 
 def test_datasets_are_counted_by_the_day_of_their_last_load(week):
-    assert [row.texts for row in freshness_chart().rows] == [("1",)]
+    assert [row.texts for row in freshness_chart(current_environment()).rows] == [("1",)]
 
 
 def test_there_is_no_chart_before_the_first_load(airport: TargetDataset):
     assert dataset_charts(airport) == []
-    assert freshness_chart() is None
+    assert freshness_chart(current_environment()) is None
 
 
 def test_each_chart_has_a_summary_a_table_and_links_to_its_runs(reader: Client, week):

@@ -49,7 +49,7 @@ def data(dataset: TargetDataset, part: str = "") -> str:
 
 def test_looking_at_data_writes_nothing(reader: Client, airport: TargetDataset):
     loaded(airport)
-    for where in ("", "?rows=200&order=newest", "changes/", "changes/?op=D"):
+    for where in ("", "?rows=200&sort=loaded_at&descending=on", "changes/", "changes/?op=D"):
         assert reader.get(data(airport, where)).status_code == 200
     assert not ReadRequest.objects.exists()
 
@@ -83,7 +83,7 @@ def test_a_sample_says_which_run_left_the_table(reader: Client, airport: TargetD
     assert "Last loaded by run good" in words(read(reader, data(airport)))
 
 
-@pytest.mark.parametrize("query", ["rows=7", "order=upwards", "rows=<x>"])
+@pytest.mark.parametrize("query", ["rows=7", "sort=upwards", "rows=<x>"])
 def test_a_choice_that_is_none_is_said_and_the_usual_sample_shown(reader: Client, airport: TargetDataset, query: str):
     text = read(reader, data(airport, f"?{query}"))
     assert "Select a valid choice" in text
@@ -99,9 +99,9 @@ def ask(client: Client, dataset: TargetDataset, *, script: bool = True, **questi
 
 
 def test_a_sample_is_asked_with_its_size_and_order(reader: Client, airport: TargetDataset):
-    ask(reader, airport, kind="sample", rows="200", newest="on")
+    ask(reader, airport, kind="sample", rows="200", sort="loaded_at", descending="on")
     asked = ReadRequest.objects.get()
-    assert (asked.kind, asked.arguments) == ("sample", {"limit": 200, "newest": True})
+    assert (asked.kind, asked.arguments) == ("sample", {"limit": 200, "sort": "loaded_at", "descending": True})
     assert read_manifest(read=asked).table.kind == "rawcore"
 
 

@@ -132,6 +132,12 @@ def test_a_type_is_checked_in_the_formats_that_the_reading_options_name(editor: 
     assert str(source.columns.get(name="amount").type) == "decimal(5,1)"
 
 
+def test_a_wrong_type_of_a_sensitive_column_shows_no_value_and_no_count(editor: Client, shop: System):
+    imported(editor).columns.filter(name="customer").update(pii=True)
+    answer = import_as(editor, import_page(editor), c1__type="date", name="again", short_name="again")
+    assert "Not every sampled value fits date; a load would refuse them" in words(html_of(answer))
+
+
 def test_an_error_is_shown_even_if_the_file_is_gone_by_then(editor: Client, shop: System, landing: Path):
     page = import_page(editor)
     (landing / "orders.csv").unlink()

@@ -349,7 +349,7 @@ def test_a_name_that_cannot_be_had_is_refused_by_its_field(editor: Client, airpo
 
 def test_retiring_a_column_says_what_is_left_without_it(editor: Client, airport: TargetDataset, places: TargetDataset):
     address = f"/columns/{column('name').key}/retire/"
-    assert "mart.places column name unaffected reads it, and will have nothing to read" in words(read(editor, address))
+    assert "mart.places column name breaks reads it, and will have nothing to read" in words(read(editor, address))
     do(editor, address, reason="nobody uses it")
     assert not column("name").active
     assert ChangeLogEntry.objects.get(action="retired").reason == "nobody uses it"

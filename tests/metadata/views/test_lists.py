@@ -212,7 +212,7 @@ def test_a_dataset_says_how_its_history_is_kept(reader: Client, airport: TargetD
 
 # Session, person and permissions (two), the worker in the frame, and the page's own.
 BASELINE = {
-    "home": 17,
+    "home": 18,
     "dataset_list": 10,
     "dataset_page": 15,
     "history_page": 21,

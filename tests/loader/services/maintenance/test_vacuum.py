@@ -98,9 +98,8 @@ def test_the_newest_measure_is_the_disk_use_and_not_the_last_load(airports, runn
 def test_a_prune_is_no_load_and_leaves_the_number_of_rows(airports, runner, script):
     perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     loaded = last_loads([key()])[key()]
-    prune = LoadRun.objects.create(
-        run_id="p1", kind="prune", environment=loaded.newest.run.environment, status="succeeded", scope={}
-    )
+    same = {"environment": loaded.newest.run.environment, "load_timestamp": loaded.newest.run.load_timestamp}
+    prune = LoadRun.objects.create(run_id="p1", kind="prune", status="succeeded", scope={}, **same)
     counts = {"open": 1, "versions": 2, "removed": 3}
     given = {"qualified_name": AIRPORT, "kind": "rawcore", "ordinal": 0, "status": "succeeded", "counts": counts}
     DatasetRun.objects.create(run=prune, dataset_key=key(), **given)

@@ -144,6 +144,7 @@ def test_a_history_begins_with_the_versions_of_all_events(spark, tmp_path):
     assert rawcore(item) == rawcore(always)
 
 
+@pytest.mark.nightly
 def test_a_history_switched_off_goes_on_as_an_upsert(spark, tmp_path):
     item = loaded(kept(spark, tmp_path / "a", historize=True), BATCHES[:2])
     always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)

@@ -39,6 +39,11 @@ def test_rows_are_found_sorted_and_paged_by_any_column(item: Dataset):
     assert mails(item, column="version_started_at", comparison="less", value="2024-01-01") == []
 
 
+def test_pages_of_the_last_loaded_rows_follow_one_another(item: Dataset):
+    pages = [mails(item, sort="", newest=True, offset=offset, limit=1) for offset in range(3)]
+    assert sorted(mail for page in pages for mail in page) == ["ada@x", "bob@x", "eve@x"]
+
+
 def test_a_value_of_another_type_is_refused(item: Dataset):
     with pytest.raises(Refusal, match="version_started_at is of type timestamp, and 'soon' is not"):
         mails(item, column="version_started_at", comparison="less", value="soon")
@@ -49,3 +54,9 @@ def test_a_masked_column_is_not_searched(item: Dataset):
         row for row in ask(item, "sample", {"name"})["rows"] if "ada@x" in row
     ]
     assert ask(item, "sample", {"name", "mail"}, find="Ada")["rows"] == []
+
+
+def test_a_masked_column_is_no_order_and_no_condition(item: Dataset):
+    for selection in ({"sort": "name"}, {"column": "name", "value": "a"}):
+        with pytest.raises(Refusal, match="name is masked for you"):
+            ask(item, "sample", {"name"}, **selection)

@@ -181,6 +181,7 @@ def test_changes_before_and_after_a_column_was_renamed_are_refused(item):
     assert (error["code"], "--full" in error["hint"]) == ("COLUMNS_CHANGED", True)
 
 
+@pytest.mark.nightly
 def test_a_table_that_was_created_again_is_refused_and_read_whole_by_hand(item):
     item.run(1)
     shutil.rmtree(item.folder / "lake")
