@@ -327,7 +327,7 @@ class EventBatch:
 
 
 def run_time(load: RawcoreLoad, stamp: Stamp, history: HistoryTable) -> str:
-    type_ = parse(history.spec.column("started_at").type).name
+    type_ = parse(history.time_column.type).name
     if type_ in (BIGINT, INTEGER):
         raise Refusal(
             "NO_RUN_TIME",

@@ -69,11 +69,16 @@ class HistoryTable:
         return quoted(self.spec.column(purpose))
 
     @property
-    def time_type(self) -> str:
-        """Return the Spark type of a version's start and end, or of an event's time if there are no versions."""
+    def time_column(self) -> ColumnSpec:
+        """Return the column of a version's start, or of an event's time if there are no versions."""
         if self.load.history is None and self.load.event_log is not None:
-            return spark_type(parse(self.load.event_log.column("event_at").type))
-        return spark_type(parse(self.spec.column("started_at").type))
+            return self.load.event_log.column("event_at")
+        return self.spec.column("started_at")
+
+    @property
+    def time_type(self) -> str:
+        """Return the Spark type of a version's start and end."""
+        return spark_type(parse(self.time_column.type))
 
     @property
     def business_key(self) -> tuple[ColumnSpec, ...]:
