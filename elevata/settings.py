@@ -333,7 +333,6 @@ SPECTACULAR_SETTINGS = {
     # Choices that several answers share have one name in the description.
     "ENUM_NAME_OVERRIDES": {
         "SystemKindEnum": "metadata.models.System.Kind",
-        "LoadScopeKindEnum": "loader.domain.dependencies.KINDS",
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
         "ScheduleKindEnum": "loader.models.Schedule.Kind",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",

@@ -2,11 +2,13 @@
 
 from django.urls import path
 
-from metadata.views import columns, datasets, exposures, lineage, models, quality, row_actions, sources
+from metadata.views import bulk_edits, columns, datasets, exposures, lineage, models, quality, row_actions, sources
 from metadata.views.changes import DatasetChanges
 from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAction, DatasetAction, ReferenceAction
 
 urlpatterns = [
+    path("datasets/selected/edit/", bulk_edits.DatasetsEdit.as_view(), name="datasets_edit"),
+    path("changes/<int:pk>/undo/", bulk_edits.ChangeUndo.as_view(), name="change_undo"),
     path("datasets/new/", datasets.DatasetCreate.as_view(), name="dataset_create"),
     path("models/new/", models.ModelCreate.as_view(), name="model_create"),
     path("models/preview/", models.ModelPreview.as_view(), name="model_preview"),
