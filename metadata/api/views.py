@@ -209,6 +209,9 @@ class DatasetViewSet(Bulk, Lasting):
     def make(self, **given: Any) -> TargetDataset:
         return super().make(**given | {"inputs": datasets_named(given.pop("inputs", []))})
 
+    def change(self, row: Any, expected_version: int, **given: Any) -> TargetDataset:
+        return super().change(row, expected_version, **{"quoted_name": False} | given)
+
     @extend_schema(request=InputsSerializer, responses=DatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def inputs(self, request: Request, key: UUID) -> Response:

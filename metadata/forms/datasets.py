@@ -10,7 +10,7 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, ReasonField, TextField
 from metadata.domain import naming
 from metadata.domain.quality import unknown_parents
-from metadata.forms.base import sensitivity_field
+from metadata.forms.base import QuotedName, sensitivity_field
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 
 # The same limit as in the API.
@@ -112,7 +112,7 @@ class HistoryForm(DescribedFields, EditForm):
     field_order = (*seen, "version")
 
 
-class NewDatasetForm(DatasetFields, MetadataForm):
+class NewDatasetForm(DatasetFields, QuotedName):
     """Form of a new dataset."""
 
     schema = forms.ModelChoiceField(
@@ -138,6 +138,7 @@ class NewDatasetForm(DatasetFields, MetadataForm):
     field_order = (
         "schema",
         "name",
+        "quoted_name",
         "materialization",
         "inputs",
         "take_columns",

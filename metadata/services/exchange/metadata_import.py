@@ -276,8 +276,11 @@ class Importer:
         values["former_names"] = _former_names(row, record, record["name"])
         values["generated_from"] = self._source_named(record["generated_from"])
         values["schema"] = row.schema
+        is_renamed = row.name != record["name"]
         did = upsert(row, plain_fields(row, values), check_target_dataset)
         self.report.note(did, "dataset", str(row))
+        if is_renamed:
+            self.report.note_name(row)
 
     def _source_named(self, name: str | None) -> SourceDataset | None:
         if name is None:
@@ -337,7 +340,10 @@ class Importer:
             values |= _retirement(record) | {"key_ordinal": record["business_key"]}
             values["role"] = record["role"] if record["business_key"] is None else "business_key"
             values["former_names"] = _former_names(row, record, name)
+            is_renamed = row.name != name
             self.report.note(upsert(row, values, check_target_column, new), "column", str(row))
+            if is_renamed:
+                self.report.note_name(row)
         return row
 
 
