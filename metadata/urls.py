@@ -20,6 +20,7 @@ urlpatterns = [
     path("lineage/columns.json", lineage.column_lineage_file, name="column_lineage_file"),
     path("datasets/<uuid:key>/changes/", DatasetChanges.as_view(), name="dataset_changes"),
     path("datasets/<uuid:key>/edit/", datasets.DatasetEdit.as_view(), name="dataset_edit"),
+    path("datasets/<uuid:key>/clone/", datasets.DatasetClone.as_view(), name="dataset_clone"),
     path("datasets/<uuid:key>/inputs/", lineage.InputsEdit.as_view(), name="dataset_inputs"),
     path("datasets/<uuid:key>/inputs/touches/", lineage.InputsDependents.as_view(), name="inputs_depend"),
     path("datasets/<uuid:key>/rename/", DatasetAction.as_view(verb=RENAME), name="dataset_rename"),

@@ -132,6 +132,12 @@ class NewDataset(DatasetChange):
     inputs = serializers.ListField(child=serializers.UUIDField(), required=False, max_length=100)
 
 
+class CloneRequest(ChangeSerializer):
+    schema = serializers.SlugRelatedField(slug_field="name", queryset=TargetSchema.objects.all())
+    name = serializers.CharField(max_length=200)
+    quoted_name = quoted_name()
+
+
 class ColumnChange(_Described):
     type = serializers.CharField(max_length=MAX_TYPE, help_text=_TYPE_HELP)
     nullable = serializers.BooleanField(required=False)

@@ -13,6 +13,7 @@ from elevata.api.requests import NothingSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
 from metadata.api.change_serializers import (
+    CloneRequest,
     ColumnChange,
     DatasetChange,
     InputsSerializer,
@@ -60,6 +61,7 @@ from metadata.selectors.datasets import (
     target_columns,
     target_datasets,
 )
+from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import (
     create_schema,
@@ -220,6 +222,14 @@ class DatasetViewSet(Bulk, Lasting):
             lambda inputs, **row: set_dataset_inputs(inputs=datasets_named(inputs), **row),
             InputsSerializer,
         )
+
+    @extend_schema(request=CloneRequest, responses={201: DatasetSerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def clone(self, request: Request, key: UUID) -> Response:
+        """Copy it with columns, inputs, expressions and checks, under keys of their own and without former names."""
+        row = self.get_object()
+        values, reason = self.given(CloneRequest)
+        return self.created(clone_dataset(dataset=row, reason=reason, **values))
 
     @extend_schema(request=SelectSerializer, responses=ModelSerializer)
     @action(detail=False, methods=["post"], filter_backends=(), pagination_class=None)

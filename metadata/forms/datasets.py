@@ -161,6 +161,25 @@ class NewDatasetForm(DatasetFields, QuotedName):
         return cleaned
 
 
+class CloneForm(QuotedName):
+    """Schema and name of a dataset's copy."""
+
+    schema = forms.ModelChoiceField(
+        queryset=TargetSchema.objects.all(),
+        to_field_name="name",
+        empty_label=None,
+        help_text="Schema of the copy.",
+    )
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs=MONO),
+        help_text="Table name: letters, digits and _.",
+        error_messages={"required": "Enter a name."},
+    )
+    reason = ReasonField(required=False)
+    field_order = ("schema", "name", "quoted_name", "reason")
+
+
 class InputsForm(EditForm):
     """Inputs of a dataset, and the reason of their change.
 

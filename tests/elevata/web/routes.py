@@ -125,6 +125,7 @@ RULES = {
     "dataset_changes": Rule(values=("key",)),
     "dataset_edit": _editing("key"),
     "dataset_inputs": _editing("key"),
+    "dataset_clone": _editing("key"),
     "model_create": EDITING,
     # The dataset is no model.
     "model_edit": Rule(reader=REFUSED, operator=404, values=("key",)),
@@ -302,6 +303,7 @@ RULES = {
     "api-dataset-list": API,
     "api-dataset-detail": _api("key"),
     "api-dataset-bulk": _api_post(operator=400),
+    "api-dataset-clone": _api_post("key", operator=400),
     "api-dataset-describe": _api_post(operator=200, data={"select": "SELECT 1 AS one"}),
     "api-dataset-lineage": _api("key"),
     "api-dataset-impact": Rule(anonymous=UNKNOWN, values=("key",), data={"change": "retire"}, page=False),

@@ -273,3 +273,11 @@ def test_many_columns_are_accepted_one_by_one(operator: Client, airport: TargetD
     rows = [row | {"name": "a b"}, row | {"name": "c d", "quoted_name": True}]
     answer = send(operator, "post", "columns/bulk/", {"create": rows})
     assert [problem["at"] for problem in answer.json()["rows"]] == ["create.0"]
+
+
+def test_a_dataset_is_cloned(operator: Client, airport: TargetDataset):
+    answer = send(operator, "post", f"datasets/{airport.key}/clone/", {"schema": "rawcore", "name": "airport_copy"})
+    assert answer.status_code == 201
+    copy = TargetDataset.objects.get(name="airport_copy")
+    assert answer.headers["Location"].endswith(f"/datasets/{copy.key}/")
+    assert copy.columns.count() == airport.columns.filter(active=True).count()
