@@ -57,5 +57,6 @@ urlpatterns = [
     path("schemas/new/", datasets.SchemaCreate.as_view(), name="schema_create"),
     path("schemas/<str:name>/edit/", datasets.SchemaEdit.as_view(), name="schema_edit"),
     path("sources/", sources.SourceList.as_view(), name="source_list"),
+    path("systems/<str:short_name>/generate/", sources.SystemGenerate.as_view(), name="system_generate"),
     path("sources/<uuid:key>/generate/", sources.SourceGenerate.as_view(), name="source_generate"),
 ]

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from elevata.api.requests import NothingSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
+from elevata.audit.services.change_log import writing
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
 from metadata.api.change_serializers import (
     CloneRequest,
@@ -37,6 +38,8 @@ from metadata.api.serializers import (
     SourceColumnRowSerializer,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
+    SystemGenerationRequest,
+    SystemGenerationSerializer,
     SystemSerializer,
     TargetColumnSerializer,
     model_document,
@@ -63,6 +66,7 @@ from metadata.selectors.datasets import (
 )
 from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.generation_preview import generate_system, preview_system
 from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,
@@ -114,6 +118,19 @@ class SystemViewSet(Bulk, Deletable):
 
     def get_queryset(self) -> QuerySet[System]:
         return systems()
+
+    @extend_schema(request=SystemGenerationRequest, responses=SystemGenerationSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def generate(self, request: Request, short_name: str) -> Response:
+        """Generate or update the targets of all its sources together; those that cannot be are left out."""
+        system = self.get_object()
+        values, reason = self.given(SystemGenerationRequest)
+        if values["check"]:
+            sources = preview_system(system)
+        else:
+            with writing(reason):
+                sources = generate_system(system=system)
+        return Response(SystemGenerationSerializer(values | {"sources": sources}).data)
 
 
 @extend_schema_view(

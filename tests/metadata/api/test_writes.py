@@ -281,3 +281,13 @@ def test_a_dataset_is_cloned(operator: Client, airport: TargetDataset):
     copy = TargetDataset.objects.get(name="airport_copy")
     assert answer.headers["Location"].endswith(f"/datasets/{copy.key}/")
     assert copy.columns.count() == airport.columns.filter(active=True).count()
+
+
+def test_a_system_is_generated_after_a_check(operator: Client, airport: TargetDataset):
+    TargetDataset.objects.filter(history_of=None).last().columns.all().delete()
+    checked = send(operator, "post", "systems/air/generate/", {"check": True}).json()
+    assert checked["sources"][0]["name"] == "air.airport"
+    changed = [one["name"] for one in checked["sources"][0]["datasets"] if one["status"] == "changes"]
+    assert changed
+    made = send(operator, "post", "systems/air/generate/").json()
+    assert [one["name"] for one in made["sources"][0]["datasets"] if one["status"] == "changes"] == changed
