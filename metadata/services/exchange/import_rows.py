@@ -71,11 +71,11 @@ class Report:
         return {**counts, "changes": named, "findings": findings}
 
 
-def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], new: list[Any] | None = None) -> str:
+def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], batch: list[Any] | None = None) -> str:
     """Set the values, check the row and write it if it differs.
 
-    Returns ``created``, ``updated`` or ``unchanged``. Where constraints are left to the database, a new row is added
-    to ``new`` instead, for the caller to write it with others.
+    Returns ``created``, ``updated`` or ``unchanged``. Where constraints are left to the database, the row is added to
+    ``batch`` instead, for the caller to write it with others.
     """
     fresh = row.pk is None
     differs = fresh
@@ -86,8 +86,8 @@ def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], new: 
     if not differs:
         return UNCHANGED
     check(row)
-    if fresh and new is not None and are_constraints_left_to_database():
-        new.append(row)
+    if batch is not None and are_constraints_left_to_database():
+        batch.append(row)
     else:
         store(row)
     return CREATED if fresh else UPDATED
