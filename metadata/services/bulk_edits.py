@@ -187,8 +187,8 @@ def undo_edits(entry: ChangeLogEntry, versions: Mapping[UUID, int] | None = None
     edits = []
     for each in entries:
         row = rows.get(each.subject_key)
-        if getattr(row, "history_of_id", None) in bases:
-            continue  # follows its base
+        if getattr(row, "history_of_id", None) in bases and each.action != ChangeLogEntry.Action.CHANGED:
+            continue  # is retired and restored with its base
         edits.append(_undo_edit(each, row, versions))
     return edits
 

@@ -101,6 +101,12 @@ def test_an_undo_brings_retired_datasets_back(rawcore: TargetDataset):
     assert TargetDataset.objects.get(pk=rawcore.history.pk).active
 
 
+def test_a_history_is_undone_with_its_base(rawcore: TargetDataset):
+    apply_edits(edits_of([rawcore, rawcore.history], OWNER, "ops"))
+    apply_edits(undo_edits(last_entry()))
+    assert not TargetDataset.objects.exclude(owner="").exists()
+
+
 def test_an_undo_can_be_undone(datasets: list[TargetDataset]):
     apply_edits(edits_of(datasets, OWNER, "ops"))
     apply_edits(undo_edits(last_entry()))
