@@ -6,12 +6,12 @@ from uuid import UUID
 from django import forms
 
 from architecture.domain.change_policy import DESTRUCTIVE, REVIEW, RISKS, RULES, SAFE, SEVERITIES, PolicySet
-from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.report import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
 from architecture.domain.steps.features import OPEN, SPARK
 from architecture.domain.workflow import ACCEPTABLE
 from elevata.accounts.roles import ROLES, Permission
 from elevata.core.errors import as_sentence
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import MONO, MetadataForm
 from metadata.forms.scope import ScopeFields
 
 ALONE = "dataset_alone"
@@ -25,11 +25,19 @@ class ScopeForm(ScopeFields):
         (SCHEMA, "One schema"),
         (DATASET, "One dataset and what it depends on"),
         (ALONE, "One dataset alone"),
+        (SELECTION, "Several datasets and what they depend on"),
     )
-    NAMED_BY = {**ScopeFields.NAMED_BY, ALONE: "dataset"}
+    NAMED_BY = {**ScopeFields.NAMED_BY, ALONE: "dataset", SELECTION: SELECTION}
     DOING = "report on"
 
     scope = forms.ChoiceField(initial=ALL, help_text="A report changes nothing. A narrower scope skips other datasets.")
+    selection = forms.CharField(
+        max_length=MAX_NAME,
+        required=False,
+        label="Datasets",
+        widget=forms.TextInput(attrs=MONO | {"placeholder": "schema.name schema.name"}),
+        help_text="Names separated by spaces. The list of datasets selects them, too.",
+    )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"auto_id": "id_build_%s", **options})
@@ -40,13 +48,15 @@ class ScopeForm(ScopeFields):
             return Scope()
         if kind == SCHEMA:
             return Scope(SCHEMA, self.cleaned_data["schema"].strip())
+        if kind == SELECTION:
+            return Scope(SELECTION, " ".join(sorted(set(self.cleaned_data[SELECTION].split()))))
         return Scope(DATASET, self.cleaned_data["dataset"].strip(), target_only=kind == ALONE)
 
     @classmethod
     def of(cls, scope: Scope) -> "ScopeForm":
         """Return the form, filled with a scope."""
         kind = ALONE if scope.target_only else scope.kind
-        return cls(initial={"scope": kind, SCHEMA: scope.name, DATASET: scope.name})
+        return cls(initial={"scope": kind, cls.NAMED_BY.get(kind, SCHEMA): scope.name})
 
 
 class DecisionForm(forms.Form):

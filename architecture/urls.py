@@ -12,6 +12,7 @@ from architecture.views import (
     pending,
     report_steps,
     reports,
+    selected_datasets,
 )
 from metadata.views import changes
 
@@ -19,6 +20,7 @@ urlpatterns = [
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/rows/", inbox.inbox_rows, name="inbox_rows"),
     path("datasets/<uuid:key>/contract/", data_contracts.DatasetContract.as_view(), name="dataset_contract"),
+    path("datasets/selected/report/", selected_datasets.DatasetsReport.as_view(), name="datasets_report"),
     path("pending-changes/", pending.PendingChanges.as_view(), name="pending_changes"),
     path("reports/", reports.ReportList.as_view(), name="report_list"),
     path("reports/<uuid:report_id>/", reports.ReportDetail.as_view(), name="report_page"),

@@ -333,7 +333,6 @@ SPECTACULAR_SETTINGS = {
     # Choices that several answers share have one name in the description.
     "ENUM_NAME_OVERRIDES": {
         "SystemKindEnum": "metadata.models.System.Kind",
-        "LoadScopeKindEnum": "loader.domain.dependencies.KINDS",
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
         "ScheduleKindEnum": "loader.models.Schedule.Kind",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
@@ -396,6 +395,10 @@ POLICY_DEFAULTS = {
 }
 # Who must be able to read every table: spark, or open (DuckDB, delta-rs and Polars, too).
 READERS = os.environ.get("ELEVATA_READERS") or "spark"
+# Names that most engines need quotes for, when a user saves one (metadata.domain.quoted_names).
+QUOTED_NAMES = os.environ.get("ELEVATA_QUOTED_NAMES") or "ask"
+if QUOTED_NAMES not in ("allow", "ask", "refuse"):
+    raise ImproperlyConfigured(f"ELEVATA_QUOTED_NAMES is {QUOTED_NAMES!r}: it must be allow, ask or refuse")
 # A full snapshot that would close more than this share of the open keys, and more than so many, needs a decision.
 DELETES_SHARE = float(os.environ.get("ELEVATA_DELETES_SHARE") or 0.2)
 DELETES_KEYS = int(os.environ.get("ELEVATA_DELETES_KEYS") or 1000)

@@ -2,11 +2,13 @@
 
 from django.urls import path
 
-from metadata.views import columns, datasets, exposures, lineage, models, quality, row_actions, sources
+from metadata.views import bulk_edits, columns, datasets, exposures, lineage, models, quality, row_actions, sources
 from metadata.views.changes import DatasetChanges
 from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAction, DatasetAction, ReferenceAction
 
 urlpatterns = [
+    path("datasets/selected/edit/", bulk_edits.DatasetsEdit.as_view(), name="datasets_edit"),
+    path("changes/<int:pk>/undo/", bulk_edits.ChangeUndo.as_view(), name="change_undo"),
     path("datasets/new/", datasets.DatasetCreate.as_view(), name="dataset_create"),
     path("models/new/", models.ModelCreate.as_view(), name="model_create"),
     path("models/preview/", models.ModelPreview.as_view(), name="model_preview"),
@@ -18,6 +20,7 @@ urlpatterns = [
     path("lineage/columns.json", lineage.column_lineage_file, name="column_lineage_file"),
     path("datasets/<uuid:key>/changes/", DatasetChanges.as_view(), name="dataset_changes"),
     path("datasets/<uuid:key>/edit/", datasets.DatasetEdit.as_view(), name="dataset_edit"),
+    path("datasets/<uuid:key>/clone/", datasets.DatasetClone.as_view(), name="dataset_clone"),
     path("datasets/<uuid:key>/inputs/", lineage.InputsEdit.as_view(), name="dataset_inputs"),
     path("datasets/<uuid:key>/inputs/touches/", lineage.InputsDependents.as_view(), name="inputs_depend"),
     path("datasets/<uuid:key>/rename/", DatasetAction.as_view(verb=RENAME), name="dataset_rename"),
@@ -54,5 +57,6 @@ urlpatterns = [
     path("schemas/new/", datasets.SchemaCreate.as_view(), name="schema_create"),
     path("schemas/<str:name>/edit/", datasets.SchemaEdit.as_view(), name="schema_edit"),
     path("sources/", sources.SourceList.as_view(), name="source_list"),
+    path("systems/<str:short_name>/generate/", sources.SystemGenerate.as_view(), name="system_generate"),
     path("sources/<uuid:key>/generate/", sources.SourceGenerate.as_view(), name="source_generate"),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.report import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
 from architecture.models import (
     Approval,
     ChangeReport,
@@ -23,12 +23,18 @@ from architecture.services.reports import authors_of_report, report_document
 from architecture.services.undo import offered
 from elevata.api.requests import ChangeSerializer
 
-SCOPE_KINDS = ((ALL, ALL), (SCHEMA, SCHEMA), (DATASET, DATASET))
+SCOPE_KINDS = tuple((kind, kind) for kind in (ALL, SCHEMA, DATASET, SELECTION))
 
 
 class ReportScopeSerializer(serializers.Serializer):
     kind = serializers.ChoiceField(choices=SCOPE_KINDS)
-    name = serializers.CharField(allow_blank=True, required=False, default="", max_length=310)
+    name = serializers.CharField(
+        allow_blank=True,
+        required=False,
+        default="",
+        max_length=MAX_NAME,
+        help_text="Of a selection the names of its datasets, separated by spaces.",
+    )
     target_only = serializers.BooleanField(required=False, default=False)
 
 

@@ -4,7 +4,6 @@ Rules complement the checks that refuse a row when it is saved: they find what a
 an older version left behind, and what works but is probably not meant.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,21 +12,12 @@ from architecture.domain.type_changes import TypeChange, classify
 from elevata.accounts.roles import LAYERS
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.quoted_names import needs_quotes
 from metadata.domain.state import TECHNICAL, ColumnState, DatasetState
 from metadata.domain.types import STRING, parse
 
 # Identifiers of PostgreSQL, the shortest of the widespread limits.
 MAX_IDENTIFIER = 63
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED_WORDS = frozenset(
-    """
-    all alter and any as asc between both by case cast check collate column constraint create cross current_date
-    current_time current_timestamp current_user default delete desc distinct drop else end except exists false fetch
-    for foreign from full grant group having in inner insert intersect into is join leading left like limit natural
-    not null offset on or order outer primary references right select session_user set some table then to trailing
-    true union unique update user using values when where with
-    """.split()  # noqa: SIM905
-)
 _ORDER = tuple(LAYERS)
 
 
@@ -184,7 +174,7 @@ def _names(dataset: DatasetState, around: Surroundings) -> Iterator[Finding]:
         if len(name) > MAX_IDENTIFIER:
             text = f"{name} has {len(name)} characters; many databases take {MAX_IDENTIFIER}."
             yield Finding("long_name", Severity.WARNING, text, "name", column)
-        if not _PLAIN_NAME.fullmatch(name) or name.lower() in _RESERVED_WORDS:
+        if needs_quotes(name):
             text = f"Most engines need quotes for the name {name}."
             yield Finding("quoted_name", Severity.HINT, text, "name", column)
 

@@ -20,11 +20,15 @@ from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from metadata.domain.state import ColumnState, DatasetState
 
-# Scope of a report: all datasets, the datasets of a schema, a dataset with its inputs, or a dataset alone.
+# Scope of a report: all datasets, those of a schema, a dataset or a selection of datasets with its inputs, or a dataset
+# alone.
 
 
-ALL, SCHEMA, DATASET, FILES = "all", "schema", "dataset", "files"
-KINDS = (ALL, SCHEMA, DATASET, FILES)
+ALL, SCHEMA, DATASET, SELECTION, FILES = "all", "schema", "dataset", "selection", "files"
+KINDS = (ALL, SCHEMA, DATASET, SELECTION, FILES)
+# Characters of a scope's name; PostgreSQL indexes no longer ones. Of a selection the first names are shown.
+MAX_NAME = 2000
+_SHOWN = 3
 # Dependency modes: a dataset alone, or with its inputs.
 TARGET_ONLY, WITH_DEPENDENCIES = "target_only", "with_dependencies"
 
@@ -40,10 +44,10 @@ class ScopeProblem(MetadataError):
 class Scope:
     """Scope of a report.
 
-    ``name`` is the name of a schema or dataset (``schema.name``); ``target_only`` excludes a dataset's inputs. The
-    kind ``files`` is a comparison of two state files with all their datasets; ``source`` and ``target`` are labels of
-    the two, which are not part of the fingerprint. ``keys`` are the datasets of a scope that was resolved before: its
-    ``name`` may be outdated, so it is not resolved again.
+    ``name`` is the name of a schema or dataset (``schema.name``), of a selection the names of its datasets, separated
+    by spaces; ``target_only`` excludes a dataset's inputs. The kind ``files`` is a comparison of two state files with
+    all their datasets; ``source`` and ``target`` are labels of the two, which are not part of the fingerprint. ``keys``
+    are the datasets of a scope that was resolved before: its ``name`` may be outdated, so it is not resolved again.
     """
 
     kind: str = ALL
@@ -58,6 +62,11 @@ class Scope:
             raise ScopeProblem(f"{self.kind!r} is no kind of scope; kinds are {', '.join(KINDS)}")
         if self.target_only and self.kind != DATASET:
             raise ScopeProblem("target-only goes with a dataset")
+        if self.kind == SELECTION and not self.name.split():
+            raise ScopeProblem("a selection names at least one dataset")
+        if len(self.name) > MAX_NAME:
+            message = f"the names of the datasets have {len(self.name)} characters; {MAX_NAME} are possible"
+            raise ScopeProblem(f"{message}. Select fewer, or a schema")
 
     @property
     def everything(self) -> bool:
@@ -73,6 +82,10 @@ class Scope:
             return f"{self.source or 'previous state'} → {self.target or 'desired state'}"
         if self.kind == ALL:
             return "all datasets"
+        if self.kind == SELECTION:
+            names = self.name.split()
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            return f"datasets {', '.join(names[:_SHOWN])}{more}"
         return f"{self.kind} {self.name}{' (alone)' if self.target_only else ''}"
 
     def as_json(self, datasets: Iterable[str] = ()) -> dict[str, Any]:
@@ -93,16 +106,24 @@ class Scope:
         if self.everything:
             return frozenset(before) | frozenset(after)
         selected = {key for states in (before, after) for key, state in states.items() if self._selects(state)}
-        if not selected:
-            raise ScopeProblem(f"there is no {self.kind} {self.name}")
+        self._refuse_unknown(state for states in (before, after) for state in states.values())
         if not self.target_only:
             selected = _with_upstream(selected, after)
         names = {after[key].qualified_name for key in selected if key in after}
         same = {key for key, state in before.items() if state.qualified_name in names and key not in after}
         return frozenset(selected | same)
 
+    def _refuse_unknown(self, states: Iterable[DatasetState]) -> None:
+        known = {state.schema if self.kind == SCHEMA else state.qualified_name for state in states}
+        missing = [name for name in self._names() if name not in known]
+        if missing:
+            raise ScopeProblem(f"there is no {'dataset' if self.kind == SELECTION else self.kind} {missing[0]}")
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(self.name.split()) if self.kind == SELECTION else (self.name,)
+
     def _selects(self, state: DatasetState) -> bool:
-        return self.name == (state.schema if self.kind == SCHEMA else state.qualified_name)
+        return (state.schema if self.kind == SCHEMA else state.qualified_name) in self._names()
 
 
 def _with_upstream(selected: set[str], states: dict[str, DatasetState]) -> set[str]:

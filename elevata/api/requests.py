@@ -144,5 +144,12 @@ class NothingSerializer(ChangeSerializer):
     """Request without parameters except an optional reason."""
 
 
+def quoted_name() -> serializers.BooleanField:
+    """Return the field that accepts names that need quotes."""
+    help_text = "Accept a name that most engines need quotes for, where the environment asks (ELEVATA_QUOTED_NAMES)."
+    return serializers.BooleanField(required=False, default=False, help_text=help_text)
+
+
 class RenameSerializer(ChangeSerializer):
     name = serializers.CharField(max_length=200)
+    quoted_name = quoted_name()

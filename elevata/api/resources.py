@@ -206,6 +206,10 @@ class Creatable(ReadOnly):
         values, reason = self.given(self.create_serializer)
         with writing(reason):
             row = self.make(**values)
+        return self.created(row)
+
+    def created(self, row: Model) -> Response:
+        """Return the response for a created row, with its address."""
         fresh = self.fresh(row)
         response = self.answer(fresh, status.HTTP_201_CREATED)
         response.headers["Location"] = self.address_of(fresh)

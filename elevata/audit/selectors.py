@@ -48,7 +48,12 @@ def _flat(name: str, before: Any, after: Any) -> Iterable[FieldChange]:
             if sides[0].get(key) != sides[1].get(key):
                 yield from _flat(f"{name}.{key}", sides[0].get(key), sides[1].get(key))
         return
-    yield FieldChange(name.replace("_", " "), _text(before), _text(after))
+    yield field_change(name, before, after)
+
+
+def field_change(name: str, before: Any, after: Any) -> FieldChange:
+    """Return a field before and after, as pages show it."""
+    return FieldChange(name.replace("_", " "), _text(before), _text(after))
 
 
 def _text(value: Any) -> str | None:
@@ -88,12 +93,16 @@ def of_keys(keys: Collection[UUID | str]) -> Q:
 
 @dataclass(frozen=True)
 class ShownEntry:
-    """Entry with its fields; ``dataset`` is the key to link to, None for a removed dataset."""
+    """Entry with its fields; ``dataset`` is the key to link to, None for a removed dataset.
+
+    ``undoable`` entries can be undone with those that were written together with them.
+    """
 
     entry: ChangeLogEntry
     fields: tuple[FieldChange, ...]
     dataset: UUID | None = None
     source: UUID | None = None
+    undoable: bool = False
 
 
 def of_row(row: Versioned) -> QuerySet[ChangeLogEntry]:

@@ -17,7 +17,7 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_sco
         ),
         409: (
             *("name_taken", "in_use", "order_changed", "constraint", "still_going", "webhook_off"),
-            *("proposal_closed", "proposal_changed"),
+            *("proposal_closed", "proposal_changed", "changed_since"),
             *("RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_ALREADY", "READ_UNFINISHED"),
             *("NO_ROWS", "STILL_GOING"),
         ),

@@ -28,6 +28,7 @@ from loader.api.serializers import (
 from loader.domain.dependencies import ALL, SELECTION, Scope
 from loader.domain.dependencies import KINDS as SCOPE_KINDS
 from loader.domain.refusals import Refusal
+from loader.domain.selection import MAX_WORDS
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
@@ -64,7 +65,7 @@ class LoadScopeSerializer(StrictSerializer):
     """Scope of a load: everything, a schema, a dataset by its name (schema.name), or a selection by its words."""
 
     kind = serializers.ChoiceField(choices=SCOPE_KINDS)
-    name = serializers.CharField(required=False, allow_blank=True, default="", max_length=310)
+    name = serializers.CharField(required=False, allow_blank=True, default="", max_length=MAX_WORDS)
     target_only = serializers.BooleanField(
         required=False, default=False, help_text="Load without inputs; deliveries are not read again."
     )

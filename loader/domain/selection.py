@@ -10,6 +10,9 @@ from fnmatch import fnmatchcase
 
 from loader.domain.refusals import Refusal
 
+# Characters of the words of a selection.
+MAX_WORDS = 2000
+
 _TAG, _LAYER = "tag:", "layer:"
 
 

@@ -8,6 +8,7 @@ from django import forms
 from elevata.web.forms import MONO, EditForm
 from loader.cron import time_zones
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
+from loader.domain.selection import MAX_WORDS
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
@@ -24,7 +25,7 @@ class LoadFields(ScopeFields):
     NAMED_BY: ClassVar[Mapping[str, str]] = {**ScopeFields.NAMED_BY, SELECTION: SELECTION}
 
     selection = forms.CharField(
-        max_length=310,
+        max_length=MAX_WORDS,
         required=False,
         widget=forms.TextInput(attrs=MONO | {"placeholder": "tag:finance +serving.sales"}),
         help_text="Words: schema.name, schema.*, tag:name or layer:name. A plus before a word adds everything "

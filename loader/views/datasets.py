@@ -15,7 +15,9 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from elevata.accounts.permissions import permitted
+from architecture.permissions import here
+from architecture.selectors.report_details import may_build
+from elevata.accounts.permissions import may, may_somewhere, permitted
 from elevata.accounts.roles import Permission, needed_role
 from elevata.core.spreadsheets import csv_text
 from elevata.web.views import DetailPage, ListPage
@@ -29,6 +31,7 @@ from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
+from metadata.domain.bulk_edits import ACTIONS
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
 from metadata.forms.lineage import LineageForm
@@ -69,8 +72,16 @@ class DatasetList(ListPage):
         return super().context() | {
             "found_by": found_by(page, self.request.GET.get("q", "")),
             "rows": [(row, loads.get(str(keys[row.pk]))) for row in page],
+            "actions": self.actions(),
             "schemas": [(row.name, f"{row} ({row.dataset_count})") for row in schemas().order_by("ordinal", "name")],
         }
+
+    def actions(self) -> dict[str, Any]:
+        """Return the actions for selected datasets that the user may take; empty for none."""
+        user = self.request.user
+        edits = ACTIONS if may_somewhere(user, Permission.CHANGE_METADATA) else {}
+        offered = {"edits": edits, "report": may_build(user), "load": may(user, Permission.START_LOAD, on=here)}
+        return offered if any(offered.values()) else {}
 
 
 class DatasetSql(DatasetPage, DetailPage):

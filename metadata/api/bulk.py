@@ -343,8 +343,9 @@ def _by_dataset(
             edit = ColumnEdit(column.name, values, column, given["version"])
             edits[column.dataset].append(_PlacedEdit(UPDATE, position, edit))
     for position, given in enumerate(made):
-        values = {name: value for name, value in given.items() if name not in ("dataset", "name")}
-        edits[given["dataset"]].append(_PlacedEdit(CREATE, position, ColumnEdit(given["name"], values)))
+        values = {name: value for name, value in given.items() if name not in ("dataset", "name", "quoted_name")}
+        edit = ColumnEdit(given["name"], values, quoted_name=given["quoted_name"])
+        edits[given["dataset"]].append(_PlacedEdit(CREATE, position, edit))
     return edits
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from elevata.api.requests import ChangeSerializer
+from elevata.api.requests import ChangeSerializer, quoted_name
 from elevata.core.lengths import MAX_SHORT_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TYPE
 from metadata.domain.select_check import MAX_LENGTH
 from metadata.models import (
@@ -122,6 +122,7 @@ class DatasetChange(_Described):
         required=False, help_text="A dataset of the serving layer promises its columns, key and checks."
     )
     sensitivity = _sensitivity()
+    quoted_name = quoted_name()
 
 
 class NewDataset(DatasetChange):
@@ -129,6 +130,12 @@ class NewDataset(DatasetChange):
     name = serializers.CharField(max_length=200)
     take_columns = serializers.BooleanField(required=False, help_text="Copy the columns of the inputs.")
     inputs = serializers.ListField(child=serializers.UUIDField(), required=False, max_length=100)
+
+
+class CloneRequest(ChangeSerializer):
+    schema = serializers.SlugRelatedField(slug_field="name", queryset=TargetSchema.objects.all())
+    name = serializers.CharField(max_length=200)
+    quoted_name = quoted_name()
 
 
 class ColumnChange(_Described):
@@ -145,6 +152,7 @@ class ColumnChange(_Described):
 class NewColumn(ColumnChange):
     dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
     name = serializers.CharField(max_length=200)
+    quoted_name = quoted_name()
 
 
 class InputsSerializer(ChangeSerializer):

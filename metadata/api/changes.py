@@ -10,12 +10,17 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
+from rest_framework.response import Response
 
-from elevata.api.resources import ReadOnly
+from elevata.accounts.roles import Permission
+from elevata.api.requests import NothingSerializer
+from elevata.api.resources import ReadOnly, permitted_to
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
 from elevata.audit.services.exports import MEDIA_TYPE, selection
+from metadata.api.bulk import BadRows, ChangedRowSerializer, RowProblem
 from metadata.filtersets import ChangeFilter
+from metadata.services.bulk_edits import EditsRefused, apply_edits, undo_edits
 
 
 class ChangeLogEntrySerializer(serializers.ModelSerializer):
@@ -48,6 +53,12 @@ class ChangeLogEntrySerializer(serializers.ModelSerializer):
         return json.loads(entry.changes)
 
 
+class UndoneSerializer(serializers.Serializer):
+    """Datasets and columns whose values were set back, newest change first."""
+
+    undone = ChangedRowSerializer(many=True)
+
+
 class ChangeLogViewSet(ReadOnly):
     """The change log: actor, time, and values before and after."""
 
@@ -56,6 +67,7 @@ class ChangeLogViewSet(ReadOnly):
     filterset_class = ChangeFilter
     lookup_value_regex = r"[0-9]{1,18}"
     parameters = {"export": frozenset(ChangeFilter.base_filters)}
+    needs = {"undo": permitted_to(Permission.CHANGE_METADATA)}
 
     def get_queryset(self) -> QuerySet[ChangeLogEntry]:
         return entries()
@@ -71,6 +83,25 @@ class ChangeLogViewSet(ReadOnly):
         `manage.py verify_export` proves the file without a database.
         """
         return exported(selection(self.filter_queryset(entries()), request.query_params.dict()))
+
+    @extend_schema(request=NothingSerializer, responses=UndoneSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def undo(self, request: Request, pk: str) -> Response:
+        """Undo all changes that were made together with this one, all or nothing.
+
+        Tags, owner, description, classification and retirement of datasets and columns can be undone, while they are as
+        the change left them.
+        """
+        entry = self.get_object()
+        _, reason = self.given(NothingSerializer)
+        edits = undo_edits(entry)
+        try:
+            apply_edits(edits, reason or f"Undo of change {entry.pk}")
+        except EditsRefused as refused:
+            problems = [(at, edit.problem) for at, edit in enumerate(refused.edits) if edit.problem is not None]
+            raise BadRows([RowProblem.of(f"undo.{at}", problem) for at, problem in problems]) from None
+        rows = [type(edit.row).objects.get(pk=edit.row.pk) for edit in edits if edit.row is not None]
+        return Response(UndoneSerializer({"undone": rows}).data)
 
 
 def exported(lines: Any) -> StreamingHttpResponse:

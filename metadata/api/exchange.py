@@ -49,6 +49,13 @@ class ImportedSerializer(serializers.Serializer):
     name = serializers.CharField()
 
 
+class ImportFindingSerializer(serializers.Serializer):
+    """New name that a user would be asked about."""
+
+    name = serializers.CharField()
+    message = serializers.CharField()
+
+
 class ImportAnswerSerializer(serializers.Serializer):
     """Result of an import, or, with ``check``, its preview."""
 
@@ -57,6 +64,7 @@ class ImportAnswerSerializer(serializers.Serializer):
     updated = serializers.IntegerField()
     unchanged = serializers.IntegerField()
     changes = ImportedSerializer(many=True)
+    findings = ImportFindingSerializer(many=True)
 
 
 class ExportSerializer(serializers.Serializer):

@@ -48,6 +48,37 @@ class SystemSerializer(serializers.ModelSerializer):
         )
 
 
+class SystemGenerationRequest(ChangeSerializer):
+    check = serializers.BooleanField(default=False, help_text="Only say what would change; nothing is written.")
+
+
+class GeneratedTargetSerializer(serializers.Serializer):
+    """Effect of a generation on one dataset; names of columns."""
+
+    key = serializers.UUIDField()
+    name = serializers.CharField()
+    status = serializers.ChoiceField(choices=("new", "changes", "same", "retires", "returns"))
+    added = serializers.ListField(child=serializers.CharField())
+    retired = serializers.ListField(child=serializers.CharField())
+    returned = serializers.ListField(child=serializers.CharField())
+
+
+class SourceGenerationSerializer(serializers.Serializer):
+    """Effect of a generation on the targets of one source; ``problem`` is the reason why it is left out."""
+
+    source_dataset = serializers.UUIDField(source="source.key")
+    name = serializers.CharField(source="source")
+    datasets = GeneratedTargetSerializer(many=True)
+    problem = serializers.CharField(source="reason", allow_blank=True)
+
+
+class SystemGenerationSerializer(serializers.Serializer):
+    """Result of the generation of a system, or, with ``check``, its preview."""
+
+    check = serializers.BooleanField()
+    sources = SourceGenerationSerializer(many=True)
+
+
 class SourceColumnSerializer(serializers.ModelSerializer):
     type = serializers.CharField(read_only=True)
 

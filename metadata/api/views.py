@@ -11,8 +11,10 @@ from rest_framework.response import Response
 
 from elevata.api.requests import NothingSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
+from elevata.audit.services.change_log import writing
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
 from metadata.api.change_serializers import (
+    CloneRequest,
     ColumnChange,
     DatasetChange,
     InputsSerializer,
@@ -36,6 +38,8 @@ from metadata.api.serializers import (
     SourceColumnRowSerializer,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
+    SystemGenerationRequest,
+    SystemGenerationSerializer,
     SystemSerializer,
     TargetColumnSerializer,
     model_document,
@@ -60,7 +64,9 @@ from metadata.selectors.datasets import (
     target_columns,
     target_datasets,
 )
+from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.generation_preview import generate_system, preview_system
 from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,
@@ -112,6 +118,19 @@ class SystemViewSet(Bulk, Deletable):
 
     def get_queryset(self) -> QuerySet[System]:
         return systems()
+
+    @extend_schema(request=SystemGenerationRequest, responses=SystemGenerationSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def generate(self, request: Request, short_name: str) -> Response:
+        """Generate or update the targets of all its sources together; those that cannot be are left out."""
+        system = self.get_object()
+        values, reason = self.given(SystemGenerationRequest)
+        if values["check"]:
+            sources = preview_system(system)
+        else:
+            with writing(reason):
+                sources = generate_system(system=system)
+        return Response(SystemGenerationSerializer(values | {"sources": sources}).data)
 
 
 @extend_schema_view(
@@ -209,6 +228,9 @@ class DatasetViewSet(Bulk, Lasting):
     def make(self, **given: Any) -> TargetDataset:
         return super().make(**given | {"inputs": datasets_named(given.pop("inputs", []))})
 
+    def change(self, row: Any, expected_version: int, **given: Any) -> TargetDataset:
+        return super().change(row, expected_version, **{"quoted_name": False} | given)
+
     @extend_schema(request=InputsSerializer, responses=DatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def inputs(self, request: Request, key: UUID) -> Response:
@@ -217,6 +239,14 @@ class DatasetViewSet(Bulk, Lasting):
             lambda inputs, **row: set_dataset_inputs(inputs=datasets_named(inputs), **row),
             InputsSerializer,
         )
+
+    @extend_schema(request=CloneRequest, responses={201: DatasetSerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def clone(self, request: Request, key: UUID) -> Response:
+        """Copy it with columns, inputs, expressions and checks, under keys of their own and without former names."""
+        row = self.get_object()
+        values, reason = self.given(CloneRequest)
+        return self.created(clone_dataset(dataset=row, reason=reason, **values))
 
     @extend_schema(request=SelectSerializer, responses=ModelSerializer)
     @action(detail=False, methods=["post"], filter_backends=(), pagination_class=None)

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.forms.boundfield import BoundField
 from django.utils.safestring import SafeString
 
+from elevata.core.errors import ProductError
+from elevata.web.forms import MetadataForm
 from metadata.domain.history.history_policy_labels import CHOICES
+from metadata.domain.quoted_names import ASK
 from metadata.models.base import Classified
 
 
@@ -90,3 +95,21 @@ class DescribedApart:
     def has_described(self) -> bool:
         """Return True if the description has text, or an error."""
         return any(field.value() or field.errors for field in self.described_fields)
+
+
+class QuotedName(MetadataForm):
+    """Confirmation of a name that most engines need quotes for; shown after the environment asked about it."""
+
+    quoted_name = forms.BooleanField(
+        required=False, label="Keep this name", help_text="Most engines need quotes for it, in every query."
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if not self.data.get("quoted_name"):
+            self.fields["quoted_name"].widget = forms.HiddenInput()
+
+    def add_problem(self, problem: ProductError) -> None:
+        super().add_problem(problem)
+        if problem.code == "quoted_name" and settings.QUOTED_NAMES == ASK:
+            self.fields["quoted_name"].widget = forms.CheckboxInput(attrs={"class": "form-check-input"})

@@ -8,10 +8,10 @@ from django import forms
 from elevata.audit.selectors import values_before
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_TYPE
-from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, ReasonField, TextField
+from elevata.web.forms import MONO, DescribedFields, EditForm, ReasonField, TextField
 from metadata.domain.grid import read_cell, role_choices, role_text
 from metadata.domain.types import NAMES
-from metadata.forms.base import sensitivity_field
+from metadata.forms.base import QuotedName, sensitivity_field
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
 from metadata.services.datasets.inputs import same_named
 
@@ -127,7 +127,7 @@ class ColumnForm(ColumnFields, EditForm):
         return self.values_given(super().changes())
 
 
-class NewColumnForm(ColumnFields, MetadataForm):
+class NewColumnForm(ColumnFields, QuotedName):
     """Form of a new column."""
 
     name = forms.CharField(
@@ -137,7 +137,7 @@ class NewColumnForm(ColumnFields, MetadataForm):
         error_messages={"required": "Enter a name."},
     )
     elsewhere = {"key_ordinal": "role"}
-    field_order = ("name", *ROWS)
+    field_order = ("name", "quoted_name", *ROWS)
 
     def __init__(self, *args: Any, dataset: TargetDataset, **options: Any) -> None:
         super().__init__(*args, **{"initial": {"nullable": True, "role": "attribute"}, **options})
@@ -150,10 +150,10 @@ class NewColumnForm(ColumnFields, MetadataForm):
         values = self.values_given({name: self.cleaned_data[name] for name in ROWS if name in self.cleaned_data})
         if not values["inputs"]:
             values["inputs"] = None if values["expression"] else same_named(self._dataset, self.cleaned_data["name"])
-        return {"name": self.cleaned_data["name"], **values}
+        return {**{name: self.cleaned_data[name] for name in ("name", "quoted_name")}, **values}
 
 
-class RenameForm(EditForm):
+class RenameForm(QuotedName, EditForm):
     """Form of a rename, with its reason."""
 
     seen = ("name",)
@@ -165,7 +165,7 @@ class RenameForm(EditForm):
         error_messages={"required": "Enter the new name."},
     )
     reason = ReasonField()
-    field_order = ("name", "reason", "version")
+    field_order = ("name", "quoted_name", "reason", "version")
 
 
 class VerbForm(EditForm):

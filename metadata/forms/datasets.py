@@ -10,7 +10,7 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, ReasonField, TextField
 from metadata.domain import naming
 from metadata.domain.quality import unknown_parents
-from metadata.forms.base import sensitivity_field
+from metadata.forms.base import QuotedName, sensitivity_field
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 
 # The same limit as in the API.
@@ -112,7 +112,7 @@ class HistoryForm(DescribedFields, EditForm):
     field_order = (*seen, "version")
 
 
-class NewDatasetForm(DatasetFields, MetadataForm):
+class NewDatasetForm(DatasetFields, QuotedName):
     """Form of a new dataset."""
 
     schema = forms.ModelChoiceField(
@@ -138,6 +138,7 @@ class NewDatasetForm(DatasetFields, MetadataForm):
     field_order = (
         "schema",
         "name",
+        "quoted_name",
         "materialization",
         "inputs",
         "take_columns",
@@ -158,6 +159,25 @@ class NewDatasetForm(DatasetFields, MetadataForm):
         if cleaned.get("take_columns") and not cleaned.get("inputs") and "inputs" not in self.errors:
             self.add_error("inputs", "Enter the inputs to copy columns from.")
         return cleaned
+
+
+class CloneForm(QuotedName):
+    """Schema and name of a dataset's copy."""
+
+    schema = forms.ModelChoiceField(
+        queryset=TargetSchema.objects.all(),
+        to_field_name="name",
+        empty_label=None,
+        help_text="Schema of the copy.",
+    )
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs=MONO),
+        help_text="Table name: letters, digits and _.",
+        error_messages={"required": "Enter a name."},
+    )
+    reason = ReasonField(required=False)
+    field_order = ("schema", "name", "quoted_name", "reason")
 
 
 class InputsForm(EditForm):

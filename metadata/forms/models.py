@@ -6,10 +6,10 @@ from typing import Any
 from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, TagsField, TextField
+from elevata.web.forms import MONO, DescribedFields, EditForm, TagsField, TextField
 from metadata.domain.models.increment import CHANGED_KEYS, KEY, KINDS, WINDOW
 from metadata.domain.select_check import MAX_LENGTH
-from metadata.forms.base import sensitivity_field
+from metadata.forms.base import QuotedName, sensitivity_field
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 
 MODEL_LAYERS = (TargetSchema.Layer.BIZCORE, TargetSchema.Layer.SERVING)
@@ -125,12 +125,14 @@ class ModelFields(DescribedFields):
         return {"by": by, **{name: given[name] for name in names if given[name]}} if by else {}
 
 
-class ModelForm(ModelFields, EditForm):
+class ModelForm(ModelFields, QuotedName, EditForm):
+    """Form of a model, except its name."""
+
     seen = (
         *("select", "business_key", "materialization", "historize", *_INCREMENT),
         *("description", "owner", "tags", "sensitivity"),
     )
-    field_order = (*seen, "version")
+    field_order = ("select", "quoted_name", *seen, "version")
 
     @classmethod
     def values(cls, row: TargetDataset) -> dict[str, Any]:
@@ -150,7 +152,7 @@ class ModelForm(ModelFields, EditForm):
         _add_problem(self, super(), problem)
 
 
-class NewModelForm(ModelFields, MetadataForm):
+class NewModelForm(ModelFields, QuotedName):
     """Form of a new model."""
 
     schema = forms.ModelChoiceField(
@@ -166,7 +168,7 @@ class NewModelForm(ModelFields, MetadataForm):
         help_text="Table name: letters, digits and _.",
         error_messages={"required": "Enter a name."},
     )
-    field_order = ("schema", "name", *ModelForm.seen)
+    field_order = ("schema", "name", "quoted_name", *ModelForm.seen)
 
     def given(self) -> dict[str, Any]:
         plain = {name: value for name, value in self.cleaned_data.items() if name not in _INCREMENT}

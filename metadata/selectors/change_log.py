@@ -1,11 +1,13 @@
 """Change log for pages: entries with their differences by field, and search by current and former names."""
 
+import json
 from collections.abc import Iterable
 
 from django.db.models import Q
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import ShownEntry, fields_of, of_keys
+from metadata.domain.bulk_edits import can_undo
 from metadata.models import SourceDataset, TargetDataset
 from metadata.services.rows.subjects import KINDS
 
@@ -39,6 +41,7 @@ def shown_entries(found: Iterable[ChangeLogEntry]) -> list[ShownEntry]:
             fields_of(entry),
             entry.dataset_key if entry.dataset_key in targets else None,
             entry.dataset_key if entry.dataset_key in sources else None,
+            can_undo(entry.subject_kind, entry.action, json.loads(entry.changes)),
         )
         for entry in rows
     ]

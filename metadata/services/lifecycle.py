@@ -23,6 +23,7 @@ from metadata.services.rows.checks import (
     refuse_if_policy_names,
     with_place,
 )
+from metadata.services.rows.quoted_names import refuse_quoted_name
 from metadata.services.rows.row_changes import (
     BY_GENERATION,
     BY_PERSON,
@@ -34,8 +35,13 @@ from metadata.services.rows.row_changes import (
 )
 
 
-def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, reason: str = "") -> TargetDataset:
-    """Rename a dataset and its history; the old name becomes the newest former name."""
+def rename_dataset(
+    *, dataset: TargetDataset, name: str, expected_version: int, reason: str = "", quoted_name: bool = True
+) -> TargetDataset:
+    """Rename a dataset and its history; the old name becomes the newest former name.
+
+    ``quoted_name`` accepts a name that most engines need quotes for.
+    """
     with writing(reason):
         row = claim(dataset, expected_version)
         if row.history_of_id is not None:
@@ -45,6 +51,7 @@ def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, 
             children = TargetDataset.objects.filter(references__parent=row, references__role_name="")
             with following([row, *children]):
                 _rename(row, name)
+                refuse_quoted_name(row, accepted=quoted_name)
                 follow_dataset(row, old)
                 _check_technical_names(row)
                 if hasattr(row, "history"):
@@ -52,8 +59,13 @@ def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, 
         return row
 
 
-def rename_column(*, column: TargetColumn, name: str, expected_version: int, reason: str = "") -> TargetColumn:
-    """Rename a column, and the references to it in policy, filters and expressions; store the former name."""
+def rename_column(
+    *, column: TargetColumn, name: str, expected_version: int, reason: str = "", quoted_name: bool = True
+) -> TargetColumn:
+    """Rename a column, and the references to it in policy, filters and expressions; store the former name.
+
+    ``quoted_name`` accepts a name that most engines need quotes for.
+    """
     with writing(reason), following([column.dataset]):
         row = claim(column, expected_version)
         refuse_derived(row.dataset, "name")
@@ -62,6 +74,7 @@ def rename_column(*, column: TargetColumn, name: str, expected_version: int, rea
             row.former_names = former_names(row.former_names, old, name)
             row.name = name
             check_target_column(row)
+            refuse_quoted_name(row, accepted=quoted_name)
             store(row)
             follow_policy(row.dataset, old, name)
             _follow_logic(row, old)

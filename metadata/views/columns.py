@@ -191,7 +191,8 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     dataset = dataset_here(key)
     text, column, cell = (request.POST.get(name, "") for name in ("text", "column", "cell"))
     seen = _versions(request.POST.get("versions", "")) if "save" in request.POST else None
-    paste = prepare(dataset, text, column=column, cell=cell or "name", seen=seen)
+    options = {"seen": seen, "quoted_name": "quoted_name" in request.POST}
+    paste = prepare(dataset, text, column=column, cell=cell or "name", **options)
     if "save" in request.POST and paste.edits and not paste.refused and not paste.problem and apply(paste):
         messages.success(request, _summary(len(paste.edits) - paste.added, paste.added))
         return redirect("dataset_page", key)

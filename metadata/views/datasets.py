@@ -13,6 +13,7 @@ from metadata.domain.history.history_columns import time_type
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.history.history_policy_labels import history_facts, load_facts
 from metadata.forms.datasets import (
+    CloneForm,
     DatasetForm,
     HistoryForm,
     NewDatasetForm,
@@ -26,13 +27,14 @@ from metadata.permissions import may_change
 from metadata.selectors.columns import details, may_refer, retired_columns, shown_columns, stable_keys
 from metadata.selectors.datasets import LineageNode, lineage, schemas
 from metadata.selectors.lineage import layer_of, of_lineage
+from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.targets import (
     create_schema,
     create_target_dataset,
     update_schema,
     update_target_dataset,
 )
-from metadata.views.base import DatasetPage, Editing
+from metadata.views.base import BaseDatasetPage, DatasetPage, Editing, page_of
 from metadata.views.columns import panel_context
 
 
@@ -121,6 +123,27 @@ class DatasetCreate(Editing, CreatePage):
 
     def context(self) -> dict[str, Any]:
         return {"back": reverse("dataset_list"), "any_schema": TargetSchema.objects.exists()}
+
+
+class DatasetClone(Editing, CreatePage, BaseDatasetPage):
+    """Copy a dataset under a new name."""
+
+    form_class, template_name = CloneForm, "metadata/dataset_part_form.html"
+    message = "{row} created. A change report creates its table."
+
+    def options(self) -> dict[str, Any]:
+        return {"initial": {"schema": self.row.schema, "name": f"{self.row.name}_copy"}}
+
+    def context(self) -> dict[str, Any]:
+        lead = (
+            "Copies columns, inputs, expressions and checks, under keys of their own. "
+            "References, exposures and a contract are not copied."
+        )
+        title = f"Clone {self.row.name}"
+        return super().context() | {"title": title, "lead": lead, "button": "Clone", "back": page_of(self.row)}
+
+    def save(self, form: CloneForm) -> TargetDataset:
+        return clone_dataset(dataset=self.row, **form.given())
 
 
 class SchemaList(TemplatePage):

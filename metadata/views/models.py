@@ -11,7 +11,7 @@ from metadata.domain.models import ModelProblem
 from metadata.domain.models.builder import build_select, read_build
 from metadata.forms.model_builder import BuilderState
 from metadata.forms.models import MODEL_LAYERS, ModelForm, NewModelForm
-from metadata.models import TargetSchema
+from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.models import readable_names
 from metadata.services.datasets.targets import create_target_dataset, update_target_dataset
 from metadata.services.models import describe_model
@@ -27,6 +27,10 @@ class ModelEdit(Editing, BaseDatasetPage, EditPage):
 
     def rows(self) -> Any:
         return super().rows().exclude(select="")
+
+    def save(self, form: ModelForm) -> TargetDataset:
+        accepted = form.cleaned_data["quoted_name"]
+        return self.service(**self.subject, expected_version=form.over, quoted_name=accepted, **form.changes())
 
     def context(self) -> dict[str, Any]:
         return super().context() | {"names": readable_names()}

@@ -1,5 +1,6 @@
 """Pages of sources, and target generation."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -12,9 +13,15 @@ from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.views import REFUSED, ListPage, RowPage
 from metadata.filtersets import SourceDatasetFilter
-from metadata.models import SourceDataset
+from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets, systems
-from metadata.services.datasets.generation_preview import GenerationPreview, generate_accepted, preview_generation
+from metadata.services.datasets.generation_preview import (
+    DatasetPreview,
+    generate_accepted,
+    generate_system,
+    preview_generation,
+    preview_system,
+)
 from metadata.views.base import Editing
 
 STALE = 409
@@ -64,7 +71,7 @@ class SourceGenerate(Editing, RowPage):
         except MetadataError as error:
             status = STALE if error.code == "preview_changed" else REFUSED
             return self.show(accept, error=as_sentence(error.one_line()), status=status)
-        messages.success(request, _summary(preview, accept))
+        messages.success(request, _summary(preview.datasets, accept))
         return redirect("source_page", self.row.key)
 
     def show(self, accept: set[UUID], *, error: str = "", status: int = 200) -> HttpResponse:
@@ -75,6 +82,41 @@ class SourceGenerate(Editing, RowPage):
         except MetadataError as problem:
             context |= {"refused": as_sentence(problem.one_line()), "code": problem.code}
         return self.render(status=status, **context)
+
+
+class SystemGenerate(Editing, RowPage):
+    """Preview the generation of all targets of a system, and generate exactly what was previewed."""
+
+    model, name, by, template_name = System, "system", "short_name", "metadata/system_generate.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self.show(set())
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        accept = _keys(request.POST.getlist("accept"))
+        sent = (text.partition(":")[::2] for text in request.POST.getlist("fingerprint"))
+        fingerprints = {key: fingerprint for text, fingerprint in sent for key in _keys([text])}
+        try:
+            made = generate_system(system=self.row, fingerprints=fingerprints, accept=accept)
+        except MetadataError as error:
+            status = STALE if error.code == "preview_changed" else REFUSED
+            return self.show(accept, error=as_sentence(error.one_line()), status=status)
+        datasets = [dataset for generation in made for dataset in generation.datasets]
+        messages.success(request, _summary(datasets, accept))
+        return redirect("system_page", self.row.short_name)
+
+    def show(self, accept: set[UUID], *, error: str = "", status: int = 200) -> HttpResponse:
+        """Show the preview by source."""
+        generations = preview_system(self.row)
+        return self.render(
+            status=status,
+            accept=accept,
+            said=error,
+            stale=status == STALE,
+            generations=generations,
+            changing=[one for one in generations if one.anything],
+            left_out=[one for one in generations if one.problem is not None],
+        )
 
 
 def _keys(texts: list[str]) -> set[UUID]:
@@ -88,8 +130,7 @@ def _keys(texts: list[str]) -> set[UUID]:
     return keys
 
 
-def _summary(preview: GenerationPreview, accept: set[UUID]) -> str:
-    datasets = preview.datasets
+def _summary(datasets: Sequence[DatasetPreview], accept: set[UUID]) -> str:
     counts = [
         (sum(dataset.status == "new" for dataset in datasets), "new"),
         (sum(dataset.status in ("changes", "returns", "retires") for dataset in datasets), "changed"),

@@ -6,6 +6,7 @@ import "./page/clock.js";
 import "./page/live_part.js";
 import "./page/connection.js";
 import "./page/keyboard.js";
+import "./page/selection.js";
 import "./page/search.js";
 import "./page/log.js";
 import "./page/drafts.js";

@@ -24,6 +24,8 @@ class Command(ProductCommand):
         report = import_metadata(path, check=check)
         for did, kind, name in report.changes:
             self.say(f"{did} {kind} {name}")
+        for name, finding in report.findings:
+            self.say(f"found {name}: {finding}")
         counts = ", ".join(f"{report.count(did)} {did}" for did in (CREATED, UPDATED, UNCHANGED))
         self.say(f"{counts}; nothing written" if check else counts)
         self.print_json({"check": check, **report.as_json()})

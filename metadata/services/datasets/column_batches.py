@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from elevata.audit.services.change_log import claim, writing
@@ -11,12 +12,14 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.core.words import counted
 from metadata.domain.grid import BY_NAME, PastedLine, cell_text, lay_out, read_block, read_cell
 from metadata.domain.naming import check_column_name
+from metadata.domain.quoted_names import ASK
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.columns import described_in_order, values_of
 from metadata.services.datasets.inputs import same_named
 from metadata.services.datasets.targets import add_column, change_column, check_keys
 from metadata.services.models import following
 from metadata.services.rows.checks import check_dataset_columns
+from metadata.services.rows.quoted_names import refuse_quoted_name
 from metadata.services.rows.row_changes import clear_the_way
 
 
@@ -24,13 +27,15 @@ from metadata.services.rows.row_changes import clear_the_way
 class ColumnEdit:
     """Edit of a column. If ``column`` is None, a new column with this ``name``, whose type is in ``changes``.
 
-    ``expected_version`` is the version the user edited; None for a new column.
+    ``expected_version`` is the version the user edited; None for a new column. ``quoted_name`` accepts a new name that
+    most engines need quotes for.
     """
 
     name: str
     changes: Mapping[str, Any]
     column: TargetColumn | None = None
     expected_version: int | None = None
+    quoted_name: bool = True
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,9 @@ class _Batch:
         if "type" not in changes:
             raise MetadataError("missing_field", "a new column needs a type", "type", edit.name)
         inputs = None if changes.get("expression") else same_named(self.dataset, edit.name)
-        return add_column(self.dataset, edit.name, changes.pop("type"), changes, inputs=inputs)
+        new = add_column(self.dataset, edit.name, changes.pop("type"), changes, inputs=inputs)
+        refuse_quoted_name(new, accepted=edit.quoted_name)
+        return new
 
     def _noted(self, name: str, work: Any) -> Any:
         try:
@@ -176,7 +183,10 @@ class LineShown:
 
 @dataclass
 class Paste:
-    """Pasted block. ``problem`` concerns the block as a whole; ``stale``: a column was changed meanwhile."""
+    """Pasted block. ``problem`` concerns the block as a whole; ``stale``: a column was changed meanwhile.
+
+    ``asks``: a new name needs quotes, and the user has to accept that (``quoted_name``).
+    """
 
     dataset: TargetDataset
     lines: list[LineShown] = field(default_factory=list)
@@ -184,6 +194,8 @@ class Paste:
     unchanged: int = 0
     problem: str = ""
     stale: bool = False
+    quoted_name: bool = False
+    asks: bool = False
 
     @property
     def refused(self) -> int:
@@ -202,13 +214,20 @@ class Paste:
 
 
 def prepare(
-    dataset: TargetDataset, text: str, *, column: str, cell: str, seen: Mapping[str, int] | None = None
+    dataset: TargetDataset,
+    text: str,
+    *,
+    column: str,
+    cell: str,
+    seen: Mapping[str, int] | None = None,
+    quoted_name: bool = False,
 ) -> Paste:
     """Parse the text, map it to the grid from the ``cell`` of ``column`` (a key), and check it.
 
-    ``seen`` are the versions on the user's page, by key; default: the current ones.
+    ``seen`` are the versions on the user's page, by key; default: the current ones. ``quoted_name`` accepts new names
+    that most engines need quotes for.
     """
-    paste = Paste(dataset)
+    paste = Paste(dataset, quoted_name=quoted_name)
     rows = described_in_order(dataset)
     start = next((place for place, row in enumerate(rows) if str(row.key) == column), 0)
     try:
@@ -229,6 +248,7 @@ def apply(paste: Paste, *, check: bool = False) -> bool:
         edit_target_columns(dataset=paste.dataset, edits=paste.edits, reason="pasted from a spreadsheet", check=check)
     except BatchProblem as refused:
         paste.stale = refused.stale
+        paste.asks = settings.QUOTED_NAMES == ASK and any(one.code == "quoted_name" for one in refused.problems)
         _place(paste, refused)
         return False
     except MetadataError as problem:
@@ -264,7 +284,7 @@ def _take(paste: Paste, line: PastedLine, row: TargetColumn | None, seen: Mappin
     paste.lines.append(LineShown(line.number, line.name, row, tuple(cells), _wrong_name(line, row)))
     # Unchanged on the user's page, and different now: another user changed it.
     version = None if row is None else row.version if seen is None else seen.get(str(row.key), 0)
-    paste.edits.append(ColumnEdit(line.name, changes, row, version))
+    paste.edits.append(ColumnEdit(line.name, changes, row, version, paste.quoted_name))
 
 
 def _wrong_name(line: PastedLine, row: TargetColumn | None) -> str:

@@ -13,11 +13,11 @@ from django.db import transaction
 
 from elevata.audit.services.change_log import writing
 from elevata.core.canonical_json import sha256_hex
-from elevata.core.errors import MetadataError
+from elevata.core.errors import MetadataError, as_sentence
 from metadata.domain import naming
 from metadata.domain.generation import RAW, GeneratedColumn, GeneratedDataset, generate, raw_type
 from metadata.domain.types import DataType
-from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.datasets.generation import Summary, describe, generate_targets
 from metadata.services.datasets.targets import change_column, check_keys
 from metadata.services.rows.checks import check_dataset_columns
@@ -74,6 +74,27 @@ class GenerationPreview:
         return any(dataset.differences for dataset in self.datasets)
 
 
+@dataclass(frozen=True)
+class SourceGeneration:
+    """Effect of a generation on the targets of one source of a system, or the reason why it is left out."""
+
+    source: SourceDataset
+    preview: GenerationPreview | None = None
+    problem: MetadataError | None = None
+
+    @property
+    def reason(self) -> str:
+        return as_sentence(self.problem.message) if self.problem is not None else ""
+
+    @property
+    def datasets(self) -> tuple[DatasetPreview, ...]:
+        return self.preview.datasets if self.preview is not None else ()
+
+    @property
+    def anything(self) -> bool:
+        return any(dataset.anything for dataset in self.datasets)
+
+
 def preview_generation(source: SourceDataset) -> GenerationPreview:
     """Return the current effect of ``generate_accepted``. Raise MetadataError if generation would fail.
 
@@ -107,6 +128,52 @@ def generate_accepted(
             if dataset.key in wanted:
                 _take(dataset, pairs)
         return preview
+
+
+def preview_system(system: System) -> list[SourceGeneration]:
+    """Return the current effect of ``generate_system`` on each source; nothing is written."""
+    with writing():
+        result = [_source_generation(source) for source in _sources_of(system)]
+        transaction.set_rollback(True)
+    return result
+
+
+def generate_system(
+    *, system: System, fingerprints: Mapping[UUID, str] | None = None, accept: Collection[UUID] = ()
+) -> list[SourceGeneration]:
+    """Generate the targets of all sources of a system in one transaction; return the effect by source.
+
+    ``fingerprints`` are those of the previewed sources, by key: exactly these are generated as previewed, and the
+    source's values applied in the datasets with the keys in ``accept``, or nothing (``preview_changed``). Without them,
+    every source is generated that can be.
+    """
+    with writing():
+        sources = _sources_of(system, lock=True)
+        if fingerprints is None:
+            return [_source_generation(source) for source in sources]
+        if missing := set(fingerprints) - {source.key for source in sources}:
+            raise MetadataError("preview_changed", f"{len(missing)} sources do not exist any more", where=str(system))
+        return [
+            SourceGeneration(
+                source, generate_accepted(source_dataset=source, fingerprint=fingerprints[source.key], accept=accept)
+            )
+            for source in sources
+            if source.key in fingerprints
+        ]
+
+
+def _sources_of(system: System, *, lock: bool = False) -> list[SourceDataset]:
+    rows = SourceDataset.objects.filter(system=system).select_related("system").order_by("pk")
+    return list(rows.select_for_update(of=("self",)) if lock else rows)
+
+
+def _source_generation(source: SourceDataset) -> SourceGeneration:
+    """Generate the targets of a source, or return the reason why nothing can be generated."""
+    try:
+        with writing():
+            return SourceGeneration(source, _generated(source)[1])
+    except MetadataError as problem:
+        return SourceGeneration(source, problem=problem)
 
 
 def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, DataType]) -> GenerationPreview:

@@ -34,6 +34,7 @@ from metadata.services.rows.checks import (
     check_target_column,
     check_target_dataset,
 )
+from metadata.services.rows.quoted_names import refuse_quoted_name
 from metadata.services.rows.row_changes import free_key, set_retired, store
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
@@ -91,23 +92,25 @@ def create_target_dataset(
     key: UUID | None = None,
     take_columns: bool = False,
     business_key: Sequence[str] | None = None,
+    quoted_name: bool = True,
     **described: Any,
 ) -> TargetDataset:
     """Create a dataset described by a user.
 
     ``take_columns`` copies the columns of its inputs. A model, which has a ``select``, gets inputs and columns from it;
-    ``business_key`` are the names of its key columns.
+    ``business_key`` are the names of its key columns. ``quoted_name`` accepts names that most engines need quotes for.
     """
     with writing():
         derived = key or free_key(TargetDataset, lambda attempt: naming.target_dataset_key(schema.name, name, attempt))
         row = TargetDataset(schema=schema, name=name, key=derived)
         assign(row, plain_fields(row, described), DATASET_FIELDS)
         check_target_dataset(row)
+        refuse_quoted_name(row, accepted=quoted_name)
         store(row)
         if row.select:
             if take_columns or list(inputs):
                 refuse_derived(row, "inputs")
-            derive(row, business_key)
+            _derive(row, business_key, quoted_name)
             row = TargetDataset.objects.select_related("schema").get(pk=row.pk)
         else:
             link_dataset(row, inputs)
@@ -120,11 +123,17 @@ def create_target_dataset(
 
 
 def update_target_dataset(
-    *, dataset: TargetDataset, expected_version: int, business_key: Sequence[str] | None = None, **changes: Any
+    *,
+    dataset: TargetDataset,
+    expected_version: int,
+    business_key: Sequence[str] | None = None,
+    quoted_name: bool = True,
+    **changes: Any,
 ) -> TargetDataset:
     """Change a dataset; disabling history retires the history dataset and deletes nothing.
 
     The columns of a model follow its ``select``; ``business_key`` are the names of its key columns, None keeps them.
+    ``quoted_name`` accepts new names of columns that most engines need quotes for.
     """
     with writing():
         row = claim(dataset, expected_version)
@@ -140,7 +149,7 @@ def update_target_dataset(
                 check_target_dataset(row)
                 store(row)
             if row.select and (business_key is not None or (differs and set(changes) & set(MODEL_FIELDS))):
-                derive(row, business_key)
+                _derive(row, business_key, quoted_name)
                 row = TargetDataset.objects.select_related("schema").get(pk=row.pk)
         if differs:
             check_dataset_columns(row)
@@ -152,6 +161,14 @@ def update_target_dataset(
             elif hasattr(row, "history"):
                 set_retired(row.history, by=TargetDataset.RetiredBy.GENERATION)
         return row
+
+
+def _derive(row: TargetDataset, business_key: Sequence[str] | None, quoted_name: bool) -> None:
+    """Derive a model whose SELECT a user wrote, and check the new names in it."""
+    known = set(row.columns.values_list("name", flat=True))
+    derive(row, business_key)
+    for column in row.columns.filter(active=True).exclude(name__in=known).select_related("dataset__schema"):
+        refuse_quoted_name(column, accepted=quoted_name, field="select")
 
 
 def _check_kind(row: TargetDataset, was: str) -> None:
@@ -169,11 +186,16 @@ def create_target_column(
     type: str | DataType,
     inputs: Iterable[SourceColumn | TargetColumn] | None = None,
     key: UUID | None = None,
+    quoted_name: bool = True,
     **described: Any,
 ) -> TargetColumn:
-    """Create a column after the others; by default, the inputs are those that its expression names."""
+    """Create a column after the others; by default, the inputs are those that its expression names.
+
+    ``quoted_name`` accepts a name that most engines need quotes for.
+    """
     with writing(), following([dataset]):
         row = add_column(dataset, name, type, described, inputs=inputs, key=key)
+        refuse_quoted_name(row, accepted=quoted_name)
         check_dataset_columns(row.dataset)
         if not row.nullable:
             check_references(row.dataset, "nullable", with_rules=True)

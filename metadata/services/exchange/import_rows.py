@@ -23,6 +23,7 @@ from metadata.services.datasets.inputs import column_inputs, link_dataset
 from metadata.services.exposures import EXPOSURE_FIELDS, check_exposure
 from metadata.services.quality import check_quality_check
 from metadata.services.references import check_reference, set_pairs
+from metadata.services.rows.quoted_names import quoted_name_finding, refuse_quoted_name
 from metadata.services.rows.row_changes import (
     are_constraints_left_to_database,
     free_key,
@@ -38,10 +39,14 @@ CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 
 @dataclass
 class Report:
-    """Result of an import or of its check: (created | updated, kind, name) per object."""
+    """Result of an import or of its check: (created | updated, kind, name) per object.
+
+    ``findings`` are names of objects, each with what a user would be asked about.
+    """
 
     changes: list[tuple[str, str, str]] = field(default_factory=list)
     unchanged: int = 0
+    findings: list[tuple[str, str]] = field(default_factory=list)
 
     def note(self, did: str, kind: str, name: str) -> None:
         if did == UNCHANGED:
@@ -49,19 +54,28 @@ class Report:
         else:
             self.changes.append((did, kind, name))
 
+    def note_name(self, row: TargetDataset | TargetColumn) -> None:
+        """Refuse a new name that needs quotes, or add it to the findings, as the environment's rule says."""
+        refuse_quoted_name(row, accepted=True)
+        finding = quoted_name_finding(row)
+        if finding:
+            self.findings.append((str(row), finding))
+
     def count(self, did: str) -> int:
         return self.unchanged if did == UNCHANGED else sum(change[0] == did for change in self.changes)
 
     def as_json(self) -> dict[str, Any]:
         named = [{"change": did, "kind": kind, "name": name} for did, kind, name in self.changes]
-        return {**{did: self.count(did) for did in (CREATED, UPDATED, UNCHANGED)}, "changes": named}
+        findings = [{"name": name, "message": message} for name, message in self.findings]
+        counts = {did: self.count(did) for did in (CREATED, UPDATED, UNCHANGED)}
+        return {**counts, "changes": named, "findings": findings}
 
 
-def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], new: list[Any] | None = None) -> str:
+def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], batch: list[Any] | None = None) -> str:
     """Set the values, check the row and write it if it differs.
 
-    Returns ``created``, ``updated`` or ``unchanged``. Where constraints are left to the database, a new row is added
-    to ``new`` instead, for the caller to write it with others.
+    Returns ``created``, ``updated`` or ``unchanged``. Where constraints are left to the database, the row is added to
+    ``batch`` instead, for the caller to write it with others.
     """
     fresh = row.pk is None
     differs = fresh
@@ -72,8 +86,8 @@ def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], new: 
     if not differs:
         return UNCHANGED
     check(row)
-    if fresh and new is not None and are_constraints_left_to_database():
-        new.append(row)
+    if batch is not None and are_constraints_left_to_database():
+        batch.append(row)
     else:
         store(row)
     return CREATED if fresh else UPDATED

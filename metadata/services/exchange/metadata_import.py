@@ -40,7 +40,7 @@ from metadata.services.rows.checks import (
     check_target_column,
     check_target_dataset,
 )
-from metadata.services.rows.row_changes import clear_the_way, former_names, free_key, set_retired, store_all
+from metadata.services.rows.row_changes import clear_the_way, former_names, free_key, set_retired, store_batch
 from metadata.services.sources import DESCRIBED, plain_fields
 
 
@@ -168,14 +168,19 @@ class Importer:
         known = list(dataset.columns.all())
         found = _match(record["columns"], known)
         clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
-        new: list[SourceColumn] = []
+        batch: list[SourceColumn] = []
         place = max((row.ordinal for row in known), default=0) + 1
-        rows = [self._source_column(item, row, dataset, place + at, new) for at, (item, row) in enumerate(found)]
-        store_all(new)
+        rows = [self._source_column(item, row, dataset, place + at, batch) for at, (item, row) in enumerate(found)]
+        store_batch(batch)
         arrange(rows, known)
 
     def _source_column(
-        self, record: Record, known: SourceColumn | None, dataset: SourceDataset, ordinal: int, new: list[SourceColumn]
+        self,
+        record: Record,
+        known: SourceColumn | None,
+        dataset: SourceDataset,
+        ordinal: int,
+        batch: list[SourceColumn],
     ) -> SourceColumn:
         name = record["name"]
         with located(record, f"{dataset}.{name}"):
@@ -187,7 +192,7 @@ class Importer:
             same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
             values = record.picked("name", *same, *DESCRIBED)
             values["key_ordinal"] = record["business_key"]
-            self.report.note(upsert(row, values, check_source_column, new), "source column", str(row))
+            self.report.note(upsert(row, values, check_source_column, batch), "source column", str(row))
         return row
 
     def _generate(self, record: Record, dataset: SourceDataset) -> None:
@@ -276,8 +281,11 @@ class Importer:
         values["former_names"] = _former_names(row, record, record["name"])
         values["generated_from"] = self._source_named(record["generated_from"])
         values["schema"] = row.schema
+        is_renamed = row.name != record["name"]
         did = upsert(row, plain_fields(row, values), check_target_dataset)
         self.report.note(did, "dataset", str(row))
+        if is_renamed:
+            self.report.note_name(row)
 
     def _source_named(self, name: str | None) -> SourceDataset | None:
         if name is None:
@@ -313,14 +321,19 @@ class Importer:
         known = list(dataset.columns.all())
         found = _match(record["columns"], known)
         clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
-        new: list[TargetColumn] = []
+        batch: list[TargetColumn] = []
         place = max((row.ordinal for row in known), default=0) + 1
-        rows = [self._target_column(item, row, dataset, place + at, new) for at, (item, row) in enumerate(found)]
-        store_all(new)
+        rows = [self._target_column(item, row, dataset, place + at, batch) for at, (item, row) in enumerate(found)]
+        store_batch(batch)
         arrange(rows, known)
 
     def _target_column(
-        self, record: Record, known: TargetColumn | None, dataset: TargetDataset, ordinal: int, new: list[TargetColumn]
+        self,
+        record: Record,
+        known: TargetColumn | None,
+        dataset: TargetDataset,
+        ordinal: int,
+        batch: list[TargetColumn],
     ) -> TargetColumn:
         name = record["name"]
         with located(record, f"{dataset}.{name}"):
@@ -337,7 +350,10 @@ class Importer:
             values |= _retirement(record) | {"key_ordinal": record["business_key"]}
             values["role"] = record["role"] if record["business_key"] is None else "business_key"
             values["former_names"] = _former_names(row, record, name)
-            self.report.note(upsert(row, values, check_target_column, new), "column", str(row))
+            is_renamed = row.name != name
+            self.report.note(upsert(row, values, check_target_column, batch), "column", str(row))
+            if is_renamed:
+                self.report.note_name(row)
         return row
 
 

@@ -349,6 +349,18 @@ def store_all(rows: Iterable[Row]) -> list[Row]:
     return new
 
 
+def store_batch(rows: Iterable[Row]) -> None:
+    """Write new and changed, checked rows of one model; the before-images are read in one statement."""
+    written = list(rows)
+    store_all(row for row in written if row.pk is None)
+    changed = [row for row in written if row.pk is not None]
+    if changed:
+        with changed_rows() as tracker:
+            tracker.about_to_change(type(changed[0]), [row.pk for row in changed])
+            for row in changed:
+                store(row)
+
+
 def put_aside(row: Row, **between: Any) -> None:
     """Write temporary values to a stored row, so that other rows can take its values; ``row`` is not changed."""
     must_be_changeable([row])

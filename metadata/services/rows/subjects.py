@@ -79,7 +79,8 @@ def read(model: Model, pks: Iterable[int], *fields: str, lock: bool = False) -> 
     found: dict[int, Values] = {}
     wanted = list(pks)
     for start in range(0, len(wanted), _BATCH):
-        rows = model._base_manager.filter(pk__in=wanted[start : start + _BATCH])
+        # The models' own order would join, and lock, other tables.
+        rows = model._base_manager.filter(pk__in=wanted[start : start + _BATCH]).order_by("pk")
         found.update((row["id"], row) for row in (rows.select_for_update() if lock else rows).values(*fields))
     return found
 

@@ -13,7 +13,17 @@ import pytest
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.current_state import CurrentState
 from architecture.domain.operations import operation_of
-from architecture.domain.report import ALL, DATASET, SCHEMA, Scope, ScopeProblem, as_markdown, as_text, build_report
+from architecture.domain.report import (
+    ALL,
+    DATASET,
+    SCHEMA,
+    SELECTION,
+    Scope,
+    ScopeProblem,
+    as_markdown,
+    as_text,
+    build_report,
+)
 from architecture.domain.state_files import dump_state
 from metadata.domain.state import DatasetState
 from tests.architecture.states import column, dataset, report, state
@@ -157,6 +167,7 @@ def datasets() -> tuple[DatasetState, ...]:
         (Scope(DATASET, "rawcore.rc_a"), {"r", "s", "c"}),
         (Scope(DATASET, "rawcore.rc_a", target_only=True), {"c"}),
         (Scope(DATASET, "rawcore.rc_gone"), {"gone"}),
+        (Scope(SELECTION, "rawcore.rc_gone rawcore.rc_a"), {"r", "s", "c", "gone"}),
     ],
     ids=lambda value: value.describe() if isinstance(value, Scope) else "",
 )
@@ -165,7 +176,18 @@ def test_a_scope_resolves_to_datasets(scope: Scope, names: set[str]) -> None:
     assert scope.resolve(there, datasets()) == names
 
 
-@pytest.mark.parametrize("scope", [Scope(SCHEMA, "serving"), Scope(DATASET, "rawcore.nothing")])
+def test_a_long_selection_is_described_by_its_first_names() -> None:
+    assert Scope(SELECTION, "a.a a.b a.c a.d").describe() == "datasets a.a, a.b, a.c and 1 more"
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(SCHEMA, "serving"),
+        Scope(DATASET, "rawcore.nothing"),
+        Scope(SELECTION, "rawcore.rc_a rawcore.nothing"),
+    ],
+)
 def test_a_scope_that_names_nothing_is_refused(scope: Scope) -> None:
     with pytest.raises(ScopeProblem, match="there is no"):
         scope.resolve(CurrentState(), datasets())

@@ -18,6 +18,7 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
+from tests.factories import SourceColumnFactory
 from tests.loader.views.shop import (
     ORDERS,
     choose_columns,
@@ -183,3 +184,26 @@ def test_a_source_without_columns_says_what_to_do_first(editor: Client, shop: Sy
     source.columns.update(active=False)
     text = generate_page(editor, source)
     assert "Import its columns first." in text
+
+
+# --- a whole system ------------------------------------------------------------------------------
+
+
+def test_all_targets_of_a_system_are_generated_as_previewed(editor: Client, edited: SourceDataset):
+    SourceColumnFactory(dataset=edited, name="later")
+    address = f"/systems/{edited.system.short_name}/generate/"
+    page = read(editor, address)
+    assert "later string" in page
+    answer = editor.post(address, typed(page, having="fingerprint"))
+    assert answer.url == f"/systems/{edited.system.short_name}/"
+    assert TargetDataset.objects.filter(columns__name="later").count() == 3
+
+
+def test_a_preview_of_a_system_that_is_outdated_is_not_carried_out(editor: Client, edited: SourceDataset):
+    SourceColumnFactory(dataset=edited, name="later")
+    address = f"/systems/{edited.system.short_name}/generate/"
+    page = read(editor, address)
+    SourceColumnFactory(dataset=edited, name="latest")
+    answer = editor.post(address, typed(page, having="fingerprint"))
+    assert answer.status_code == 409
+    assert not TargetDataset.objects.filter(columns__name="later").exists()

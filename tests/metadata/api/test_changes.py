@@ -9,7 +9,12 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.domain import SELECTION, verify_lines
 from elevata.audit.models import ChangeLogEntry
+from metadata.domain.bulk_edits import OWNER
+from metadata.models import TargetDataset
+from metadata.services.bulk_edits import apply_edits, edits_of
+from metadata.services.datasets.targets import update_target_dataset
 from metadata.services.sources import create_system
+from tests.factories import TargetDatasetFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -69,3 +74,30 @@ def test_an_unknown_filter_is_refused(reader: Client) -> None:
 
 def test_a_filter_that_cannot_be_read_is_refused(reader: Client) -> None:
     assert reader.get("/changes/change-log.jsonl?since=soon").status_code == 400
+
+
+# --- undo ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def owned() -> tuple[list[TargetDataset], ChangeLogEntry]:
+    """Two datasets that got an owner together, and an entry of it."""
+    rows = [TargetDatasetFactory(), TargetDatasetFactory()]
+    apply_edits(edits_of(rows, OWNER, "ops"))
+    return rows, ChangeLogEntry.objects.latest("pk")
+
+
+def test_all_changes_made_together_are_undone(reader: Client, owned: tuple) -> None:
+    rows, entry = owned
+    answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json")
+    assert {one["key"] for one in answer.json()["undone"]} == {str(row.key) for row in rows}
+    assert not TargetDataset.objects.exclude(owner="").exists()
+
+
+def test_a_change_that_was_changed_again_refuses_the_undo(reader: Client, owned: tuple) -> None:
+    (row, _), entry = owned
+    row.refresh_from_db()
+    update_target_dataset(dataset=row, expected_version=row.version, owner="ann")
+    answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (409, "changed_since")
+    assert sorted(TargetDataset.objects.values_list("owner", flat=True)) == ["ann", "ops"]

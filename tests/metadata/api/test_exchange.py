@@ -143,3 +143,27 @@ def test_an_import_that_is_too_long_is_too_long_with_a_key_as_well(operator: Cli
     answer = with_key(operator, SYSTEM.format(location=landing) + "#" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_big")
     assert str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE) in answer.json()["detail"]
+
+
+NAMES = """format: metadata/v1
+schemas:
+  - {name: bizcore, layer: bizcore}
+dataset:
+  schema: bizcore
+  name: totals
+  columns:
+    - {name: order total, type: string}
+"""
+
+
+def test_names_that_need_quotes_are_findings(operator: Client):
+    said = brought_in(operator, NAMES).json()
+    assert [one["name"] for one in said["findings"]] == ["bizcore.totals.order total"]
+    assert brought_in(operator, NAMES).json()["findings"] == []
+
+
+def test_names_that_need_quotes_are_refused_where_the_environment_does(operator: Client, settings):
+    settings.QUOTED_NAMES = "refuse"
+    said = brought_in(operator, NAMES).json()
+    assert said["code"] == "quoted_name"
+    assert not TargetDataset.objects.exists()

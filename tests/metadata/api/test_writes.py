@@ -246,3 +246,48 @@ def test_the_intake_of_a_table_is_written_and_read(operator: Client):
     made = send(operator, "post", "source-datasets/", table | {"intake": intake, "history_policy": {"input": "delta"}})
     assert made.status_code == 201, made.content
     assert operator.get(f"/api/v1/source-datasets/{made.json()['key']}/").json()["intake"] == intake
+
+
+# --- names that need quotes --------------------------------------------------------------------
+
+
+def test_a_name_that_needs_quotes_is_accepted_on_request(operator: Client, airport: TargetDataset):
+    given = {"dataset": str(airport.key), "name": "order total", "type": "string"}
+    asked = send(operator, "post", "columns/", given)
+    assert (asked.status_code, asked.json()["code"]) == (422, "quoted_name")
+    assert send(operator, "post", "columns/", given | {"quoted_name": True}).status_code == 201
+
+
+def test_a_select_with_such_names_is_accepted_on_request(operator: Client, airport: TargetDataset):
+    TargetSchema.objects.create(name="bizcore", layer="bizcore", ordinal=9)
+    select = f"SELECT name AS {{}} FROM {airport}"
+    given = {"schema": "bizcore", "name": "names", "select": select.format("title")}
+    key = send(operator, "post", "datasets/", given).json()["key"]
+    changed = {"select": select.format("`long title`")}
+    assert send(operator, "patch", f"datasets/{key}/", changed).json()["code"] == "quoted_name"
+    assert send(operator, "patch", f"datasets/{key}/", changed | {"quoted_name": True}).status_code == 200
+
+
+def test_many_columns_are_accepted_one_by_one(operator: Client, airport: TargetDataset):
+    row = {"dataset": str(airport.key), "type": "string"}
+    rows = [row | {"name": "a b"}, row | {"name": "c d", "quoted_name": True}]
+    answer = send(operator, "post", "columns/bulk/", {"create": rows})
+    assert [problem["at"] for problem in answer.json()["rows"]] == ["create.0"]
+
+
+def test_a_dataset_is_cloned(operator: Client, airport: TargetDataset):
+    answer = send(operator, "post", f"datasets/{airport.key}/clone/", {"schema": "rawcore", "name": "airport_copy"})
+    assert answer.status_code == 201
+    copy = TargetDataset.objects.get(name="airport_copy")
+    assert answer.headers["Location"].endswith(f"/datasets/{copy.key}/")
+    assert copy.columns.count() == airport.columns.filter(active=True).count()
+
+
+def test_a_system_is_generated_after_a_check(operator: Client, airport: TargetDataset):
+    TargetDataset.objects.filter(history_of=None).last().columns.all().delete()
+    checked = send(operator, "post", "systems/air/generate/", {"check": True}).json()
+    assert checked["sources"][0]["name"] == "air.airport"
+    changed = [one["name"] for one in checked["sources"][0]["datasets"] if one["status"] == "changes"]
+    assert changed
+    made = send(operator, "post", "systems/air/generate/").json()
+    assert [one["name"] for one in made["sources"][0]["datasets"] if one["status"] == "changes"] == changed

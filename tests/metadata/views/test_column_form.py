@@ -129,3 +129,14 @@ def test_what_cannot_be_added_is_said_by_its_field(editor: Client, airport: Targ
     assert answer.status_code == 422
     assert f'id="id_{field}_error"' in html_of(answer)
     assert len(order()) == 3
+
+
+def test_a_name_that_needs_quotes_is_confirmed_in_the_form(editor: Client, airport: TargetDataset):
+    address = f"/datasets/{airport.key}/columns/new/"
+    given = {"name": "order total", "type": "string", "role": "attribute", "nullable": "on"}
+    assert "quoted_name" not in html_of(editor.get(address))
+    asked = editor.post(address, given)
+    assert asked.status_code == 422
+    assert "Keep this name" in html_of(asked)
+    assert editor.post(address, given | {"quoted_name": "on"}).status_code == 302
+    assert airport.columns.filter(name="order total").exists()

@@ -402,3 +402,10 @@ def test_who_only_reads_finds_no_way_to_edit(viewer: Client, airport: TargetData
         assert f"/datasets/{airport.key}/{part}/" not in page
         assert viewer.post(f"/datasets/{airport.key}/{part}/", {"version": "1"}).status_code == 403
     assert again(airport).active
+
+
+def test_a_dataset_is_cloned_by_its_form(editor: Client, airport: TargetDataset):
+    address = f"/datasets/{airport.key}/clone/"
+    assert 'value="rc_air_airport_copy"' in html_of(editor.get(address))
+    answer = editor.post(address, {"schema": "rawcore", "name": "airport_copy"})
+    assert answer["Location"] == f"/datasets/{TargetDataset.objects.get(name='airport_copy').key}/"

@@ -1,0 +1,33 @@
+"""Form of an edit of many datasets."""
+
+from typing import Any
+
+from django import forms
+
+from elevata.web.forms import MetadataForm, ReasonField, TagsField
+from metadata.domain.bulk_edits import ACTIONS, ADD_TAGS, OWNER, REMOVE_TAGS, RETIRE, SENSITIVITY
+from metadata.forms.base import sensitivity_field
+
+_FIELD_OF = {ADD_TAGS: "tags", REMOVE_TAGS: "tags", OWNER: OWNER, SENSITIVITY: SENSITIVITY}
+
+
+class BulkEditForm(MetadataForm):
+    """Value of a bulk edit, and its reason; which value follows from the action."""
+
+    do = forms.ChoiceField(choices=list(ACTIONS.items()), widget=forms.HiddenInput)
+    tags = TagsField(help_text="Words separated by commas.", error_messages={"required": "Enter at least one tag."})
+    owner = forms.CharField(required=False, max_length=200, help_text="Responsible user or team. Empty removes it.")
+    sensitivity = sensitivity_field()
+    reason = ReasonField(required=False)
+
+    def __init__(self, *args: Any, action: str, **options: Any) -> None:
+        super().__init__(*args, **{"initial": {"do": action}, **options})
+        for name in {"tags", OWNER, SENSITIVITY} - {_FIELD_OF.get(action)}:
+            del self.fields[name]
+        self.title = ACTIONS.get(action, "")
+        self.has_value = action != RETIRE
+
+    @property
+    def value(self) -> Any:
+        """Return the value of the action; None for one that has none."""
+        return self.cleaned_data.get(_FIELD_OF.get(self.cleaned_data["do"], ""))

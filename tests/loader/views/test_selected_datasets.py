@@ -1,0 +1,118 @@
+"""Tests of actions on the datasets that are selected in their list."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from architecture.models import Refresh
+from elevata.audit.models import ChangeLogEntry
+from loader.models import LoadRun
+from metadata.models import TargetDataset
+from tests.elevata.web.html import html_of
+
+pytestmark = pytest.mark.django_db
+
+EDIT = "/datasets/selected/edit/"
+
+
+def keys(*names: str) -> list[str]:
+    return [str(TargetDataset.objects.get(name=name).key) for name in names]
+
+
+def seen(html: str) -> list[str]:
+    return re.findall(r'name="seen" value="([^"]+)"', html)
+
+
+def tagged(editor: Client, *names: str) -> str:
+    """Return the preview of a tag for these datasets."""
+    answer = editor.post(EDIT, {"do": "add_tags", "key": keys(*names), "tags": "finance", "preview": "yes"})
+    assert answer.status_code == 200
+    return html_of(answer)
+
+
+def save(editor: Client, versions: list[str], **given: str):
+    values = {"do": "add_tags", "tags": "finance", "save": "yes", "filters": "layer=rawcore"} | given
+    return editor.post(EDIT, values | {"seen": versions})
+
+
+def test_editors_select_rows_of_the_list(editor: Client, airport: TargetDataset):
+    html = html_of(editor.get("/datasets/?layer=rawcore"))
+    assert f'value="{airport.key}"' in html
+    assert "Select rawcore.rc_air_airport" in html
+
+
+def test_readers_have_no_actions(viewer: Client, airport: TargetDataset):
+    assert "data-selection" not in html_of(viewer.get("/datasets/"))
+
+
+def test_nothing_selected_is_said(editor: Client):
+    answer = editor.post(EDIT, {"do": "retire"}, follow=True)
+    assert "Select at least one dataset." in html_of(answer)
+
+
+def test_an_action_asks_for_its_value_first(editor: Client, airport: TargetDataset):
+    html = html_of(editor.post(EDIT, {"do": "owner", "key": keys("rc_air_airport")}))
+    assert 'name="owner"' in html
+    assert not seen(html)
+
+
+def test_a_missing_value_is_refused(editor: Client, airport: TargetDataset):
+    answer = editor.post(EDIT, {"do": "add_tags", "key": keys("rc_air_airport"), "tags": "", "preview": "yes"})
+    assert answer.status_code == 422
+    assert "Enter at least one tag." in html_of(answer)
+
+
+def test_the_preview_names_each_dataset_and_its_version(editor: Client, airport: TargetDataset):
+    html = tagged(editor, "rc_air_airport", "raw_air_airport")
+    assert html.count("<ins>finance</ins>") == 2
+    assert len(seen(html)) == 2
+
+
+def test_what_was_previewed_is_saved(editor: Client, airport: TargetDataset):
+    answer = save(editor, seen(tagged(editor, "rc_air_airport", "raw_air_airport")))
+    assert answer["Location"] == "/datasets/?layer=rawcore"
+    assert TargetDataset.objects.filter(tags=["finance"]).count() == 2
+
+
+def test_a_row_changed_since_the_preview_refuses_all(editor: Client, airport: TargetDataset):
+    versions = seen(tagged(editor, "rc_air_airport", "raw_air_airport"))
+    save(editor, versions[:1], tags="other")
+    answer = save(editor, versions)
+    assert answer.status_code == 409
+    assert "changed by another user since the preview" in html_of(answer)
+    assert not TargetDataset.objects.filter(tags=["finance"]).exists()
+
+
+def test_a_retirement_is_previewed_at_once(editor: Client, airport: TargetDataset):
+    html = html_of(editor.post(EDIT, {"do": "retire", "key": keys("rc_air_airport", "rc_air_airport_hist")}))
+    assert "A history is retired with its base dataset." in html
+    assert len(seen(html)) == 1
+
+
+def test_an_edit_is_undone_from_its_message(editor: Client, airport: TargetDataset):
+    answer = save(editor, seen(tagged(editor, "rc_air_airport", "raw_air_airport")))
+    undo = re.search(r"/changes/\d+/undo/", html_of(editor.get(answer["Location"])))[0]
+    assert editor.post(undo, {"seen": seen(html_of(editor.get(undo)))}).status_code == 302
+    assert not TargetDataset.objects.exclude(tags=[]).exists()
+
+
+def test_the_change_log_offers_the_undo(editor: Client, airport: TargetDataset):
+    save(editor, seen(tagged(editor, "rc_air_airport")))
+    assert f"/changes/{ChangeLogEntry.objects.latest('pk').pk}/undo/" in html_of(editor.get("/changes/"))
+
+
+def test_a_report_of_the_selection_is_requested(editor: Client, airport: TargetDataset):
+    html = html_of(editor.post("/datasets/selected/report/", {"key": keys("rc_air_airport", "raw_air_airport")}))
+    selection = re.search(r'name="selection" value="([^"]+)"', html)[1]
+    editor.post("/reports/make/", {"scope": "selection", "selection": selection})
+    assert Refresh.objects.get().scope["name"] == "raw.raw_air_airport rawcore.rc_air_airport"
+
+
+def test_a_load_of_the_selection_leaves_out_what_loads_do_not_write(operator: Client, airport: TargetDataset):
+    names = ("rc_air_airport", "stg_air_airport", "rc_air_airport_hist")
+    html = html_of(operator.post("/datasets/selected/load/", {"key": keys(*names)}))
+    assert "A load writes it with rawcore.rc_air_airport." in html
+    selection = re.search(r'name="selection" value="([^"]+)"', html)[1]
+    operator.post("/start-load/", {"scope": "selection", "selection": selection})
+    assert LoadRun.objects.get().scope["name"] == "rawcore.rc_air_airport"

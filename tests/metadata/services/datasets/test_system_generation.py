@@ -1,0 +1,53 @@
+"""Tests of the generation of all targets of a system."""
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.models import System, TargetDataset
+from metadata.services.datasets.generation_preview import generate_system, preview_system
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def system() -> System:
+    """A system with two sources, and one without columns."""
+    row = SystemFactory(short_name="shop")
+    for name in ("orders", "customers"):
+        SourceColumnFactory(dataset=SourceDatasetFactory(system=row, name=name), name="id", key_ordinal=1)
+    SourceDatasetFactory(system=row, name="empty")
+    return row
+
+
+def fingerprints(system: System) -> dict:
+    return {one.source.key: one.preview.fingerprint for one in preview_system(system) if one.preview is not None}
+
+
+def test_a_preview_names_each_source_and_writes_nothing(system: System):
+    preview = preview_system(system)
+    assert [(one.source.name, bool(one.datasets), one.reason) for one in preview] == [
+        ("orders", True, ""),
+        ("customers", True, ""),
+        ("empty", False, "Has no column to generate from."),
+    ]
+    assert not TargetDataset.objects.exists()
+
+
+def test_what_was_previewed_is_generated(system: System):
+    generate_system(system=system, fingerprints=fingerprints(system))
+    assert TargetDataset.objects.filter(schema__name="rawcore", history_of=None).count() == 2
+
+
+def test_a_source_that_changed_since_refuses_all(system: System):
+    seen = fingerprints(system)
+    SourceColumnFactory(dataset=system.datasets.get(name="customers"), name="later")
+    with pytest.raises(MetadataError) as refused:
+        generate_system(system=system, fingerprints=seen)
+    assert refused.value.code == "preview_changed"
+    assert not TargetDataset.objects.exists()
+
+
+def test_again_it_changes_nothing(system: System):
+    generate_system(system=system)
+    assert not any(one.anything for one in preview_system(system))

@@ -1,0 +1,77 @@
+"""Tests of the environment's rule for names that most engines need quotes for."""
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.models import TargetDataset
+from metadata.services.datasets.column_batches import apply, prepare
+from metadata.services.datasets.targets import create_target_column, create_target_dataset
+from metadata.services.lifecycle import rename_column, rename_dataset
+from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def dataset() -> TargetDataset:
+    return TargetColumnFactory(name="amount").dataset
+
+
+def add(dataset: TargetDataset, name: str = "order total", **answer: bool):
+    return create_target_column(dataset=dataset, name=name, type="string", **answer)
+
+
+def test_a_new_column_is_asked_about(dataset: TargetDataset):
+    with pytest.raises(MetadataError, match="because it has a space; confirm it") as asked:
+        add(dataset, quoted_name=False)
+    assert (asked.value.code, asked.value.field) == ("quoted_name", "name")
+    assert not dataset.columns.filter(name="order total").exists()
+
+
+def test_an_accepted_name_is_saved(dataset: TargetDataset):
+    assert add(dataset, quoted_name=True).name == "order total"
+
+
+def test_a_renamed_column_is_asked_about(dataset: TargetDataset):
+    column = dataset.columns.get()
+    with pytest.raises(MetadataError, match="reserved word"):
+        rename_column(column=column, name="order", expected_version=1, quoted_name=False)
+
+
+def test_datasets_are_asked_about(dataset: TargetDataset):
+    with pytest.raises(MetadataError, match="reserved word"):
+        create_target_dataset(schema=dataset.schema, name="order", quoted_name=False)
+    with pytest.raises(MetadataError, match="reserved word"):
+        rename_dataset(dataset=dataset, name="order", expected_version=1, quoted_name=False)
+
+
+def test_a_name_in_the_select_of_a_model_is_asked_about(dataset: TargetDataset):
+    schema = TargetSchemaFactory(name="bizcore")
+    select = f"SELECT amount AS `order total` FROM {dataset}"
+    with pytest.raises(MetadataError) as asked:
+        create_target_dataset(schema=schema, name="totals", select=select, quoted_name=False)
+    assert (asked.value.code, asked.value.field) == ("quoted_name", "select")
+
+
+def test_pasted_names_are_asked_about_once(dataset: TargetDataset):
+    text = "Name\tType\norder total\tstring"
+    asked = prepare(dataset, text, column="", cell="name")
+    accepted = prepare(dataset, text, column="", cell="name", quoted_name=True)
+    assert (asked.asks, asked.refused) == (True, 1)
+    assert (accepted.refused, apply(accepted)) == (0, True)
+
+
+def test_raw_columns_have_the_delivered_names():
+    raw = TargetDatasetFactory(name="raw_orders", schema__name="raw")
+    assert add(raw, quoted_name=False).name == "order total"
+
+
+def test_an_environment_can_allow_such_names(dataset: TargetDataset, settings):
+    settings.QUOTED_NAMES = "allow"
+    assert add(dataset, quoted_name=False).name == "order total"
+
+
+def test_an_environment_can_refuse_such_names(dataset: TargetDataset, settings):
+    settings.QUOTED_NAMES = "refuse"
+    with pytest.raises(MetadataError, match="choose another"):
+        add(dataset, quoted_name=True)

@@ -1,0 +1,137 @@
+"""Tests of edits of many rows: preview, one transaction, conflicts, permissions, undo."""
+
+import pytest
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user, grant_role
+from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import MetadataError
+from metadata.domain.bulk_edits import ADD_TAGS, OWNER, RETIRE, SENSITIVITY
+from metadata.models import TargetDataset
+from metadata.services.bulk_edits import EditsRefused, apply_edits, edits_of, preview_edits, undo_edits
+from metadata.services.datasets.targets import update_target_dataset
+from tests.factories import TargetColumnFactory, TargetDatasetFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def datasets() -> list[TargetDataset]:
+    return [TargetDatasetFactory(name=name) for name in ("rc_one", "rc_two", "rc_three")]
+
+
+def owners() -> list[str]:
+    return list(TargetDataset.objects.order_by("pk").values_list("owner", flat=True))
+
+
+def last_entry() -> ChangeLogEntry:
+    return ChangeLogEntry.objects.latest("pk")
+
+
+def test_a_preview_writes_nothing(datasets: list[TargetDataset]):
+    preview_edits(edits_of(datasets, OWNER, "ops"))
+    assert owners() == ["", "", ""]
+    assert not ChangeLogEntry.objects.exists()
+
+
+def test_a_preview_shows_before_and_after(datasets: list[TargetDataset]):
+    (edit, *_) = preview_edits(edits_of(datasets, ADD_TAGS, ["finance"]))
+    assert [(field.name, field.before, field.after) for field in edit.fields] == [("tags", None, "finance")]
+
+
+def test_rows_without_a_change_have_a_reason(datasets: list[TargetDataset]):
+    assert [edit.reason for edit in preview_edits(edits_of(datasets[:1], OWNER, ""))] == ["Nothing changes."]
+
+
+def test_all_rows_are_changed_by_entries_of_one_time(datasets: list[TargetDataset]):
+    apply_edits(edits_of(datasets, OWNER, "ops"), "reorganised")
+    entries = ChangeLogEntry.objects.all()
+    assert owners() == ["ops"] * 3
+    assert {(entry.reason, entry.at) for entry in entries} == {("reorganised", entries[0].at)}
+
+
+def test_the_second_of_two_edits_at_once_changes_nothing(datasets: list[TargetDataset]):
+    """Both were previewed before either was made; they share one dataset."""
+    first, second = edits_of(datasets[:2], OWNER, "first"), edits_of(datasets[1:], OWNER, "second")
+    apply_edits(first)
+    with pytest.raises(EditsRefused) as refused:
+        apply_edits(second)
+    assert owners() == ["first", "first", ""]
+    assert [edit.reason for edit in refused.value.edits] == ["Was changed by another user since the preview.", ""]
+
+
+def test_rows_that_the_user_may_not_change_have_a_reason(datasets: list[TargetDataset]):
+    serving = TargetDatasetFactory(name="sales", schema__name="serving")
+    person = ensure_user(name="eve", roles=[])
+    grant_role(user=person, role=Role.EDITOR, layer="serving")
+    with acting_as(person):
+        edits = preview_edits(edits_of([datasets[0], serving], OWNER, "eve"))
+    assert [bool(edit.reason) for edit in edits] == [True, False]
+
+
+def test_a_classification_is_not_lowered_without_permission(datasets: list[TargetDataset]):
+    TargetDataset.objects.filter(pk=datasets[0].pk).update(sensitivity="restricted")
+    TargetColumnFactory(dataset=datasets[0])
+    rows = TargetDataset.objects.order_by("pk").select_related("schema")[:2]
+    with acting_as(ensure_user(name="mia", roles=[Role.EDITOR])):
+        edits = preview_edits(edits_of(rows, SENSITIVITY, "public"))
+    assert [edit.problem.code if edit.problem else "" for edit in edits] == ["not_permitted", ""]
+
+
+def test_a_history_is_retired_with_its_base(rawcore: TargetDataset):
+    edits = preview_edits(edits_of([rawcore, rawcore.history], RETIRE, None))
+    assert [edit.reason for edit in edits] == ["", "A history is retired with its base dataset."]
+
+
+# --- undo ------------------------------------------------------------------------------------
+
+
+def test_an_undo_sets_all_values_back(datasets: list[TargetDataset]):
+    TargetDataset.objects.filter(pk=datasets[0].pk).update(owner="ann")
+    apply_edits(edits_of(TargetDataset.objects.order_by("pk").select_related("schema"), OWNER, "ops"))
+    apply_edits(undo_edits(last_entry()))
+    assert owners() == ["ann", "", ""]
+
+
+def test_an_undo_brings_retired_datasets_back(rawcore: TargetDataset):
+    apply_edits(edits_of([rawcore], RETIRE, None))
+    apply_edits(undo_edits(last_entry()))
+    assert TargetDataset.objects.get(pk=rawcore.pk).active
+    assert TargetDataset.objects.get(pk=rawcore.history.pk).active
+
+
+def test_a_history_is_undone_with_its_base(rawcore: TargetDataset):
+    apply_edits(edits_of([rawcore, rawcore.history], OWNER, "ops"))
+    apply_edits(undo_edits(last_entry()))
+    assert not TargetDataset.objects.exclude(owner="").exists()
+
+
+def test_an_undo_can_be_undone(datasets: list[TargetDataset]):
+    apply_edits(edits_of(datasets, OWNER, "ops"))
+    apply_edits(undo_edits(last_entry()))
+    apply_edits(undo_edits(last_entry()))
+    assert owners() == ["ops"] * 3
+
+
+def test_a_value_that_was_changed_since_is_not_undone(datasets: list[TargetDataset]):
+    apply_edits(edits_of(datasets, OWNER, "ops"))
+    entry, row = last_entry(), TargetDataset.objects.get(pk=datasets[0].pk)
+    update_target_dataset(dataset=row, expected_version=row.version, owner="ann")
+    with pytest.raises(EditsRefused):
+        apply_edits(undo_edits(entry))
+    assert owners() == ["ann", "ops", "ops"]
+
+
+def test_other_edits_since_stay(datasets: list[TargetDataset]):
+    apply_edits(edits_of(datasets[:1], OWNER, "ops"))
+    entry, row = last_entry(), TargetDataset.objects.get(pk=datasets[0].pk)
+    update_target_dataset(dataset=row, expected_version=row.version, description="Kept.")
+    apply_edits(undo_edits(entry))
+    row.refresh_from_db()
+    assert (row.owner, row.description) == ("", "Kept.")
+
+
+def test_more_rows_than_a_bulk_edit_takes_are_refused(datasets: list[TargetDataset]):
+    with pytest.raises(MetadataError, match="at most 500"):
+        apply_edits(edits_of(datasets[:1] * 501, OWNER, "ops"))
