@@ -112,6 +112,7 @@ INSTALLED_APPS = [
     "elevata.accounts",
     "elevata.audit",
     "elevata.notifications",
+    "elevata.comments",
     "elevata.jobs",
     "elevata.api",
     "elevata.web",
@@ -146,6 +147,11 @@ HEALTH_CHECKS = [
     "architecture.selectors.health.outdated_approvals",
     "loader.services.schedule_overlaps.overlapping_schedules",
 ]
+# Functions that return the subjects of comments by kind (elevata.comments.subjects).
+COMMENT_SUBJECTS = {
+    "report": "architecture.selectors.comments.report_subject",
+    "dataset": "metadata.selectors.comments.dataset_subject",
+}
 # Kinds of things that the search finds (elevata.web.search).
 SEARCH_KINDS = [
     "elevata.accounts.search.KINDS",

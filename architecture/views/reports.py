@@ -38,6 +38,8 @@ from architecture.services.previews import dry_run_result
 from architecture.services.proof import approval_artifact, record_artifact
 from architecture.services.reports import operations_of, report_document
 from architecture.services.states import current_environment, seen_at
+from elevata.comments.selectors import with_comment_count
+from elevata.comments.views import comments_panel
 from elevata.web.views import DetailPage, ListPage, RowPage
 from metadata.selectors.datasets import target_datasets
 
@@ -113,7 +115,7 @@ class ExecutionList(ListPage):
 def reports_without_content() -> QuerySet[ChangeReport]:
     """Return reports without their long ``content``, which is loaded when it is used."""
     related = ("environment", "created_by", "undo_of__execution", "superseded_by")
-    rows = ChangeReport.objects.select_related(*related)
+    rows = with_comment_count(ChangeReport.objects.select_related(*related), "report", "report_id")
     return rows.defer("content", "superseded_by__content", "superseded_by__document", "undo_of__document")
 
 
@@ -158,6 +160,7 @@ class ReportDetail(ReportPage, DetailPage):
             "note": "",
             "note_help": DecisionForm.base_fields["note"].help_text,
             "acceptable": _acceptable(report),
+            **comments_panel(self.request.user, "report", report.report_id),
             **state.context(self.request.user),
         }
 

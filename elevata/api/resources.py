@@ -51,6 +51,12 @@ class Permitted(BasePermission):
         return any(may(request.user, permission, where) for permission in self.needs)
 
 
+class AnyUser(BasePermission):
+    """Permission of all users who read metadata, for their own rows."""
+
+    needs: ClassVar[frozenset[Permission]] = frozenset()
+
+
 class Nobody(BasePermission):
     """Permission of nobody, for resources that declare none."""
 

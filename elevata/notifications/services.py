@@ -159,15 +159,27 @@ def mark_read(*, user: Any, notice: Notice | None = None) -> int:
     return count
 
 
-def mark_settled(*, subject_kind: str, subject_key: str, kinds: Collection[Kind] = ()) -> int:
+def mark_settled(
+    *,
+    subject_kind: str,
+    subject_key: str,
+    kinds: Collection[Kind] = (),
+    user: Any = None,
+    facts: Mapping[str, Any] | None = None,
+) -> int:
     """Mark the notices about a subject that needs no action any more as read; return the number of unread ones.
 
-    ``kinds`` are the events that asked for the action (default: all).
+    ``kinds`` are the events that asked for the action (default: all), of these with these ``facts``; ``user`` is the
+    only one whose notices are marked (default: all users').
     """
     events = Event.objects.filter(subject_kind=subject_kind, subject_key=subject_key)
+    events = events.filter(**{f"facts__{name}": value for name, value in (facts or {}).items()})
     if kinds:
         events = events.filter(kind__in=kinds)
-    return Notice.objects.filter(event__in=events, read_at__isnull=True).update(read_at=timezone.now())
+    notices = Notice.objects.filter(event__in=events, read_at__isnull=True)
+    if user is not None:
+        notices = notices.filter(user=user)
+    return notices.update(read_at=timezone.now())
 
 
 def choose_events(

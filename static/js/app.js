@@ -9,6 +9,7 @@ import "./page/keyboard.js";
 import "./page/search.js";
 import "./page/log.js";
 import "./page/drafts.js";
+import "./page/mentions.js";
 import "./grid/grid.js";
 import "./page/history_policy.js";
 import "./page/format_options.js";

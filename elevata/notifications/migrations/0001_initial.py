@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                             ("schedule.late", "schedule.late"),
                             ("source.changed", "source.changed"),
                             ("quality.failed", "quality.failed"),
+                            ("comment.mentioned", "comment.mentioned"),
                             ("account.changed", "account.changed"),
                             ("policy.proposed", "policy.proposed"),
                             ("policy.decided", "policy.decided"),

@@ -42,7 +42,7 @@ from tests.architecture.world import Warehouse, World, put_policy_in_force
 from tests.elevata.web.forms import unexplained
 from tests.elevata.web.html import html_of
 from tests.elevata.web.routes import RULES, SIGN_IN, Rule, route_names
-from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
+from tests.factories import CommentFactory, DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.loader.factories import LoadRunFactory, ReadRequestFactory
 from tests.metadata.contracts import sales_mart
 
@@ -114,6 +114,8 @@ class Addresses(dict):
             "schedule": lambda: ("key", self._schedule().key),
             "lease": lambda: ("pk", self._lease().pk),
             "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
+            "comment_kind": lambda: ("kind", "dataset"),
+            "comment": lambda: ("key", CommentFactory(subject_key=self._warehouse.key, author=self._person).key),
             "notice": lambda: ("pk", NoticeFactory(user=self._person).pk),
             "webhook": lambda: ("key", WebhookFactory().key),
             "delivery": lambda: ("pk", DeliveryFactory(status="failed", finished_at=timezone.now()).pk),

@@ -1,0 +1,19 @@
+"""Reports as subjects of comments."""
+
+from uuid import UUID
+
+from django.urls import reverse
+
+from architecture.domain.report import Scope
+from architecture.models import ChangeReport
+from elevata.comments.subjects import Subject
+
+
+def report_subject(key: UUID) -> Subject | None:
+    """Return the report with this id as a subject of comments; None if there is none."""
+    rows = ChangeReport.objects.select_related("environment").defer("document", "content")
+    report = rows.filter(report_id=key).first()
+    if report is None:
+        return None
+    name = f"the report of {Scope(**report.scope).describe()} in {report.environment}"
+    return Subject("report", key, name, f"{reverse('report_page', args=[key])}#comments")

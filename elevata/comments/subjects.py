@@ -1,0 +1,36 @@
+"""Subjects of comments: reports, datasets.
+
+An app names the function that finds its subjects in the setting ``COMMENT_SUBJECTS``.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from elevata.core.errors import MetadataError
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Subject of comments. ``name`` is the object of a sentence, ``page`` the address of its comments."""
+
+    kind: str
+    key: UUID
+    name: str
+    page: str
+
+
+def kinds() -> list[str]:
+    """Return the kinds of subjects that can be commented on."""
+    return list(settings.COMMENT_SUBJECTS)
+
+
+def subject_of(kind: str, key: UUID) -> Subject:
+    """Return the subject of this kind and key. Raise MetadataError ``unknown_subject``."""
+    find = settings.COMMENT_SUBJECTS.get(kind)
+    subject = import_string(find)(key) if find else None
+    if subject is None:
+        raise MetadataError("unknown_subject", f"there is no {kind} {key} to comment on", "subject_key")
+    return subject
