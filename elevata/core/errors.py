@@ -28,6 +28,10 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "no_person
 }
 
 
+# Codes of errors with a message of Spark, which can have values of rows.
+MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED", "SOURCE_FAILED")
+
+
 class ProductError(Exception):
     """Expected error with a message for users; nothing was written.
 

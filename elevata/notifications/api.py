@@ -39,12 +39,14 @@ _SECRET_HELP = "The name of the worker's environment variable that holds the sec
 
 
 class EventSerializer(serializers.ModelSerializer):
+    group = serializers.UUIDField(help_text="Shared by events that are one line of a user's list.")
     type = serializers.CharField(source="kind", help_text="What happened, for example load.failed.")
 
     class Meta:
         model = Event
         fields = (
             "event_id",
+            "group",
             "type",
             "at",
             "environment",

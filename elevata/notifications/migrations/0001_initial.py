@@ -20,6 +20,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("event_id", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ("group", models.UUIDField(db_index=True, default=uuid.uuid4, editable=False)),
                 (
                     "kind",
                     models.CharField(
@@ -56,6 +57,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["-id"],
+                "indexes": [
+                    models.Index(fields=["subject_kind", "subject_key", "kind"], name="event_of_subject"),
+                ],
             },
         ),
         migrations.CreateModel(
