@@ -113,6 +113,7 @@ INSTALLED_APPS = [
     "elevata.audit",
     "elevata.notifications",
     "elevata.comments",
+    "elevata.lists",
     "elevata.jobs",
     "elevata.api",
     "elevata.web",
@@ -147,10 +148,10 @@ HEALTH_CHECKS = [
     "architecture.selectors.health.outdated_approvals",
     "loader.services.schedule_overlaps.overlapping_schedules",
 ]
-# Functions that return the subjects of comments by kind (elevata.comments.subjects).
-COMMENT_SUBJECTS = {
-    "report": "architecture.selectors.comments.report_subject",
-    "dataset": "metadata.selectors.comments.dataset_subject",
+# Functions that return the subjects of comments and favourites by kind (elevata.web.subjects).
+SUBJECTS = {
+    "report": "architecture.selectors.subjects.report_subject",
+    "dataset": "metadata.selectors.subjects.dataset_subject",
 }
 # Kinds of things that the search finds (elevata.web.search).
 SEARCH_KINDS = [

@@ -230,6 +230,12 @@ class Creatable(ReadOnly):
         """Return the row as stored, with all related rows of the response."""
         return self.get_queryset().get(pk=row.pk)
 
+    def reason_of_parameter(self) -> str:
+        """Return the reason in the address of a request without a body."""
+        validated = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
+        validated.is_valid(raise_exception=True)
+        return validated.validated_data[REASON.name]
+
     def address_of(self, row: Model) -> str:
         value = str(getattr(row, self.lookup_field))
         return self.reverse_action("detail", kwargs={self.lookup_url_kwarg or self.lookup_field: value})
@@ -271,14 +277,9 @@ class Deletable(Editable):
         """Delete it if nothing uses it. A reason may be given as ``?changelog_message=``."""
         row = self.get_object()
         check_match(request, self.version_of(row))
-        with writing(self._reason_of_parameter()):
+        with writing(self.reason_of_parameter()):
             self.erase(row, self.version_of(row))
         return Response(status=status.HTTP_204_NO_CONTENT)
-
-    def _reason_of_parameter(self) -> str:
-        validated = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
-        validated.is_valid(raise_exception=True)
-        return validated.validated_data[REASON.name]
 
 
 class Lasting(Deletable):

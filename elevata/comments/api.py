@@ -10,7 +10,7 @@ from elevata.comments.domain import MAX_LENGTH
 from elevata.comments.models import Comment
 from elevata.comments.selectors import CommentFilter, comments, deletable_by, owned_by
 from elevata.comments.services import create_comment, delete_comment, update_comment
-from elevata.comments.subjects import kinds
+from elevata.web.subjects import kinds
 
 SUBJECT_KINDS = [(kind, kind) for kind in kinds()]
 

@@ -10,7 +10,7 @@ from elevata.audit.models import Versioned
 
 
 class Comment(Versioned):
-    """Comment of a user on a subject, which is identified by kind and key (setting ``COMMENT_SUBJECTS``).
+    """Comment of a user on a subject, which is identified by kind and key (setting ``SUBJECTS``).
 
     ``mentioned`` are the names of the mentioned users who got a notice, ``unnotified`` of those who may not see the
     subject and got none.

@@ -14,12 +14,12 @@ from elevata.audit.services.change_log import claim, record_change, writing
 from elevata.comments.domain import MAX_LENGTH, MAX_MENTIONS, candidates, mentioned
 from elevata.comments.models import Comment
 from elevata.comments.selectors import comments, is_moderator
-from elevata.comments.subjects import Subject, subject_of
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from elevata.core.words import counted
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import mark_settled, tell
+from elevata.web.subjects import Subject, subject_of
 
 
 def create_comment(*, subject_kind: str, subject_key: UUID, text: str) -> Comment:
@@ -122,7 +122,7 @@ def _notify(comment: Comment, subject: Subject, names: Collection[str]) -> None:
         subject_key=str(subject.key),
         subject_name=subject.name,
         title=f"{comment.author} mentioned {', '.join(names)} in a comment on {subject.name}",
-        link=subject.page,
+        link=subject.comments,
         users=get_user_model().objects.filter(username__in=names),
         facts={"comment": str(comment.key), "author": comment.author.get_username(), "mentioned": list(names)},
     )

@@ -15,9 +15,9 @@ from elevata.comments.forms import CommentForm, NewCommentForm, SuggestionForm
 from elevata.comments.models import Comment
 from elevata.comments.selectors import comments_of, deletable_by, is_moderator, owned_by, suggested_users
 from elevata.comments.services import create_comment, delete_comment, update_comment
-from elevata.comments.subjects import Subject, subject_of
 from elevata.core.errors import MetadataError
 from elevata.core.words import counted
+from elevata.web.subjects import Subject, subject_of
 from elevata.web.views import REFUSED, DeletePage, EditPage, ListPage, RowPage
 
 LATEST = 20
@@ -68,7 +68,7 @@ class CommentList(ListPage):
         if comment is None:
             return self.render(status=REFUSED)
         report_unnotified(request, comment)
-        return redirect(subject.page)
+        return redirect(subject.comments)
 
 
 class CommentPage(RowPage):
@@ -81,7 +81,7 @@ class CommentPage(RowPage):
         return subject_of(self.row.subject_kind, self.row.subject_key)
 
     def address(self, row: Comment) -> str:
-        return self.commented.page
+        return self.commented.comments
 
     def line(self, row: Comment) -> str:
         return ""
@@ -115,7 +115,7 @@ class CommentDelete(CommentPage, DeletePage):
 
     def done(self, form: Any, row: Comment) -> HttpResponse:
         messages.success(self.request, self.message)
-        return redirect(self.commented.page)
+        return redirect(self.commented.comments)
 
 
 def report_unnotified(request: HttpRequest, comment: Comment) -> None:

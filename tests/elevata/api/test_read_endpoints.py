@@ -22,6 +22,8 @@ MAINTENANCE = ("history-reverts", "history-prunes", "history-checks", "table-acc
 OTHERS = [
     "changes",
     "comments",
+    "favourites",
+    "saved-filters",
     "deliveries",
     "environments",
     "history-batches",

@@ -1,4 +1,4 @@
-"""Reports as subjects of comments."""
+"""Reports as subjects of comments and favourites."""
 
 from uuid import UUID
 
@@ -6,14 +6,15 @@ from django.urls import reverse
 
 from architecture.domain.report import Scope
 from architecture.models import ChangeReport
-from elevata.comments.subjects import Subject
+from elevata.web.subjects import Subject
 
 
 def report_subject(key: UUID) -> Subject | None:
-    """Return the report with this id as a subject of comments; None if there is none."""
+    """Return the report with this id as a subject; None if there is none."""
     rows = ChangeReport.objects.select_related("environment").defer("document", "content")
     report = rows.filter(report_id=key).first()
     if report is None:
         return None
     name = f"the report of {Scope(**report.scope).describe()} in {report.environment}"
-    return Subject("report", key, name, f"{reverse('report_page', args=[key])}#comments")
+    page = reverse("report_page", args=[key])
+    return Subject("report", key, name, page, f"{page}#comments")
