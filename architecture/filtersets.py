@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 
 from architecture.domain.health import CODES, Severity
 from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionRecord, HealthFinding
+from elevata.lists.selectors import FavouriteOnly
 from elevata.web.paging import StableOrdering, is_there
 from metadata.filtersets import is_dataset
 from metadata.models import TargetDataset, TargetSchema
@@ -24,6 +25,7 @@ class ReportFilter(filters.FilterSet):
     risk = filters.ChoiceFilter(choices=ChangeReport.Risk.choices, label="Risk")
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     author = filters.CharFilter(method="written_by", label="Author")
+    favourite = FavouriteOnly("report", "report_id")
     ordering = StableOrdering(fields=("created_at", "id", "status"))
 
     known: ClassVar = {"author": is_there(get_user_model(), "username")}

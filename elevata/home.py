@@ -25,13 +25,16 @@ from django.views.decorators.http import require_safe
 
 from architecture.domain.workflow import YES
 from architecture.models import Approval, ChangeReport
+from architecture.selectors.environments import reports
 from architecture.selectors.inbox import count_for
+from architecture.selectors.report_details import scope_of
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
 from elevata.jobs.registry import live_workers
+from elevata.lists.selectors import favourite_keys
 from elevata.web import middleware
 from elevata.web.middleware import body_too_big
 from loader import charts, selectors
@@ -40,7 +43,7 @@ from loader.models import DatasetRun
 from loader.selectors import active_executions, active_runs, newest_runs, schedules
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
-from metadata.selectors.datasets import systems
+from metadata.selectors.datasets import systems, target_datasets
 
 # Context of the frame around every page. Its values are computed when a template uses them, so fragments cost nothing.
 
@@ -218,7 +221,7 @@ def _page_of(dataset_key: UUID | None) -> str:
     return ""
 
 
-LATEST, COMING, DRAWN = 8, 5, 25
+LATEST, COMING, DRAWN, FAVOURITES = 8, 5, 25, 12
 
 
 @never_cache
@@ -230,6 +233,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """
     context = {"system_count": systems().count(), "layers": layer_counts(), **_active_work(request)}
     context["first_steps"] = first_steps(request.user)
+    context["favourites"] = favourites(request.user)
     return render(request, "home/page.html", context)
 
 
@@ -283,6 +287,16 @@ def first_steps(user: Any) -> list[FirstStep]:
         FirstStep("Create a change report", f"{reports}#build", done["report"]),
         FirstStep("Approve it, where the change policy asks for it", reports, done["approved"]),
         FirstStep("Load", f"{reverse('run_list')}?start=#start", done["loaded"]),
+    ]
+
+
+def favourites(user: Any) -> list[tuple[str, str]]:
+    """Return favourites of a user, of each kind the newest: addresses and names of datasets and reports."""
+    datasets = target_datasets().filter(key__in=favourite_keys(user, "dataset")).order_by("-updated_at", "pk")
+    chosen = reports().filter(report_id__in=favourite_keys(user, "report")).prefetch_related(None).order_by("-pk")
+    rows = [(reverse("dataset_page", args=[row.key]), str(row)) for row in datasets[:FAVOURITES]]
+    return rows + [
+        (reverse("report_page", args=[row.report_id]), f"Report of {scope_of(row)}") for row in chosen[:FAVOURITES]
     ]
 
 

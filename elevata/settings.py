@@ -112,6 +112,8 @@ INSTALLED_APPS = [
     "elevata.accounts",
     "elevata.audit",
     "elevata.notifications",
+    "elevata.comments",
+    "elevata.lists",
     "elevata.jobs",
     "elevata.api",
     "elevata.web",
@@ -146,6 +148,11 @@ HEALTH_CHECKS = [
     "architecture.selectors.health.outdated_approvals",
     "loader.services.schedule_overlaps.overlapping_schedules",
 ]
+# Functions that return the subjects of comments and favourites by kind (elevata.web.subjects).
+SUBJECTS = {
+    "report": "architecture.selectors.subjects.report_subject",
+    "dataset": "metadata.selectors.subjects.dataset_subject",
+}
 # Kinds of things that the search finds (elevata.web.search).
 SEARCH_KINDS = [
     "elevata.accounts.search.KINDS",

@@ -19,6 +19,8 @@ from elevata.accounts.sign_in import SignIn, SingleSignOn, SingleSignOnCallback
 from elevata.api import description
 from elevata.api.resources import JsonOnly, Reads
 from elevata.api.search import SearchViewSet
+from elevata.comments.api import CommentViewSet
+from elevata.lists.api import FavouriteViewSet, SavedFilterViewSet
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
 from elevata.web.search_page import SearchPage
@@ -92,6 +94,9 @@ router.register("health-findings", HealthViewSet, basename="api-health-finding")
 router.register("changes", ChangeLogViewSet, basename="api-change")
 router.register("maintenance-records", MaintenanceRecordViewSet, basename="api-maintenance-record")
 router.register("notices", NoticeViewSet, basename="api-notice")
+router.register("comments", CommentViewSet, basename="api-comment")
+router.register("saved-filters", SavedFilterViewSet, basename="api-saved-filter")
+router.register("favourites", FavouriteViewSet, basename="api-favourite")
 router.register("webhooks", WebhookViewSet, basename="api-webhook")
 router.register("deliveries", DeliveryViewSet, basename="api-delivery")
 
@@ -122,6 +127,8 @@ urlpatterns = [
     path("api/v1/redoc/", description.redoc, name="api_redoc"),
     path("api/v1/", include(router.urls)),
     path("", include("elevata.notifications.urls")),
+    path("", include("elevata.comments.urls")),
+    path("", include("elevata.lists.urls")),
     path("", include("metadata.urls")),
     path("", include("architecture.urls")),
     path("", include("loader.urls")),

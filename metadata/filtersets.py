@@ -7,6 +7,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
+from elevata.lists.selectors import FavouriteOnly
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
 from elevata.web.search import list_contains
 from metadata.domain import exposures, types
@@ -112,6 +113,7 @@ class DatasetFilter(filters.FilterSet):
     historized = YesNoFilter(field_name="historize", label="Historized")
     sensitivity = filters.ChoiceFilter(choices=TargetDataset.Sensitivity.choices)
     active = YesNoFilter(field_name="active", label="Active")
+    favourite = FavouriteOnly("dataset")
     ordering = StableOrdering(
         fields=("name", ("schema__name", "schema"), ("schema__layer", "layer"), "materialization", "updated_at")
     )

@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from metadata.views import bulk_edits, columns, datasets, exposures, lineage, models, quality, row_actions, sources
+from metadata.views import (
+    bulk_edits,
+    columns,
+    comments,
+    datasets,
+    exposures,
+    lineage,
+    models,
+    quality,
+    row_actions,
+    sources,
+)
 from metadata.views.changes import DatasetChanges
 from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAction, DatasetAction, ReferenceAction
 
@@ -18,6 +29,7 @@ urlpatterns = [
     path("datasets/<uuid:key>/lineage/", datasets.DatasetLineage.as_view(), name="dataset_lineage"),
     path("lineage/columns/", lineage.ColumnLineagePage.as_view(), name="column_lineage"),
     path("lineage/columns.json", lineage.column_lineage_file, name="column_lineage_file"),
+    path("datasets/<uuid:key>/comments/", comments.DatasetComments.as_view(), name="dataset_comments"),
     path("datasets/<uuid:key>/changes/", DatasetChanges.as_view(), name="dataset_changes"),
     path("datasets/<uuid:key>/edit/", datasets.DatasetEdit.as_view(), name="dataset_edit"),
     path("datasets/<uuid:key>/clone/", datasets.DatasetClone.as_view(), name="dataset_clone"),

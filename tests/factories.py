@@ -4,6 +4,7 @@ import factory
 from django.utils import timezone
 from factory.django import DjangoModelFactory
 
+from elevata.comments.models import Comment
 from elevata.notifications.models import Delivery, Event, Notice, Webhook
 from elevata.notifications.webhook_requests import MAX_ATTEMPTS
 from metadata.domain import naming
@@ -155,6 +156,16 @@ class NoticeFactory(DjangoModelFactory):
         model = Notice
 
     event = factory.SubFactory(EventFactory)
+
+
+class CommentFactory(DjangoModelFactory):
+    """On the dataset ``subject_key``, by the ``author`` that is given."""
+
+    class Meta:
+        model = Comment
+
+    subject_kind = "dataset"
+    text = "Looks good"
 
 
 class WebhookFactory(DjangoModelFactory):

@@ -22,6 +22,7 @@ from architecture.models import AppliedDataset, Environment, KeptHistory
 from architecture.permissions import must_be_permitted, on_behalf_of, place_of_environment
 from architecture.selectors.environments import applied_states, described_states, environment_named
 from architecture.services.change_policy import policy_in_force
+from architecture.services.notifications import has_unread_drift, settle_drift
 from architecture.services.proof import is_proven, signature_of
 from architecture.services.reports import gather, refresh_state, tables_in_scope
 from architecture.services.states import NOTHING, current_environment, last_seen, note_history, write_applied
@@ -65,6 +66,12 @@ def drift_of(environment: Environment) -> Drift:
     unknown = [state for state in applied if state.key not in known_keys]
     drifts = (*domain.drift(known, _without_histories(observed, unknown)), *domain.drift(unknown, None))
     return Drift(tuple(sorted(drifts, key=lambda drift: (drift.dataset, drift.key))), seen.at)
+
+
+def settle_if_in_sync(environment: Environment) -> None:
+    """Mark the notices about drift as read if no table is drifted any more."""
+    if has_unread_drift(environment) and not drift_of(environment).count(domain.DRIFTED):
+        settle_drift(environment)
 
 
 def _without_histories(observed: dict, states: list[DatasetState]) -> dict:
@@ -115,6 +122,7 @@ def adopt_as_baseline(
                 dataset_key=key,
                 reason=reason.strip(),
             )
+        settle_if_in_sync(environment)
     return tuple(adopted)
 
 

@@ -27,7 +27,7 @@ from architecture.permissions import (
 )
 from architecture.services.change_policy import policy_in_force, policy_of
 from architecture.services.leases import ExecutionAttempt, names_of, note, note_on, release_leases, take_leases
-from architecture.services.notifications import tell_decided, tell_execution_ended
+from architecture.services.notifications import settle, settle_execution, tell_decided, tell_execution_ended
 from architecture.services.previews import execution_rows, newest_preview
 from architecture.services.proof import (
     refuse_unproven,
@@ -230,6 +230,7 @@ def abandon_execution(*, execution: Execution, user: Any, reason: str) -> Execut
         _refuse_state(execution, "abandoned")
     with on_behalf_of(user):
         _log(execution, "abandoned", reason.strip())
+        settle_execution(execution)
         note_on(execution, execution_log.abandoned(user.get_username(), reason.strip()))
         seal(execution)
     return execution
@@ -362,6 +363,8 @@ def _decide(report: ChangeReport, user: Any, decision: str, note: str, **accepte
     elif not _missing(row, policy):
         _set_status(row, workflow.APPROVED)
         tell_decided(row, approval)
+    else:
+        settle(row, user=user)
     report.refresh_from_db()
     return approval
 

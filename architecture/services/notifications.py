@@ -12,12 +12,15 @@ from architecture.domain.workflow import Need
 from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
 from elevata.accounts.permissions import roles_of, users_who_may
 from elevata.accounts.roles import Permission, Place, Role
+from elevata.core.errors import MESSAGES_OF_SPARK
 from elevata.jobs import states
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Event, Notice
 from elevata.notifications.services import active_users, mark_settled, tell
 
 _NAMED = 20
+# Kinds of notices that ask for a decision, or for another report.
+_ASKING = (Kind.REPORT_WAITING, Kind.REPORT_OUTDATED)
 
 
 def tell_report_waiting(report: ChangeReport, need: Need) -> None:
@@ -43,10 +46,19 @@ def tell_outdated(report: ChangeReport, reason: str) -> None:
     _tell_of_report(Kind.REPORT_OUTDATED, report, message, [*_whose(report), *asked])
 
 
-def settle(report: ChangeReport) -> None:
-    """Mark the notices that asked for a decision on a report as read."""
-    kinds = (Kind.REPORT_WAITING, Kind.REPORT_OUTDATED)
-    mark_settled(subject_kind="report", subject_key=str(report.report_id), kinds=kinds)
+def settle(report: ChangeReport, *, kinds: Collection[Kind] = _ASKING, user: Any = None) -> None:
+    """Mark the notices that asked for a decision on a report, or those of ``kinds``, as read: all users', or one's."""
+    mark_settled(subject_kind="report", subject_key=str(report.report_id), kinds=kinds, user=user)
+
+
+def settle_report(report: ChangeReport) -> None:
+    """Mark all notices about a report as read that was executed or replaced."""
+    settle(report, kinds=(*_ASKING, Kind.REPORT_APPROVED, Kind.REPORT_REJECTED))
+
+
+def settle_execution(execution: Execution) -> None:
+    """Mark the notices about failures of an execution as read that succeeded or was abandoned."""
+    mark_settled(subject_kind="execution", subject_key=str(execution.pk), kinds=(Kind.EXECUTION_FAILED,))
 
 
 def tell_decided(report: ChangeReport, approval: Approval) -> None:
@@ -69,7 +81,12 @@ def tell_execution_ended(execution: Execution) -> None:
     succeeded = execution.status == states.SUCCEEDED
     error = {} if succeeded else execution.error or {}
     became = {states.SUCCEEDED: "was executed", states.FAILED: "failed", states.LOST: "lost its worker"}
-    message = f": {error['message']}" if error.get("message") else ""
+    # Spark's messages can have values of rows.
+    has_message = error.get("message") and error.get("code") not in MESSAGES_OF_SPARK
+    message = f": {error['message']}" if has_message else ""
+    if succeeded:
+        settle_report(report)
+        settle_execution(execution)
     said = f"The report of {_scope(report)} in {report.environment} {became[execution.status]}"
     if not succeeded:
         said = f"The execution of {_scope(report)} in {report.environment} {became[execution.status]}{message}"
@@ -84,6 +101,17 @@ def tell_execution_ended(execution: Execution) -> None:
         environment=report.environment.name,
         facts={"report_id": str(report.report_id), "status": str(execution.status), "error": error.get("code", "")},
     )
+
+
+def has_unread_drift(environment: Environment) -> bool:
+    """Return True if a user has an unread notice about drift."""
+    unread = Notice.objects.filter(event__kind=Kind.DRIFT_FOUND, read_at__isnull=True)
+    return unread.filter(event__subject_key=environment.name).exists()
+
+
+def settle_drift(environment: Environment) -> None:
+    """Mark the notices about drift as read once no table has any."""
+    mark_settled(subject_kind="environment", subject_key=environment.name, kinds=(Kind.DRIFT_FOUND,))
 
 
 def tell_drift(environment: Environment, found: Collection[DatasetDrift]) -> None:
@@ -111,6 +139,7 @@ def tell_policy_proposed(proposal: PolicyProposal) -> None:
 
 def tell_policy_decided(proposal: PolicyProposal) -> None:
     """Notify the proposer and the other managers of policies, except the deciding user, of the decision."""
+    mark_settled(subject_kind="policy", subject_key=proposal.environment.name, kinds=(Kind.POLICY_PROPOSED,))
     note = f": {proposal.note}" if proposal.note else ""
     by = proposal.proposed_by
     message = (

@@ -29,7 +29,7 @@ from architecture.permissions import who_answers
 from architecture.selectors.authors import authors, carried_out, since_when
 from architecture.selectors.environments import applied_states, described_states, desired_tables, environment_named
 from architecture.services.change_policy import policy_in_force
-from architecture.services.notifications import settle, tell_report_waiting
+from architecture.services.notifications import settle_report, tell_report_waiting
 from architecture.services.proof import proven_followed, proven_states, sign_report
 from architecture.services.refreshes import CannotRefresh, refresh_now
 from architecture.services.states import Seen, current_environment, last_seen
@@ -416,5 +416,5 @@ def _supersede(row: ChangeReport) -> None:
     )
     older = older.filter(status__in=states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS))
     for report in older.defer("document", "content"):
-        settle(report)
+        settle_report(report)
     older.update(status=workflow.SUPERSEDED, superseded_by=row)

@@ -38,6 +38,9 @@ from architecture.services.previews import dry_run_result
 from architecture.services.proof import approval_artifact, record_artifact
 from architecture.services.reports import operations_of, report_document
 from architecture.services.states import current_environment, seen_at
+from elevata.comments.selectors import with_comment_count
+from elevata.comments.views import comments_panel
+from elevata.lists.columns import Column
 from elevata.web.views import DetailPage, ListPage, RowPage
 from metadata.selectors.datasets import target_datasets
 
@@ -55,15 +58,16 @@ class ReportList(ListPage):
 
     filterset, per_page, template_name = ReportFilter, PER_PAGE, "architecture/report_list.html"
     listed = staticmethod(reports)
-    csv_columns: ClassVar = {
-        "report": "report_id",
-        "fingerprint": "fingerprint",
-        "state": "status",
-        "risk": "risk",
-        "environment": "environment.name",
-        "created by": "created_by",
-        "created": "created_at",
-    }
+    columns: ClassVar = (
+        Column("Report", {"report": "report_id", "fingerprint": "fingerprint"}),
+        Column("State", {"state": "status"}),
+        Column("Scope", {"scope": scope_of}),
+        Column("Environment", {"environment": "environment.name"}),
+        Column("Risk", {"risk": "risk"}),
+        Column("Operations"),
+        Column("Authors", {"authors": lambda report: ", ".join(report.authors)}),
+        Column("Created", {"created by": "created_by", "created": "created_at"}),
+    )
 
     @cached_property
     def form(self) -> ScopeForm:
@@ -98,6 +102,16 @@ class ExecutionList(ListPage):
 
     filterset, per_page, template_name = ExecutionFilter, PER_PAGE, "architecture/execution_list.html"
     listed = staticmethod(executions)
+    columns: ClassVar = (
+        Column("Execution", {"execution": "pk"}),
+        Column("State", {"state": "status"}),
+        Column("Report", {"report": lambda row: row.report.report_id if row.report else None}),
+        Column("Environment", {"environment": "environment.name"}),
+        Column("Steps", {"steps": "operation_count", "done": "done_count", "failed": "failed_count"}),
+        Column("Requested", {"requested": "requested_at", "by": "who"}),
+        Column("Took", {"seconds": "seconds"}),
+        Column("Record", {"record": lambda row: row.record.record_id if row.record else None}),
+    )
 
     def context(self) -> dict[str, Any]:
         return super().context() | {
@@ -113,7 +127,7 @@ class ExecutionList(ListPage):
 def reports_without_content() -> QuerySet[ChangeReport]:
     """Return reports without their long ``content``, which is loaded when it is used."""
     related = ("environment", "created_by", "undo_of__execution", "superseded_by")
-    rows = ChangeReport.objects.select_related(*related)
+    rows = with_comment_count(ChangeReport.objects.select_related(*related), "report", "report_id")
     return rows.defer("content", "superseded_by__content", "superseded_by__document", "undo_of__document")
 
 
@@ -158,6 +172,7 @@ class ReportDetail(ReportPage, DetailPage):
             "note": "",
             "note_help": DecisionForm.base_fields["note"].help_text,
             "acceptable": _acceptable(report),
+            **comments_panel(self.request.user, "report", report.report_id),
             **state.context(self.request.user),
         }
 

@@ -13,6 +13,7 @@ from architecture.services.refreshes import request_refresh
 from bench.problem import BenchProblem
 from bench.web.control import Control
 from elevata.audit.models import ChangeLogEntry
+from elevata.lists.services import save_filter, set_favourite
 from elevata.notifications.models import Delivery, Notice, Webhook
 from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
@@ -26,7 +27,7 @@ from metadata.domain.types import parse
 from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset
 from metadata.services.quality import create_check
 from tests.elevata.web.routes import RULES
-from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
+from tests.factories import CommentFactory, DeliveryFactory, NoticeFactory, WebhookFactory
 
 # Not pages: their responses do not come from the database.
 _NOT_ASKED = ("sign_in", "healthz")
@@ -103,6 +104,21 @@ class Things:
             "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
             "source_key": lambda: ("key", source.key),
             "finding": lambda: ("pk", self._finding().pk),
+            "saved_filter": lambda: (
+                "key",
+                save_filter(
+                    owner=control.people["everything"], route="dataset_list", name="raw", query="layer=raw"
+                ).key,
+            ),
+            "favourite": lambda: (
+                "pk",
+                set_favourite(user=control.people["everything"], subject_kind="dataset", subject_key=dataset.key).pk,
+            ),
+            "comment_kind": lambda: ("kind", "dataset"),
+            "comment": lambda: (
+                "key",
+                CommentFactory(subject_key=dataset.key, author=control.people["everything"]).key,
+            ),
             "proposal": lambda: ("key", self._proposal(source).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "check": lambda: ("key", self._check().key),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.module_loading import import_string
 
@@ -183,6 +183,13 @@ def users_who_may(permission: Permission, place: Place | None = None) -> list[An
     )
     at_place = [user for user in granted.distinct() if may(user, permission, place)]
     return sorted([*everywhere, *at_place], key=lambda user: user.get_username())
+
+
+def readers() -> QuerySet:
+    """Return the active users who read metadata: by a role for everything, or one for any place, as each has it."""
+    users = get_user_model().objects
+    everywhere = users.with_perm(str(Permission.READ_METADATA), backend=MODEL_BACKEND)
+    return users.filter(Q(pk__in=everywhere.values("pk")) | Q(pk__in=RoleGrant.objects.values("user")), is_active=True)
 
 
 def granted_to(user: Any) -> tuple[GrantedRole, ...]:

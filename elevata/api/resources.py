@@ -51,6 +51,12 @@ class Permitted(BasePermission):
         return any(may(request.user, permission, where) for permission in self.needs)
 
 
+class AnyUser(BasePermission):
+    """Permission of all users who read metadata, for their own rows."""
+
+    needs: ClassVar[frozenset[Permission]] = frozenset()
+
+
 class Nobody(BasePermission):
     """Permission of nobody, for resources that declare none."""
 
@@ -228,6 +234,12 @@ class Creatable(ReadOnly):
         """Return the row as stored, with all related rows of the response."""
         return self.get_queryset().get(pk=row.pk)
 
+    def reason_of_parameter(self) -> str:
+        """Return the reason in the address of a request without a body."""
+        validated = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
+        validated.is_valid(raise_exception=True)
+        return validated.validated_data[REASON.name]
+
     def address_of(self, row: Model) -> str:
         value = str(getattr(row, self.lookup_field))
         return self.reverse_action("detail", kwargs={self.lookup_url_kwarg or self.lookup_field: value})
@@ -269,14 +281,9 @@ class Deletable(Editable):
         """Delete it if nothing uses it. A reason may be given as ``?changelog_message=``."""
         row = self.get_object()
         check_match(request, self.version_of(row))
-        with writing(self._reason_of_parameter()):
+        with writing(self.reason_of_parameter()):
             self.erase(row, self.version_of(row))
         return Response(status=status.HTTP_204_NO_CONTENT)
-
-    def _reason_of_parameter(self) -> str:
-        validated = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
-        validated.is_valid(raise_exception=True)
-        return validated.validated_data[REASON.name]
 
 
 class Lasting(Deletable):

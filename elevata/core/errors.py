@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 # HTTP statuses by code; other codes have the status of their class. After 409 and 429, the same request may succeed.
-_STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_scope": 403} | {
+_STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "no_person": 403, "token_scope": 403} | {
     code: status
     for status, codes in {
         403: ("NOT_PERMITTED", "NO_PERSON", "SERVICE_ACCOUNT", "OWN_CHANGE", "OWN_PROPOSAL", "MASKED_COLUMN"),
@@ -17,7 +17,7 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_sco
         ),
         409: (
             *("name_taken", "in_use", "order_changed", "constraint", "still_going", "webhook_off"),
-            *("proposal_closed", "proposal_changed", "changed_since"),
+            *("proposal_closed", "proposal_changed", "changed_since", "comment_answered"),
             *("RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_ALREADY", "READ_UNFINISHED"),
             *("NO_ROWS", "STILL_GOING"),
         ),
@@ -26,6 +26,10 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_sco
     }.items()
     for code in codes
 }
+
+
+# Codes of errors with a message of Spark, which can have values of rows.
+MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED", "SOURCE_FAILED")
 
 
 class ProductError(Exception):

@@ -6,13 +6,12 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers, status
 from rest_framework.decorators import action
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from elevata.accounts.roles import Place
 from elevata.api.requests import ChangeSerializer, NothingSerializer
-from elevata.api.resources import Deletable, ReadOnly, permitted_to
+from elevata.api.resources import AnyUser, Deletable, ReadOnly, permitted_to
 from elevata.audit.services.change_log import writing
 from elevata.notifications.deliveries import replay
 from elevata.notifications.kinds import URL_LENGTH, WEBHOOK_CHOICES
@@ -40,12 +39,14 @@ _SECRET_HELP = "The name of the worker's environment variable that holds the sec
 
 
 class EventSerializer(serializers.ModelSerializer):
+    group = serializers.UUIDField(help_text="Shared by events that are one line of a user's list.")
     type = serializers.CharField(source="kind", help_text="What happened, for example load.failed.")
 
     class Meta:
         model = Event
         fields = (
             "event_id",
+            "group",
             "type",
             "at",
             "environment",
@@ -116,12 +117,6 @@ class WebhookChange(ChangeSerializer):
     secret = serializers.CharField(max_length=110, help_text=_SECRET_HELP)
     former_secret = serializers.CharField(max_length=110, required=False, allow_blank=True, help_text=_SECRET_HELP)
     active = serializers.BooleanField(required=False)
-
-
-class AnyUser(BasePermission):
-    """Permission of all signed-in users, for their own rows."""
-
-    needs = frozenset()
 
 
 class ReadAnswer(serializers.Serializer):

@@ -114,6 +114,7 @@ class NoticeChoiceForm(MetadataForm):
 
 
 class ReadForm(forms.Form):
-    """Form with the notice to mark as read; without one, all are marked."""
+    """Form with the notice or the group to mark as read; without one, all are marked."""
 
     notice = forms.IntegerField(required=False, help_text="The number of the notice; leave it out to mark all.")
+    group = forms.UUIDField(required=False, help_text="The group of notices; leave it out to mark all.")

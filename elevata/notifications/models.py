@@ -15,10 +15,12 @@ from elevata.notifications.kinds import Kind
 class Event(models.Model):
     """Event for users and programs, created in the transaction that it reports.
 
-    ``link`` is the path of its page; ``facts`` are additional values for programs.
+    ``link`` is the path of its page; ``facts`` are additional values for programs. Notices of one ``group`` are one
+    line of a list; the ``event_id`` of its first event is the group.
     """
 
     event_id = models.UUIDField(unique=True, default=uuid4, editable=False)
+    group = models.UUIDField(default=uuid4, editable=False, db_index=True)
     kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in Kind])
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     environment = models.CharField(max_length=50, blank=True, default="")
@@ -31,6 +33,7 @@ class Event(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        indexes = [models.Index(fields=["subject_kind", "subject_key", "kind"], name="event_of_subject")]
 
     def __str__(self) -> str:
         return self.title

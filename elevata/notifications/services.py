@@ -9,12 +9,14 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
+from django.db.models import Case, F, Q, QuerySet, When
 from django.urls import reverse
 from django.utils import timezone
 
@@ -41,6 +43,8 @@ from elevata.notifications.webhook_requests import MAX_ATTEMPTS
 
 # Retention of events, with their notices and deliveries.
 KEPT_FOR = timedelta(days=90)
+# Events of one kind within this time after the first are one group.
+GROUPED_FOR = timedelta(minutes=10)
 _TITLE, _NAME = 500, 400
 
 
@@ -59,20 +63,22 @@ def tell(
     """Create an event, with notices for these users, and deliveries to them and to subscribed webhooks.
 
     Must be called in the transaction of the work that it reports. Users who are inactive or have no role, and users
-    who opted out of the event, get none.
+    who opted out of the event, get none. The title is one line, without values of delivered rows.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an event must be created in the transaction of the work that it reports")
-    created = Event.objects.create(
+    created = Event(
         kind=event,
         environment=environment,
         subject_kind=subject_kind,
         subject_key=subject_key,
         subject_name=subject_name[:_NAME],
-        title=title[:_TITLE],
+        title=" ".join(title.split())[:_TITLE],
         link=link,
         facts=dict(facts or {}),
     )
+    created.group = _group_of(created)
+    created.save(force_insert=True)
     recipients = {user.pk: user for user in users if user is not None and may_be_told(user, event)}
     choices = {row.user_id: row for row in NoticeChoice.objects.filter(user__in=recipients)}
     always = event in ALWAYS_LISTED
@@ -83,6 +89,19 @@ def tell(
         created, webhooks=_subscribed_webhooks(event), users=sorted(emailed) if settings.EMAIL_ENABLED else ()
     )
     return created
+
+
+def _group_of(event: Event) -> UUID:
+    """Return the group of a new event.
+
+    It is that of the events of its kind about the same subject, or else the one of its kind that began within
+    ``GROUPED_FOR``, or else a new one.
+    """
+    same = Q(subject_kind=event.subject_kind, subject_key=event.subject_key)
+    recent = Q(at__gte=timezone.now() - GROUPED_FOR, group=F("event_id"))
+    alike = Event.objects.filter(same | recent, kind=event.kind, environment=event.environment)
+    alike = alike.annotate(is_same=Case(When(same, then=1), default=0)).order_by("-is_same", "-pk")
+    return alike.values_list("group", flat=True).first() or event.event_id
 
 
 def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapping[str, Any] | None = None) -> None:
@@ -144,30 +163,45 @@ def _create_deliveries(
     return rows
 
 
-def mark_read(*, user: Any, notice: Notice | None = None) -> int:
-    """Mark a notice of a user, or all of them, as read; return the number of notices that were unread."""
+def mark_read(*, user: Any, notice: Notice | None = None, group: UUID | None = None) -> int:
+    """Mark a notice of a user, those of a group, or all as read; return the number of notices that were unread."""
     unread = Notice.objects.filter(user=user, read_at__isnull=True)
     if notice is not None:
         unread = unread.filter(pk=notice.pk)
+    if group is not None:
+        unread = unread.filter(event__in=Event.objects.filter(group=group))
     count = unread.update(read_at=timezone.now())
     if count:
         username = user.get_username()
-        key, name = (
-            (username, f"all of {username}") if notice is None else (str(notice.pk), f"{notice.pk} of {username}")
-        )
+        one = notice.pk if notice is not None else group
+        key, name = (username, f"all of {username}") if one is None else (str(one), f"{one} of {username}")
         record_why(action="read", subject_kind="notice", subject_key=key, subject_name=name)
     return count
 
 
-def mark_settled(*, subject_kind: str, subject_key: str, kinds: Collection[Kind] = ()) -> int:
+def mark_settled(
+    *,
+    subject_kind: str,
+    subject_key: str | QuerySet,
+    kinds: Collection[Kind] = (),
+    user: Any = None,
+    facts: Mapping[str, Any] | None = None,
+) -> int:
     """Mark the notices about a subject that needs no action any more as read; return the number of unread ones.
 
-    ``kinds`` are the events that asked for the action (default: all).
+    ``subject_key`` can be a query of keys, for several subjects of one kind. ``kinds`` are the events that asked for
+    the action (default: all), of these with these ``facts``; ``user`` is the only one whose notices are marked
+    (default: all users').
     """
-    events = Event.objects.filter(subject_kind=subject_kind, subject_key=subject_key)
+    of_subject = {"subject_key": subject_key} if isinstance(subject_key, str) else {"subject_key__in": subject_key}
+    events = Event.objects.filter(subject_kind=subject_kind, **of_subject)
+    events = events.filter(**{f"facts__{name}": value for name, value in (facts or {}).items()})
     if kinds:
         events = events.filter(kind__in=kinds)
-    return Notice.objects.filter(event__in=events, read_at__isnull=True).update(read_at=timezone.now())
+    notices = Notice.objects.filter(event__in=events, read_at__isnull=True)
+    if user is not None:
+        notices = notices.filter(user=user)
+    return notices.update(read_at=timezone.now())
 
 
 def choose_events(

@@ -19,8 +19,10 @@ from elevata.notifications.models import Delivery, Webhook
 from elevata.notifications.selectors import (
     KINDS,
     DeliveryFilter,
-    NoticeFilter,
+    NoticeGroup,
+    NoticeGroupFilter,
     deliveries,
+    groups_of,
     notices_of,
     unread_count,
     webhooks,
@@ -53,17 +55,20 @@ LATEST = 20
 
 
 class NoticeList(ListPage):
-    """List of the user's own notices, newest first."""
+    """List of the user's own notices by group, newest first; with ``?group=``, all notices of one group."""
 
-    filterset = NoticeFilter
+    filterset = NoticeGroupFilter
     template_name = "notifications/notice_list.html"
 
     def listed(self) -> Any:
         return notices_of(self.request.user)
 
     def context(self) -> dict[str, Any]:
-        user = self.request.user
+        user, notices = self.request.user, self.rows_page.object_list
+        is_group = "group" in self.request.GET
         return super().context() | {
+            "rows": [NoticeGroup(row) for row in notices] if is_group else groups_of(user, notices),
+            "is_group": is_group,
             "kinds": KINDS,
             "read_states": (("true", "unread"), ("false", "read")),
             "unread": unread_count(user),
@@ -92,12 +97,12 @@ def notice_go(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @for_everybody
 def notices_read(request: HttpRequest) -> HttpResponse:
-    """Mark one notice, or all, as read."""
+    """Mark one notice, those of a group, or all as read."""
     form = ReadForm(request.POST)
     if form.is_valid():
         pk = form.cleaned_data["notice"]
         notice = get_object_or_404(notices_of(request.user), pk=pk) if pk is not None else None
-        mark_read(user=request.user, notice=notice)
+        mark_read(user=request.user, notice=notice, group=form.cleaned_data["group"])
     return redirect("notice_list")
 
 

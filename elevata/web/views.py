@@ -28,6 +28,8 @@ from elevata.accounts.permissions import Where, may, may_somewhere
 from elevata.accounts.roles import Permission, needed_role
 from elevata.core.errors import ProductError, StaleVersion, as_sentence
 from elevata.core.spreadsheets import safe_csv_lines
+from elevata.lists.columns import Column, csv_columns
+from elevata.lists.selectors import chosen_labels, list_tools
 from elevata.web.conflict import conflict, goes_on
 from elevata.web.forms import EditForm, MetadataForm, error_text
 from elevata.web.paging import PER_PAGE, filtered, one_page
@@ -140,22 +142,35 @@ class ListPage(TemplatePage):
 
     filterset: ClassVar[type[FilterSet] | None] = None
     per_page: ClassVar[int] = PER_PAGE
-    # Columns of the list as CSV: heading, and the attribute path or function of its value. Empty: no CSV.
-    csv_columns: ClassVar[Mapping[str, str | Callable[[Any], Any]]] = {}
+    # Columns that users choose, in the order of the table; those with values for a file make the list's CSV.
+    columns: ClassVar[tuple[Column, ...]] = ()
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        if self.csv_columns and request.GET.get("format") == "csv":
+        if self.has_csv and request.GET.get("format") == "csv":
             return self.as_csv()
         return super().get(request, **kwargs)
 
+    @property
+    def has_csv(self) -> bool:
+        return any(column.csv for column in self.columns)
+
+    @property
+    def route(self) -> str:
+        return self.request.resolver_match.view_name
+
+    @cached_property
+    def _chosen(self) -> list[str] | None:
+        return chosen_labels(self.request.user, self.route) if self.columns else None
+
     def as_csv(self) -> HttpResponse:
-        """Return all filtered rows, not only the page's, as CSV; they are read and sent in parts."""
+        """Return all filtered rows, not only the page's, with the chosen columns as CSV; they are sent in parts."""
         rows = self.listed() if self.filterset is None else self._filtered[0].qs
-        values = [_value_of(source) for source in self.csv_columns.values()]
+        columns = csv_columns(self.columns, self._chosen)
+        values = [_value_of(source) for source in columns.values()]
         lines = ([_text(value(row)) for value in values] for row in rows.iterator(chunk_size=_CHUNK))
-        name = self.request.resolver_match.view_name.removesuffix("_list")
+        name = self.route.removesuffix("_list")
         response = StreamingHttpResponse(
-            safe_csv_lines(chain((list(self.csv_columns),), lines)), content_type="text/csv; charset=utf-8"
+            safe_csv_lines(chain((list(columns),), lines)), content_type="text/csv; charset=utf-8"
         )
         response["Content-Disposition"] = f'attachment; filename="{name}s.csv"'
         return response
@@ -177,7 +192,9 @@ class ListPage(TemplatePage):
 
     def context(self) -> dict[str, Any]:
         chosen, page = self._filtered
-        return super().context() | {"filter": chosen, "page": page, "has_csv": bool(self.csv_columns)}
+        has_tools = self.filterset is not None
+        tools = list_tools(self.request.user, self.route, self.columns, self._chosen) if has_tools else None
+        return super().context() | {"filter": chosen, "page": page, "has_csv": self.has_csv, "tools": tools}
 
 
 def _value_of(source: str | Callable[[Any], Any]) -> Callable[[Any], Any]:

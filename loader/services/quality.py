@@ -19,7 +19,7 @@ from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError
 from elevata.core.words import counted
 from elevata.notifications.kinds import Kind
-from elevata.notifications.services import tell
+from elevata.notifications.services import mark_settled, tell
 from loader.domain.historization.references import parent_checks
 from loader.domain.manifest.codec import to_json
 from loader.domain.quality.checks import CheckSpec
@@ -176,7 +176,9 @@ def store_results(
             )
             for described in results
         )
-        if run is not None and not repeated:
+        if rows and not any(row.is_problem for row in rows):
+            mark_settled(subject_kind="dataset", subject_key=str(dataset_key), kinds=(Kind.QUALITY_FAILED,))
+        elif run is not None and not repeated:
             _tell_failed(run, dataset, name, rows)
     return rows
 

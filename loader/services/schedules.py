@@ -31,7 +31,7 @@ from elevata.core.errors import MetadataError
 from elevata.jobs import states
 from elevata.jobs.services import RESENT_AFTER, Swept, mark_lost, sweep_jobs
 from elevata.notifications.kinds import Kind
-from elevata.notifications.services import forget_old_events, tell
+from elevata.notifications.services import forget_old_events, mark_settled, tell
 from loader.cron import Timetable, read
 from loader.domain.dependencies import Scope, is_loaded
 from loader.domain.refusals import Refusal
@@ -110,6 +110,7 @@ def delete_schedule(*, schedule: Schedule, expected_version: int) -> None:
         # One statement, because a schedule may have many runs; runs have no change log.
         LoadRun.objects.filter(schedule=row).update(schedule=None)
         _log("deleted", row, before=logged_values(row))
+        mark_settled(subject_kind=SUBJECT, subject_key=str(row.key), kinds=(Kind.SCHEDULE_LATE,))
         remove([row])
 
 
@@ -324,6 +325,8 @@ def _after_check(seen: Schedule, wait: Wait, answer: Answer, now: datetime) -> l
         Schedule.objects.filter(pk=row.pk).update(waiting=state)
         return []
     Schedule.objects.filter(pk=row.pk).update(waiting=None)
+    if not is_late:
+        mark_settled(subject_kind=SUBJECT, subject_key=str(row.key), kinds=(Kind.SCHEDULE_LATE,))
     if is_late:
         _tell_late(row, wait, answer)
         if wait.then == SKIP:

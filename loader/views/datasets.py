@@ -20,6 +20,7 @@ from architecture.selectors.report_details import may_build
 from elevata.accounts.permissions import may, may_somewhere, permitted
 from elevata.accounts.roles import Permission, needed_role
 from elevata.core.spreadsheets import csv_text
+from elevata.lists.columns import Column
 from elevata.web.views import DetailPage, ListPage
 from loader.charts import dataset_charts
 from loader.domain.queries.query_results import ORIGIN, header_of
@@ -52,18 +53,27 @@ class DatasetList(ListPage):
 
     filterset, template_name = DatasetFilter, "loader/datasets/dataset_list.html"
     listed = staticmethod(target_datasets)
-    csv_columns: ClassVar = {
-        "dataset": str,
-        "layer": "schema.layer",
-        "kind": lambda row: "history" if row.history_of_id else row.materialization,
-        "historized": lambda row: "yes" if row.historize else "no",
-        "columns": "column_count",
-        "source": "generated_from",
-        "owner": "owner",
-        "sensitivity": "sensitivity",
-        "active": lambda row: "yes" if row.active else "no",
-        "description": "description",
-    }
+    columns: ClassVar = (
+        Column("Dataset", {"dataset": str}),
+        Column("Layer", {"layer": "schema.layer"}),
+        Column(
+            "Kind",
+            {
+                "kind": lambda row: "history" if row.history_of_id else row.materialization,
+                "historized": lambda row: "yes" if row.historize else "no",
+            },
+        ),
+        Column("Columns", {"columns": "column_count"}),
+        Column("Source", {"source": "generated_from"}),
+        Column("Last load"),
+        Column("Rows"),
+        Column("Open versions"),
+        Column("Owner", {"owner": "owner"}, shown=False),
+        Column("Sensitivity", {"sensitivity": "sensitivity"}, shown=False),
+        Column("Tags", {"tags": lambda row: ", ".join(row.tags)}, shown=False),
+        Column("Active", {"active": lambda row: "yes" if row.active else "no"}, shown=False),
+        Column("Description", {"description": "description"}, shown=False),
+    )
 
     def context(self) -> dict[str, Any]:
         page = self.rows_page

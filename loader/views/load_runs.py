@@ -20,6 +20,7 @@ from architecture.services.states import current_environment
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.jobs import states
+from elevata.lists.columns import Column
 from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
 from loader.charts import run_charts
 from loader.domain.dependencies import LOADED_LAYERS, Scope
@@ -54,19 +55,18 @@ class RunList(ListPage):
     """List of load runs, newest first, with the form that starts one."""
 
     filterset, per_page, template_name = LoadRunFilter, 25, "loader/runs/run_list.html"
-    csv_columns: ClassVar = {
-        "run": "run_id",
-        "kind": "kind",
-        "state": "status",
-        "scope": lambda run: Scope.from_json(run.scope),
-        "as of": "load_timestamp",
-        "requested": "requested_at",
-        "by": "who",
-        "datasets": "dataset_count",
-        "failed": "failed_count",
-        "seconds": "seconds",
-        "reason": "reason",
-    }
+    columns: ClassVar = (
+        Column("Run", {"run": "run_id", "kind": "kind", "requested": "requested_at", "by": "who", "reason": "reason"}),
+        Column("State", {"state": "status"}),
+        Column("Scope", {"scope": lambda run: Scope.from_json(run.scope)}),
+        Column("As of (UTC)", {"as of": "load_timestamp"}),
+        Column("Datasets", {"datasets": "dataset_count", "failed": "failed_count"}),
+        Column("Rows"),
+        Column("New"),
+        Column("Changed"),
+        Column("Deleted"),
+        Column("Took", {"seconds": "seconds"}),
+    )
 
     def listed(self) -> QuerySet[LoadRun]:
         return load_runs()

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import Count, Prefetch, Q, QuerySet
 
+from elevata.comments.selectors import with_comment_count
 from metadata.domain import naming
 from metadata.domain.grid import CELLS, Cell, cell_text, role_choices
 from metadata.filtersets import called
@@ -24,14 +25,14 @@ _HEAD = ("schema", "generated_from__system", "history__schema")
 
 def headed() -> QuerySet[TargetDataset]:
     """Return datasets with the values that the head of their pages shows."""
-    return target_datasets().select_related(*_HEAD, "history_of__schema")
+    return with_comment_count(target_datasets(), "dataset").select_related(*_HEAD, "history_of__schema")
 
 
 def details() -> QuerySet[TargetDataset]:
     """Return datasets with everything that their page shows; history datasets with their bases'."""
     # The base is prefetched, because nothing could be prefetched for a base that is joined.
     whole = target_dataset_detail().select_related(None).select_related(*_HEAD)
-    return whole.prefetch_related(Prefetch("history_of", target_dataset_detail()))
+    return with_comment_count(whole, "dataset").prefetch_related(Prefetch("history_of", target_dataset_detail()))
 
 
 def shown_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:

@@ -4,6 +4,7 @@ from django.db.models import ProtectedError
 
 from elevata.accounts.models import RoleGrant
 from elevata.audit.services.change_log import claim, writing
+from elevata.comments.services import delete_comments_on
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -229,9 +230,12 @@ def delete_dataset(*, dataset: TargetDataset, expected_version: int, reason: str
         if row.history_of_id is not None:
             raise MetadataError("invalid", "a history dataset goes with its base; delete that", "name", str(row))
         _refuse_in_use(row)
+        keys = [row.key]
         if hasattr(row, "history"):
+            keys.append(row.history.key)
             _remove(row.history)
         _remove(row)
+        delete_comments_on(kind="dataset", keys=keys)
 
 
 def delete_system(*, system: System, expected_version: int, reason: str = "") -> None:

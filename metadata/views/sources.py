@@ -11,6 +11,7 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, as_sentence
+from elevata.lists.columns import Column
 from elevata.web.views import REFUSED, ListPage, RowPage
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset, System
@@ -32,16 +33,15 @@ class SourceList(ListPage):
 
     filterset, template_name = SourceDatasetFilter, "metadata/source_list.html"
     listed = staticmethod(source_datasets)
-    csv_columns: ClassVar = {
-        "source dataset": str,
-        "system": "system.short_name",
-        "format": "format",
-        "location": "location",
-        "columns": "column_count",
-        "historized": lambda row: "yes" if row.historize else "no",
-        "active": lambda row: "yes" if row.active else "no",
-        "description": "description",
-    }
+    columns: ClassVar = (
+        Column("Source dataset", {"source dataset": str, "system": "system.short_name"}),
+        Column("Format", {"format": "format"}),
+        Column("Location", {"location": "location"}),
+        Column("Columns", {"columns": "column_count"}),
+        Column("Historized", {"historized": lambda row: "yes" if row.historize else "no"}),
+        Column("Description", {"description": "description"}),
+        Column("Active", {"active": lambda row: "yes" if row.active else "no"}, shown=False),
+    )
 
     def context(self) -> dict[str, Any]:
         rows = list(systems().order_by("short_name"))

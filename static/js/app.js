@@ -10,6 +10,8 @@ import "./page/selection.js";
 import "./page/search.js";
 import "./page/log.js";
 import "./page/drafts.js";
+import "./page/mentions.js";
+import "./page/list_query.js";
 import "./grid/grid.js";
 import "./page/history_policy.js";
 import "./page/format_options.js";

@@ -20,6 +20,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("event_id", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ("group", models.UUIDField(db_index=True, default=uuid.uuid4, editable=False)),
                 (
                     "kind",
                     models.CharField(
@@ -36,6 +37,7 @@ class Migration(migrations.Migration):
                             ("schedule.late", "schedule.late"),
                             ("source.changed", "source.changed"),
                             ("quality.failed", "quality.failed"),
+                            ("comment.mentioned", "comment.mentioned"),
                             ("account.changed", "account.changed"),
                             ("policy.proposed", "policy.proposed"),
                             ("policy.decided", "policy.decided"),
@@ -55,6 +57,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["-id"],
+                "indexes": [
+                    models.Index(fields=["subject_kind", "subject_key", "kind"], name="event_of_subject"),
+                ],
             },
         ),
         migrations.CreateModel(

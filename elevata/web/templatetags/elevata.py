@@ -188,14 +188,26 @@ def span(length: Any) -> str:
 # Filters of lists.
 
 
-@register.simple_block_tag
-def filters(content: SafeString, chosen: Any, route: str, label: str = "Search", rows: str = "rows", **key: Any) -> str:
+@register.simple_block_tag(takes_context=True)
+def filters(
+    context: dict, content: SafeString, chosen: Any, route: str, label: str = "Search", rows: str = "rows", **key: Any
+) -> str:
     """Render the form of a list's filters with ``content`` as its fields; each change replaces the element ``rows``.
 
-    ``label`` is the label of the search field, empty for a list without one.
+    ``label`` is the label of the search field, empty for a list without one. The list's saved filters and columns
+    (``tools``) are below.
     """
-    context = {"content": content, "form": chosen.form, "address": reverse(route, kwargs=key)}
-    return render_to_string("parts/filters.html", context | {"label": label, "rows": rows})
+    request = context["request"]
+    of_page = {name: context.get(name) for name in ("tools", "user", "csrf_token")}
+    form = {
+        "content": content,
+        "form": chosen.form,
+        "address": reverse(route, kwargs=key),
+        "label": label,
+        "rows": rows,
+    }
+    page = {"back": request.get_full_path(), "query": request.META.get("QUERY_STRING", "")}
+    return render_to_string("parts/filters.html", of_page | form | page)
 
 
 @register.inclusion_tag("parts/filter_select.html")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.tables import ColumnSpec, TableSpec
+from elevata.core.errors import MESSAGES_OF_SPARK
 from loader.domain.manifest.reads import Masking
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import SAID, Refusal
@@ -17,10 +18,9 @@ from metadata.domain.history.history_policy import HistoryPolicy
 
 # Purposes of columns with the time by which versions are dated.
 _DATED = ("started_at", "ended_at", "updated_at", "event_at")
-# Codes of refusals with values of the named column as samples, with names as samples, and with a message of Spark.
+# Codes of refusals with values of the named column as samples, and with names as samples.
 _SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS", "WATERMARK_BACKWARDS")
 _SAMPLES_OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
-_MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED", "SOURCE_FAILED")
 _VERSION_READS = ("versions", "as_of", "changes")
 # Arguments that contain values of the business key.
 _KEY_ARGUMENTS = ("text", "after", "business_key")
@@ -79,7 +79,7 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
     if refusal.code in SAID:
         refusal = replace(refusal, file="")
         message = f"{message.partition(':')[0]}: {SAID[refusal.code]}; what Spark says of it may hold sensitive values"
-    if refusal.code in _MESSAGES_OF_SPARK:
+    if refusal.code in MESSAGES_OF_SPARK:
         message = f"{message.partition(':')[0]}: it failed; what Spark says of it may hold sensitive values"
     if refusal.samples:
         hint = f"{hint} Examples are masked: the dataset has sensitive columns.".strip()
@@ -93,7 +93,7 @@ def _names_any(samples: Collection[str], names: Collection[str]) -> bool:
 
 def may_hold_values(error: Mapping[str, Any]) -> bool:
     """Return True if a refusal as JSON has samples, or a message of Spark."""
-    return bool(error.get("samples")) or error.get("code") in (*_MESSAGES_OF_SPARK, *SAID)
+    return bool(error.get("samples")) or error.get("code") in (*MESSAGES_OF_SPARK, *SAID)
 
 
 def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:

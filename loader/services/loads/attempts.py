@@ -25,11 +25,10 @@ from elevata.core.database import retried
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
 from elevata.notifications.kinds import Kind
-from elevata.notifications.services import has_webhook, tell
+from elevata.notifications.services import has_webhook, mark_settled, tell
 from loader.domain import run_states
-from loader.domain.dependencies import LoadStep
-from loader.domain.queries.masking import without_values
-from loader.domain.refusals import Refusal
+from loader.domain.dependencies import LoadStep, Scope
+from loader.domain.queries.masking import without_examples
 from loader.domain.run_states import LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
 from loader.services.quality import store_results
@@ -147,9 +146,11 @@ def tell_run_ended(run_pk: int) -> None:
     }
     if has_webhook(Kind.LOAD_ENDED):
         tell(event=Kind.LOAD_ENDED, title=f"{_name(run)} {run.run_id} in {environment}: {run.status}", **run_end)
+    if run.status == states.SUCCEEDED:
+        _settle_failures(run)
     if run.status not in _BECAME:
         return
-    said = without_values(Refusal.from_json(error), ("",)).message if error.get("message") else ""
+    said = (without_examples(error, "") or {}).get("message", "")
     message = f": {said}" if said and run.status != states.BLOCKED else ""
     tell(
         event=Kind.LOAD_FAILED,
@@ -157,6 +158,14 @@ def tell_run_ended(run_pk: int) -> None:
         users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
         **run_end,
     )
+
+
+def _settle_failures(run: LoadRun) -> None:
+    """Mark notices about former failures as read: runs of the same kind and scope, or of any if it loads everything."""
+    former = LoadRun.objects.filter(environment=run.environment, kind=run.kind, pk__lte=run.pk)
+    if run.kind != LoadRun.Kind.LOAD or Scope.from_json(run.scope) != Scope():
+        former = former.filter(scope=run.scope)
+    mark_settled(subject_kind="load run", subject_key=former.values("run_id"), kinds=(Kind.LOAD_FAILED,))
 
 
 def _name(run: LoadRun) -> str:

@@ -20,6 +20,7 @@ from architecture.services.automatic_changes import (
     finish_execution,
     pending_changes,
 )
+from architecture.services.drift import settle_if_in_sync
 from architecture.services.leases import Held, Holder, take_leases
 from architecture.services.reports import table_keys
 from architecture.services.states import keep_what_was_seen, last_seen
@@ -260,6 +261,7 @@ class LoadWork:
 
         def compare() -> Pending:
             keep_what_was_seen(environment=environment, asked=tables, tables=answer)
+            settle_if_in_sync(environment)
             seen = last_seen(environment=environment, keys=tables)
             described, through = plan.states.values(), self.claimed.through
             return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)

@@ -15,6 +15,7 @@ from architecture.domain.workflow import Refused
 from architecture.models import Refresh
 from architecture.permissions import on_behalf_of
 from architecture.selectors.report_details import may_build
+from architecture.services.drift import settle_if_in_sync
 from architecture.services.previews import build_previewed_report, make_preview
 from architecture.services.states import keep_what_was_seen
 from elevata.audit.services.change_log import writing
@@ -135,6 +136,7 @@ def _refresh(attempt: "ReadAttempt", refresh: Refresh, runner: SupportsRequests,
     if refresh.sizes and tables:
         sizes = _answer(_ask(attempt, runner, SizesManifest(tuple(sorted(tables))), stopping))
     retried(partial(keep_what_was_seen, environment=refresh.environment, asked=asked, tables=tables, sizes=sizes))
+    retried(partial(settle_if_in_sync, refresh.environment))
     with attempt.beating(), on_behalf_of(refresh.requested_by):
         links = retried(partial(_serve_purpose, refresh))
 

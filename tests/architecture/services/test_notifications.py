@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from architecture.models import ChangeReport, Environment
-from architecture.services.executions import approve, claim_execution, end_attempt, reject
+from architecture.services.drift import settle_if_in_sync
+from architecture.services.executions import abandon_execution, approve, claim_execution, end_attempt, reject
 from architecture.services.outdated import tell_outdated_reports
 from architecture.services.reports import build_report
 from architecture.services.states import keep_what_was_seen
@@ -23,6 +24,11 @@ pytestmark = pytest.mark.django_db
 def told(kind: str) -> list[str]:
     """The names of who was told of this kind of event."""
     return sorted(Notice.objects.filter(event__kind=kind).values_list("user__username", flat=True))
+
+
+def unread(kind: str) -> list[str]:
+    notices = Notice.objects.filter(event__kind=kind, read_at__isnull=True)
+    return sorted(notices.values_list("user__username", flat=True))
 
 
 @pytest.fixture
@@ -121,6 +127,37 @@ def test_a_failed_execution_is_told_with_what_failed(renamed: World):
     assert "the disk is full" in Event.objects.get(kind="execution.failed").title
 
 
+def test_a_message_of_spark_is_not_told_for_it_may_have_values(renamed: World):
+    attempt = claim_execution(execution_pk=renamed.queued().pk, worker="w1")
+    end_attempt(attempt=attempt, wanted="failed", error={"code": "STEP_FAILED", "message": "cannot cast 'secret'"})
+    title = Event.objects.get(kind="execution.failed").title
+    assert title == "The execution of all datasets in dev failed"
+
+
+def test_a_failure_is_settled_once_the_execution_is_abandoned(renamed: World):
+    execution = renamed.queued()
+    attempt = claim_execution(execution_pk=execution.pk, worker="w1")
+    end_attempt(attempt=attempt, wanted="failed", error={"code": "X", "message": "no"})
+    assert unread("execution.failed") == ["ada", "olga"]
+    abandon_execution(execution=execution, user=renamed.operator, reason="no longer wanted")
+    assert unread("execution.failed") == []
+
+
+def test_an_approval_is_settled_once_the_report_is_executed(waiting: ChangeReport, renamed: World):
+    approve(report=waiting, user=renamed.approver)
+    assert unread("report.approved") == ["ada"]
+    renamed.executed()
+    assert unread("report.approved") == []
+
+
+def test_who_has_approved_waits_no_more_while_others_do(renamed: World):
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 2}}})
+    person("ben", "approver")
+    report = renamed.report()
+    approve(report=report, user=renamed.approver)
+    assert unread("report.waiting") == ["ben"]
+
+
 def test_a_lost_execution_is_told_as_failed(renamed: World):
     execution = renamed.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
@@ -164,6 +201,18 @@ def test_more_drift_is_told(built: World):
     behind_your_back(built, "balance", "saldo")
     refresh(built)
     assert Event.objects.filter(kind="drift.found").count() == 2
+
+
+def test_drift_that_is_gone_is_settled(built: World):
+    refresh(built)
+    behind_your_back(built)
+    refresh(built)
+    settle_if_in_sync(built.environment)
+    assert unread("drift.found") == ["olga"]
+    behind_your_back(built, "whole_name", "full_name")
+    refresh(built)
+    settle_if_in_sync(built.environment)
+    assert unread("drift.found") == []
 
 
 def test_a_table_that_is_as_it_was_left_is_no_event(built: World):

@@ -236,6 +236,7 @@ def test_who_proposed_is_told_what_was_decided(built, root, rita):
     told = Notice.objects.filter(event__kind="policy.decided")
     assert {one.user.username for one in told} == {"root"}
     assert policies_waiting(rita) == ()
+    assert not Notice.objects.filter(event__kind="policy.proposed", read_at__isnull=True).exists()
 
 
 def test_every_step_is_in_the_chain(built, root, rita):

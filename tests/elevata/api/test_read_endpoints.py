@@ -19,7 +19,19 @@ pytestmark = pytest.mark.django_db
 LISTS = ["systems", "source-datasets", "source-columns", "schemas", "datasets", "columns", "load-runs"]
 
 MAINTENANCE = ("history-reverts", "history-prunes", "history-checks", "table-acceptances")
-OTHERS = ["changes", "deliveries", "environments", "history-batches", "notices", "reads", "schedules", "users"]
+OTHERS = [
+    "changes",
+    "comments",
+    "favourites",
+    "saved-filters",
+    "deliveries",
+    "environments",
+    "history-batches",
+    "notices",
+    "reads",
+    "schedules",
+    "users",
+]
 OTHERS += ["quality-checks", "check-results", "quarantine-decisions", "references", "search", "vacuums", "webhooks"]
 OTHERS += ["health-findings", "source-checks", "source-proposals", "contracts", "exposures"]
 

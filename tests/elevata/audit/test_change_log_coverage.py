@@ -27,6 +27,7 @@ LOGGED = {model.__name__ for model in apps.get_models() if issubclass(model, Ver
 MAY = {
     "metadata/services/rows/row_changes.py": "store, store_all, put_aside and remove, which log",
     "elevata/accounts/services/users.py": "logs by record_change; groups are made from the table of roles",
+    "elevata/comments/services.py": "deletes comments with a dataset, whose deletion is logged",
     "elevata/accounts/services/tokens.py": "logs by record_change",
     "architecture/services/states.py": "an environment is made from settings when it is first needed",
     "architecture/services/change_policy.py": "logs by record_change",

@@ -20,6 +20,7 @@ from elevata.notifications import deliveries, services
 from elevata.notifications.deliveries import Outcome, end_attempt
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice, Webhook
+from elevata.notifications.selectors import unread_count
 from elevata.notifications.webhook_requests import MAX_ATTEMPTS
 from tests.factories import DeliveryFactory, EventFactory, NoticeFactory, WebhookFactory
 
@@ -128,6 +129,52 @@ def test_an_event_that_cannot_be_chosen_is_refused():
     with pytest.raises(MetadataError) as refused:
         services.choose_events(user=somebody("ada"), listed=["webhook.test"], emailed=[])
     assert (refused.value.code, refused.value.field) == ("unknown_event", "listed")
+
+
+# --- grouping ----------------------------------------------------------------------------------
+
+
+def earlier(event: Event, **ago: int) -> None:
+    Event.objects.filter(pk=event.pk).update(at=timezone.now() - timedelta(**ago))
+
+
+def test_events_of_one_kind_about_one_thing_are_one_group():
+    first = told(somebody("ada"))
+    earlier(first, days=3)
+    assert told().group == first.group == first.event_id
+
+
+def test_events_of_one_kind_within_minutes_are_one_group():
+    first = told()
+    assert told(subject_key="r2").group == first.group
+
+
+def test_a_group_takes_no_other_things_after_some_minutes():
+    first = told()
+    earlier(first, minutes=11)
+    second = told(subject_key="r2")
+    assert second.group != first.group
+    earlier(second, minutes=11)
+    assert told(subject_key="r3").group == Event.objects.latest("pk").event_id
+
+
+@pytest.mark.parametrize("other", [{"kind": Kind.DRIFT_FOUND}, {"environment": "prod"}])
+def test_another_kind_or_environment_is_another_group(other: dict[str, Any]):
+    assert told().group != told(**other).group
+
+
+def test_groups_are_counted_as_one_and_read_as_one():
+    ada = somebody("ada")
+    told(ada)
+    group = told(ada, subject_key="r2").group
+    told(ada, kind=Kind.DRIFT_FOUND)
+    assert unread_count(ada) == 2
+    assert services.mark_read(user=ada, group=group) == 2
+    assert unread_count(ada) == 1
+
+
+def test_a_title_is_one_line():
+    assert told(title="It failed:\n\n  twice").title == "It failed: twice"
 
 
 # --- reading -----------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """The bell and its list, what somebody is told of, and webhooks on pages."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.notifications.kinds import CHOICES, WORDS
@@ -34,6 +36,36 @@ def test_to_go_where_a_notice_leads_is_to_read_it(reader: Client, person: User):
     notice = NoticeFactory(user=person, event__subject_key="r7")
     assert reader.get(f"/notices/{notice.pk}/").url == "/load-runs/r7/"
     assert Notice.objects.get().read_at is not None
+
+
+def test_a_group_is_one_line_with_its_number_and_opens_to_its_parts(reader: Client, person: User):
+    group = uuid4()
+    NoticeFactory(user=person, event__group=group, event__title="the first", read_at=timezone.now())
+    NoticeFactory.create_batch(2, user=person, event__group=group, event__title="a later one")
+    page = text_of(reader, "/notices/")
+    assert "3 notices, 2 unread" in words(page)
+    assert "the first" not in page
+    assert page.count("a later one</a>") + page.count("a later one\n") == 1
+    parts = text_of(reader, f"/notices/?group={group}")
+    assert "the first" in parts
+    assert parts.count('name="notice"') == 2
+
+
+def test_a_group_is_found_by_any_of_its_parts(reader: Client, person: User):
+    group = uuid4()
+    NoticeFactory(user=person, event__group=group, event__title="about airports")
+    NoticeFactory(user=person, event__group=group, event__title="about routes")
+    page = text_of(reader, "/notices/?q=airports")
+    assert "about airports" in page
+    assert "2 notices" in words(page)
+
+
+def test_a_group_is_marked_as_read(reader: Client, person: User):
+    group = uuid4()
+    NoticeFactory.create_batch(2, user=person, event__group=group)
+    other = NoticeFactory(user=person)
+    reader.post("/notices/read/", {"group": str(group)})
+    assert [one.pk for one in Notice.objects.filter(read_at=None)] == [other.pk]
 
 
 def test_one_is_marked_as_read(reader: Client, person: User):

@@ -25,6 +25,7 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services import recorded_heads
+from elevata.lists.services import save_filter, set_favourite
 from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
@@ -42,7 +43,7 @@ from tests.architecture.world import Warehouse, World, put_policy_in_force
 from tests.elevata.web.forms import unexplained
 from tests.elevata.web.html import html_of
 from tests.elevata.web.routes import RULES, SIGN_IN, Rule, route_names
-from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
+from tests.factories import CommentFactory, DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.loader.factories import LoadRunFactory, ReadRequestFactory
 from tests.metadata.contracts import sales_mart
 
@@ -114,6 +115,16 @@ class Addresses(dict):
             "schedule": lambda: ("key", self._schedule().key),
             "lease": lambda: ("pk", self._lease().pk),
             "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
+            "saved_filter": lambda: (
+                "key",
+                save_filter(owner=self._person, route="dataset_list", name="raw", query="layer=raw").key,
+            ),
+            "favourite": lambda: (
+                "pk",
+                set_favourite(user=self._person, subject_kind="dataset", subject_key=self._warehouse.key).pk,
+            ),
+            "comment_kind": lambda: ("kind", "dataset"),
+            "comment": lambda: ("key", CommentFactory(subject_key=self._warehouse.key, author=self._person).key),
             "notice": lambda: ("pk", NoticeFactory(user=self._person).pk),
             "webhook": lambda: ("key", WebhookFactory().key),
             "delivery": lambda: ("pk", DeliveryFactory(status="failed", finished_at=timezone.now()).pk),

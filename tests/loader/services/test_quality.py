@@ -8,7 +8,7 @@ import pytest
 
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
-from elevata.notifications.models import Event
+from elevata.notifications.models import Event, Notice
 from loader.models import CheckResult, LoadRun
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
@@ -16,6 +16,7 @@ from loader.services.quality import check_specs, store_results
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck
 from metadata.services.quality import create_check, retire_check
+from tests.architecture.world import person
 from tests.loader.airports import target
 from tests.loader.services.loads.test_manifests import manifest
 
@@ -144,6 +145,17 @@ def test_results_of_a_run_are_stored_with_notices_about_failed_checks(airports, 
     assert event.title == f"1 check of {AIRPORT} failed in load run {run.run_id} in {run.environment}"
     assert event.facts == {"run": run.run_id, "checks": ["not_null"]}
     assert event.link == f"/datasets/{target(AIRPORT).key}/quality/"
+
+
+def test_a_notice_is_settled_once_all_checks_pass(airports):
+    person("olga", "operator")
+    row = check(AIRPORT, "not_null", columns=["name"])
+    run = request_load_run(run_id="r", load_timestamp=datetime(2024, 5, 1, tzinfo=UTC), wake_worker=False).run
+    stored(row, run, result(row, failed=2, total=3))
+    unread = Notice.objects.filter(event__kind="quality.failed", read_at__isnull=True)
+    assert unread.count() == 1
+    stored(row, None, result(row, "passed", failed=0, total=3))
+    assert unread.count() == 0
 
 
 def test_results_of_a_repeated_attempt_replace_the_former_without_another_notice(airports):

@@ -264,6 +264,16 @@ def test_at_the_deadline_the_run_is_skipped_with_a_notice(orders: SourceDataset)
     assert notice.event.link == f"/schedules/{schedule.key}/"
 
 
+def test_the_notice_is_settled_when_the_data_is_in_time_again(orders: SourceDataset):
+    person("olga", Role.OPERATOR)
+    schedule = waiting_schedule(orders)
+    at_deadline(schedule)
+    become_due(schedule)
+    deliver(orders)
+    assert len(check_twice()) == 1
+    assert not Notice.objects.filter(read_at__isnull=True).exists()
+
+
 def test_at_the_deadline_the_run_is_started_anyway_if_declared(orders: SourceDataset):
     olga = person("olga", Role.OPERATOR)
     schedule = waiting_schedule(orders, then="start")

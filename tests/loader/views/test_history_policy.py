@@ -183,7 +183,7 @@ def test_without_a_key_there_is_nothing_to_show(editor: Client, airport: TargetD
 def test_the_number_of_columns_costs_no_queries(
     editor: Client, airport: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
-    with django_assert_max_num_queries(25) as few:
+    with django_assert_max_num_queries(26) as few:
         read(editor, address(airport))
     for number in range(30):
         create_target_column(dataset=airport, name=f"more_{number}", type="string", inputs=[])

@@ -73,7 +73,7 @@ def test_the_grids_queries_do_not_grow_with_its_lines(
     editor: Client, airport: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
     editor.get(f"/datasets/{airport.key}/")
-    with django_assert_max_num_queries(15) as few:
+    with django_assert_max_num_queries(16) as few:
         editor.get(f"/datasets/{airport.key}/")
     for number in range(20):
         TargetColumnFactory(dataset=airport, name=f"more{number}", ordinal=10 + number)

@@ -1,0 +1,124 @@
+"""Saved filters, chosen columns and favourites of a user."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import django_filters as filters
+from django.db.models import Q, QuerySet
+from django.http import QueryDict
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from elevata.lists.columns import Column, hiding_classes, shown_labels
+from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
+from elevata.web.paging import StableOrdering, YesNoFilter
+from elevata.web.subjects import kinds
+
+
+@dataclass(frozen=True)
+class ListTools:
+    """Saved filters and columns of a list for a user. ``hidden`` are the CSS classes that hide columns."""
+
+    route: str
+    saved: tuple[SavedFilter, ...]
+    columns: tuple[tuple[Column, bool], ...]
+    hidden: str
+
+
+def list_tools(user: Any, route: str, columns: Sequence[Column], chosen: list[str] | None) -> ListTools:
+    """Return the tools of a list with these columns."""
+    shown = shown_labels(columns, chosen)
+    marked = tuple((column, column.label in shown) for column in columns)
+    return ListTools(route, tuple(saved_filters(user, route)), marked, hiding_classes(columns, shown))
+
+
+@cache
+def filtered_lists() -> dict[str, type]:
+    """Return the lists with filters, by route."""
+    return dict(_lists(get_resolver()))
+
+
+def _lists(resolver: URLResolver) -> Iterator[tuple[str, type]]:
+    for entry in resolver.url_patterns:
+        if isinstance(entry, URLResolver):
+            yield from _lists(entry)
+        elif isinstance(entry, URLPattern) and getattr(view := _view_of(entry), "filterset", None):
+            yield entry.name or "", view
+
+
+def _view_of(pattern: URLPattern) -> type | None:
+    return getattr(pattern.callback, "view_class", None)
+
+
+def filters_of(route: str, query: str) -> str:
+    """Return the part of a query string that filters and orders the list; empty if nothing does."""
+    names = filtered_lists()[route].filterset.base_filters
+    given, kept = QueryDict(query), QueryDict(mutable=True)
+    for name in given:
+        if name in names and given[name]:
+            kept.setlist(name, given.getlist(name))
+    return kept.urlencode()
+
+
+def visible_filters(user: Any) -> QuerySet[SavedFilter]:
+    """Return the user's saved filters and the shared ones of others, by name."""
+    return SavedFilter.objects.filter(Q(owner=user) | Q(shared=True)).select_related("owner").order_by("name", "pk")
+
+
+def saved_filters(user: Any, route: str) -> QuerySet[SavedFilter]:
+    """Return the saved filters of a list that the user sees."""
+    return visible_filters(user).filter(route=route)
+
+
+def chosen_labels(user: Any, route: str) -> list[str] | None:
+    """Return the labels of the columns that the user chose for a list; None without a choice."""
+    return ChosenColumns.objects.filter(user=user, route=route).values_list("labels", flat=True).first()
+
+
+def favourites_of(user: Any) -> QuerySet[Favourite]:
+    """Return the user's favourites, the latest first."""
+    return Favourite.objects.filter(user=user)
+
+
+def favourite_keys(user: Any, kind: str) -> QuerySet:
+    """Return the query of the keys of the user's favourites of a kind."""
+    return favourites_of(user).filter(subject_kind=kind).order_by().values("subject_key")
+
+
+def is_favourite(user: Any, kind: str, key: UUID) -> bool:
+    return favourites_of(user).filter(subject_kind=kind, subject_key=key).exists()
+
+
+class FavouriteOnly(YesNoFilter):
+    """Filter of the user's favourites; ``key`` is the field of the subject's key."""
+
+    def __init__(self, kind: str, key: str = "key", **options: Any) -> None:
+        super().__init__(label="Favourite", **options)
+        self._kind, self._key = kind, key
+
+    def filter(self, qs: QuerySet, value: str) -> QuerySet:
+        if not value:
+            return qs
+        favourites = Q(**{f"{self._key}__in": favourite_keys(self.parent.request.user, self._kind)})
+        return qs.filter(favourites if value == "true" else ~favourites)
+
+
+class SavedFilterFilter(filters.FilterSet):
+    route = filters.CharFilter(label="Route of the list")
+    shared = YesNoFilter(field_name="shared", label="Shared")
+    ordering = StableOrdering(fields=("name", "updated_at"))
+
+    class Meta:
+        model = SavedFilter
+        fields = ()
+
+
+class FavouriteFilter(filters.FilterSet):
+    subject_kind = filters.ChoiceFilter(choices=lambda: [(kind, kind) for kind in kinds()], label="Kind of the subject")
+    ordering = StableOrdering(fields=("created_at",))
+
+    class Meta:
+        model = Favourite
+        fields = ()

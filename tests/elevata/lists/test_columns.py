@@ -1,0 +1,31 @@
+"""Columns of lists: shown, hidden, and in the file."""
+
+import pytest
+
+from elevata.lists.columns import Column, csv_columns, hiding_classes, shown_labels
+
+COLUMNS = (
+    Column("Name", {"name": "name", "active": "active"}),
+    Column("Layer", {"layer": "layer"}),
+    Column("Rows"),
+    Column("Owner", {"owner": "owner"}, shown=False),
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown", "hidden"),
+    [
+        (None, ["Name", "Layer", "Rows"], "without-4"),
+        (["Owner", "Rows"], ["Name", "Rows", "Owner"], "without-2"),
+        ([], ["Name"], "without-2 without-3 without-4"),
+        (["Former"], ["Name"], "without-2 without-3 without-4"),
+    ],
+)
+def test_the_first_column_and_the_chosen_ones_are_shown(chosen: list[str] | None, shown: list[str], hidden: str):
+    assert shown_labels(COLUMNS, chosen) == shown
+    assert hiding_classes(COLUMNS, shown) == hidden
+
+
+def test_the_file_has_all_columns_unless_some_are_chosen():
+    assert list(csv_columns(COLUMNS, None)) == ["name", "active", "layer", "owner"]
+    assert list(csv_columns(COLUMNS, ["Owner"])) == ["name", "active", "owner"]

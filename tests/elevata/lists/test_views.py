@@ -1,0 +1,190 @@
+"""Saved filters, chosen columns and favourites on pages, and by REST."""
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from elevata.bootstrap.places import ROOT
+from elevata.core.errors import MetadataError
+from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
+from elevata.lists.selectors import filtered_lists
+from elevata.lists.services import save_filter
+from metadata.models import TargetDataset
+from tests.architecture.world import World
+from tests.elevata.web.forms import words
+from tests.elevata.web.html import html_of, text_of
+from tests.elevata.web.pages import signed_in
+from tests.loader.factories import loaded
+
+pytestmark = pytest.mark.django_db
+LIST = "dataset_list"
+
+
+def saved(client: Client, name: str = "raw tables", query: str = "layer=raw&page=3", **more: Any) -> Any:
+    data = {"route": LIST, "name": name, "query": query, "back": "/datasets/?layer=raw"} | more
+    return client.post("/lists/filters/", data, follow=True)
+
+
+def chosen(client: Client, *labels: str, **more: Any) -> Any:
+    data = {"route": LIST, "columns": list(labels), "back": "/datasets/"} | more
+    return client.post("/lists/columns/", data, follow=True)
+
+
+# --- saved filters -----------------------------------------------------------------------------
+
+
+def test_filters_are_saved_without_the_page_and_offered_by_name(reader: Client):
+    page = html_of(saved(reader))
+    assert "The filter raw tables is saved." in words(page)
+    assert 'href="/datasets/?layer=raw"' in page
+    assert SavedFilter.objects.get().query == "layer=raw"
+
+
+def test_a_name_that_exists_is_replaced(reader: Client):
+    saved(reader)
+    saved(reader, query="layer=stage&ordering=-name")
+    assert SavedFilter.objects.get().query == "layer=stage&ordering=-name"
+
+
+def test_a_shared_filter_is_offered_to_others_and_deleted_by_its_owner_only(reader: Client, operator: Client):
+    saved(operator, name="own", query="layer=stage")
+    saved(operator, shared="on")
+    page = text_of(reader, "/datasets/")
+    assert "raw tables" in page
+    assert "layer=stage" not in page
+    key = SavedFilter.objects.get(shared=True).key
+    assert reader.post(f"/lists/filters/{key}/delete/").status_code == 404
+    operator.post(f"/lists/filters/{key}/delete/")
+    assert not SavedFilter.objects.filter(shared=True).exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"query": "page=2&odd=1&layer="}, "query"),
+        ({"route": "home"}, "route"),
+        ({"name": "x" * 61}, "name"),
+    ],
+)
+def test_what_cannot_be_saved_names_its_field(person: User, given: dict[str, str], field: str):
+    with pytest.raises(MetadataError) as refused:
+        save_filter(**({"owner": person, "route": LIST, "name": "raw", "query": "layer=raw"} | given))
+    assert refused.value.field == field
+
+
+def test_a_page_of_another_host_is_not_returned_to(reader: Client):
+    answer = reader.post("/lists/filters/", {"route": LIST, "name": "x", "query": "layer=raw", "back": "//evil.org/"})
+    assert answer.url == "/"
+
+
+def test_every_list_with_filters_can_be_saved():
+    assert {"dataset_list", "dataset_changes", "source_list", "report_list", "execution_list", "run_list"} <= set(
+        filtered_lists()
+    )
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def test_chosen_columns_are_shown_and_the_file_follows(reader: Client, airport: TargetDataset):
+    page = html_of(chosen(reader, "Layer", "Owner"))
+    hidden = re.search(r'id="rows" class="([^"]*)"', page)
+    assert hidden is not None
+    assert "without-3" in hidden[1].split()
+    assert not {"without-1", "without-2", "without-9"} & set(hidden[1].split())
+    answer = reader.get("/datasets/?format=csv")
+    (head, *_) = csv.reader(io.StringIO(b"".join(answer.streaming_content).decode(), newline=""))
+    assert head == ["dataset", "layer", "owner"]
+
+
+def test_columns_are_reset(reader: Client):
+    chosen(reader, "Layer")
+    chosen(reader, reset="on")
+    assert not ChosenColumns.objects.exists()
+
+
+def test_a_column_that_the_list_does_not_have_is_refused(reader: Client):
+    assert "There is no column Odd" in words(html_of(chosen(reader, "Odd")))
+    assert not ChosenColumns.objects.exists()
+
+
+@pytest.mark.parametrize("route", ["dataset_list", "source_list", "report_list", "execution_list", "run_list"])
+def test_declared_columns_are_those_of_the_table(route: str, request: pytest.FixtureRequest):
+    """Columns are hidden by their numbers, so that a table must have the declared ones in their order."""
+    if route in ("report_list", "execution_list"):
+        world: World = request.getfixturevalue("world")
+        client = signed_in(world.author)
+    else:
+        loaded(request.getfixturevalue("airport"))
+        client = request.getfixturevalue("reader")
+    table = text_of(client, reverse(route)).partition('id="rows"')[2]
+    heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table.partition("</thead>")[0], re.DOTALL)
+    view: Any = filtered_lists()[route]
+    assert [words(head) for head in heads] == [column.label for column in view.columns]
+
+
+def test_there_is_a_rule_to_hide_every_column():
+    css = (ROOT / "static/css/app.css").read_text()
+    most = max(len(getattr(view, "columns", ())) for view in filtered_lists().values())
+    assert f".without-{most} > table" in css
+
+
+# --- favourites --------------------------------------------------------------------------------
+
+
+def marked(client: Client, dataset: TargetDataset, **more: str) -> Any:
+    data = {"subject_kind": "dataset", "subject_key": str(dataset.key), "back": f"/datasets/{dataset.key}/"}
+    return client.post("/favourites/", data | more, follow=True)
+
+
+def test_a_favourite_is_marked_found_and_on_the_home_page(reader: Client, airport: TargetDataset):
+    assert 'aria-pressed="true"' in html_of(marked(reader, airport, on="on"))
+    page = text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
+    assert re.findall(r"rawcore\.\w+(?=</a>)", page) == ["rawcore.rc_air_airport"]
+    assert "Favourites Datasets Reports rawcore.rc_air_airport" in words(text_of(reader, "/"))
+
+
+def test_a_favourite_is_removed(reader: Client, airport: TargetDataset):
+    marked(reader, airport, on="on")
+    marked(reader, airport)
+    assert not Favourite.objects.exists()
+    assert "Favourites" not in words(text_of(reader, "/"))
+
+
+def test_favourites_are_the_users_own(reader: Client, operator: Client, airport: TargetDataset):
+    marked(operator, airport, on="on")
+    assert "rc_air_airport" not in text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
+
+
+def test_a_report_is_a_favourite(world: World):
+    client, report = signed_in(world.author), world.report()
+    client.post("/favourites/", {"subject_kind": "report", "subject_key": str(report.report_id), "on": "on"})
+    assert str(report.report_id) in text_of(client, "/reports/?favourite=true").partition('id="rows"')[2]
+    assert str(report.report_id) not in text_of(client, "/reports/?favourite=false").partition('id="rows"')[2]
+
+
+# --- REST --------------------------------------------------------------------------------------
+
+
+def test_filters_are_saved_and_deleted_by_rest(reader: Client):
+    body = {"route": LIST, "name": "raw", "query": "layer=raw", "shared": True}
+    made = reader.post("/api/v1/saved-filters/", body, content_type="application/json")
+    assert made.status_code == 201, made.content
+    address = f"/api/v1/saved-filters/{made.json()['key']}/"
+    assert reader.get("/api/v1/saved-filters/?route=dataset_list").json()["count"] == 1
+    assert reader.delete(address).status_code == 204
+
+
+def test_favourites_are_marked_and_removed_by_rest(reader: Client, airport: TargetDataset):
+    body = {"subject_kind": "dataset", "subject_key": str(airport.key)}
+    made = reader.post("/api/v1/favourites/", body, content_type="application/json")
+    assert made.status_code == 201, made.content
+    assert reader.get("/api/v1/datasets/?favourite=true").json()["count"] == 1
+    assert reader.delete(f"/api/v1/favourites/{made.json()['id']}/").status_code == 204

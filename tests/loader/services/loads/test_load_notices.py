@@ -1,0 +1,59 @@
+"""Notices about load runs that failed, and their end."""
+
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from elevata.accounts.roles import Role
+from elevata.notifications.models import Event, Notice
+from loader.models import LoadRun
+from loader.services.loads.attempts import tell_run_ended
+from tests.architecture.world import person
+from tests.loader.factories import LoadRunFactory
+
+pytestmark = pytest.mark.django_db
+
+ONE = {"kind": "dataset", "name": "rawcore.rc_a", "target_only": False}
+OTHER = {"kind": "dataset", "name": "rawcore.rc_b", "target_only": False}
+
+
+@pytest.fixture(autouse=True)
+def olga(db: None) -> None:
+    person("olga", Role.OPERATOR)
+
+
+def ended(**fields: Any) -> LoadRun:
+    run = LoadRunFactory(**fields)
+    with transaction.atomic():
+        tell_run_ended(run.pk)
+    return run
+
+
+def failed(**fields: Any) -> LoadRun:
+    return ended(status="failed", error={"code": "X", "message": "1 dataset failed"}, **fields)
+
+
+def unread() -> list[str]:
+    rows = Notice.objects.filter(event__kind="load.failed", read_at__isnull=True)
+    return sorted(rows.values_list("event__subject_key", flat=True))
+
+
+def test_a_failure_is_settled_by_a_load_of_the_same_scope():
+    run, other = failed(scope=ONE), failed(scope=OTHER)
+    assert unread() == sorted([run.run_id, other.run_id])
+    ended(scope=ONE)
+    assert unread() == [other.run_id]
+
+
+def test_failures_of_loads_are_settled_by_a_load_of_everything():
+    failed(scope=ONE)
+    revert = failed(kind="revert", scope=ONE)
+    ended()
+    assert unread() == [revert.run_id]
+
+
+def test_a_value_of_a_column_is_not_told():
+    error = {"code": "CAST_FAILS", "message": "3 values", "column": "name", "samples": ["id=Zebedee"]}
+    ended(status="failed", error=error)
+    assert "Zebedee" not in Event.objects.get(kind="load.failed").title
