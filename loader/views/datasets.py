@@ -186,8 +186,8 @@ class DatasetRejected(DataPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         run_id = self.kwargs["run_id"]
-        row = get_object_or_404(dataset_runs(dataset=self.row), run__run_id=run_id)
-        return super().context() | {"loaded": row, "question": {"kind": QUARANTINED, "run": run_id}}
+        row = dataset_runs(dataset=self.row).filter(run__run_id=run_id).first()
+        return super().context() | {"run_id": run_id, "loaded": row, "question": {"kind": QUARANTINED, "run": run_id}}
 
 
 class DatasetRunChanges(HistoryDataPage):
