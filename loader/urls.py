@@ -69,6 +69,7 @@ urlpatterns = [
     path("datasets/<uuid:key>/quality/profile/", quality.DatasetProfile.as_view(), name="dataset_profile"),
     path("datasets/<uuid:key>/quality/suggestions/", quality.SuggestionAccept.as_view(), name="suggestion_accept"),
     path("datasets/<uuid:key>/quality/quarantine/", quality.DatasetQuarantine.as_view(), name="dataset_quarantine"),
+    path("datasets/<uuid:key>/rejected/<run_id:run_id>/", datasets.DatasetRejected.as_view(), name="dataset_rejected"),
     path("datasets/<uuid:key>/storage/", maintenance_runs.DatasetStorage.as_view(), name="dataset_storage"),
     path("datasets/<uuid:key>/storage/vacuum/", maintenance_runs.DatasetVacuum.as_view(), name="dataset_vacuum"),
     path("datasets/<uuid:key>/history/prune/", maintenance_runs.DatasetPrune.as_view(), name="dataset_prune"),

@@ -55,7 +55,7 @@ TAKES = {
     "as_of": ("at", "known_at", "text", "after"),
     "changes": ("run_id", "op", "after"),
     "origin": ("entity_key",),
-    "quarantine": (),
+    "quarantine": ("run_id",),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
 _NEEDS = {"as_of": "at", "changes": "run_id", "origin": "entity_key"}
@@ -100,7 +100,9 @@ class QuestionSerializer(ChangeSerializer):
     known_at = serializers.DateTimeField(
         required=False, default_timezone=UTC, help_text="as_of: leaves out what was loaded later, by the clock."
     )
-    run_id = serializers.CharField(required=False, max_length=100, help_text="changes: what this load run did.")
+    run_id = serializers.CharField(
+        required=False, max_length=100, help_text="changes: what this load run did; quarantine: rows of its delivery."
+    )
     op = serializers.ChoiceField(
         required=False,
         choices=tuple(OPERATIONS.items()),

@@ -18,8 +18,8 @@ class ScopeSerializer(serializers.Serializer):
     target_only = serializers.BooleanField()
 
 
-class RefusalSerializer(serializers.Serializer):
-    """Refusal of a request or a run; empty fields are left out."""
+class FaultSerializer(serializers.Serializer):
+    """One class of faults in the rows of a delivery; empty fields are left out."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -29,6 +29,16 @@ class RefusalSerializer(serializers.Serializer):
     column = serializers.CharField(required=False)
     count = serializers.IntegerField(required=False)
     samples = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class RefusalSerializer(FaultSerializer):
+    """Refusal of a request or a run; empty fields are left out."""
+
+    faults = FaultSerializer(
+        many=True,
+        required=False,
+        help_text="All classes of faults in the rows of a delivery; the first is the refusal.",
+    )
 
 
 # Lists refer to the schemas of states and kinds that the serializer of one run defines.
@@ -97,6 +107,7 @@ class LoadRunListSerializer(serializers.ModelSerializer):
 class DatasetRunSerializer(serializers.ModelSerializer):
     reverted_by = serializers.CharField(source="reverted_by.run_id", read_only=True, default=None, allow_null=True)
     error = serializers.SerializerMethodField()
+    faults = serializers.SerializerMethodField(help_text="Refusal that names the quarantined rows of the delivery.")
     counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
     window = serializers.DictField(
         child=serializers.DictField(child=serializers.CharField(), allow_null=True),
@@ -120,6 +131,7 @@ class DatasetRunSerializer(serializers.ModelSerializer):
             "drift",
             "warnings",
             "error",
+            "faults",
             "skipped_because",
             "unchanged_since",
             "reverted_by",
@@ -133,6 +145,10 @@ class DatasetRunSerializer(serializers.ModelSerializer):
     @extend_schema_field(RefusalSerializer(allow_null=True))
     def get_error(self, row: DatasetRun) -> dict | None:
         return readable_error(current_actor().user, row.error, row.qualified_name)
+
+    @extend_schema_field(RefusalSerializer(allow_null=True))
+    def get_faults(self, row: DatasetRun) -> dict | None:
+        return readable_error(current_actor().user, row.faults, row.qualified_name)
 
 
 class LoadRunSerializer(LoadRunListSerializer):

@@ -19,6 +19,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     dataset_phase       dataset, phase
     dataset_checked     dataset, results: those of its quality checks (loader.domain.quality.results)
     dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because, window,
+                        faults: refusal that names the quarantined rows of a delivery,
                         unchanged_since: run whose rows a model kept, as no input changed,
                         version_before, version_after, seconds,
                         schema: columns of the delivery (loader.spark.sources.schemas), also of a refused one,

@@ -7,7 +7,7 @@ crosses the pipe between runner and worker as JSON and is shown as it is.
 import re
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
 
 from elevata.core.errors import ProductError
@@ -15,7 +15,10 @@ from elevata.core.errors import ProductError
 
 @dataclass(eq=False)
 class Refusal(ProductError):
-    """Refusal of data or of a run. ``samples`` holds a few offending rows, keys or values as text.
+    """Refusal of data or of a run.
+
+    ``samples`` holds a few offending rows, keys or values as text. ``faults`` are the refusals for all classes of
+    faults in the rows of a delivery; the refusal itself is for the first of them.
 
     Not frozen: Python writes the traceback into an exception that is raised.
     """
@@ -28,6 +31,7 @@ class Refusal(ProductError):
     column: str = ""
     count: int | None = None
     samples: tuple[str, ...] = dataclass_field(default=())
+    faults: "tuple[Refusal, ...]" = dataclass_field(default=())
     # Schema of the refused delivery, for the worker: names and, if known, types. It is no part of the message.
     schema: tuple[dict, ...] = dataclass_field(default=(), repr=False)
 
@@ -41,12 +45,14 @@ class Refusal(ProductError):
 
     def as_json(self) -> dict:
         """Return the fields that are not empty; ``message`` and ``code`` always."""
-        described = asdict(self) | {"samples": list(self.samples), "schema": None}
+        described = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "schema"}
+        described |= {"samples": list(self.samples), "faults": [fault.as_json() for fault in self.faults]}
         return {name: value for name, value in described.items() if value not in ("", None, [])}
 
     @classmethod
     def from_json(cls, described: dict) -> "Refusal":
-        return cls(**{**described, "samples": tuple(described.get("samples", ()))})
+        faults = tuple(cls.from_json(fault) for fault in described.get("faults", ()))
+        return cls(**{**described, "samples": tuple(described.get("samples", ())), "faults": faults})
 
     def one_line(self) -> str:
         """Return message, samples and hint on one line, for a terminal."""

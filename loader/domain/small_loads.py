@@ -50,7 +50,7 @@ def delimiter_of(source: SourceSpec) -> str:
         given, plain = ReadingOptions.of(source.format, source.options), ReadingOptions.of(source.format, {})
     except MetadataError:  # the general way refuses it
         return ""
-    is_plain = given == replace(plain, delimiter=given.delimiter)
+    is_plain = given == replace(plain, delimiter=given.delimiter, faulty_rows=given.faulty_rows)
     return given.delimiter if is_plain and given.delimiter not in '"\r\n' else ""
 
 

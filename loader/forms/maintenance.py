@@ -109,6 +109,15 @@ class QuarantineForm(MaintenanceForm):
     )
     entries = forms.CharField(required=False, widget=forms.MultipleHiddenInput)
 
+    def __init__(self, *args: Any, releasable: bool = True, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if not releasable:
+            field = self.fields["decision"]
+            field.choices = [choice for choice in field.choices if choice[0] != RELEASE]
+            field.help_text = (
+                "Dropped rows are removed for good. The rows do not fit the contract: load them corrected."
+            )
+
     def given(self) -> dict[str, Any]:
         chosen = self.data.getlist("entries") if hasattr(self.data, "getlist") else []
         return {**super().given(), "entries": tuple(chosen)}

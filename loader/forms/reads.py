@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from loader.domain.queries.query_results import ORIGIN
+from loader.domain.queries.query_results import MOST_QUARANTINED, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
@@ -158,7 +158,8 @@ class QuestionForm(forms.Form):
         if kind == "profile":
             return {}
         if kind == "quarantine":
-            return {"limit": ROWS_SHOWN}
+            of_run = {"run_id": values["run"]} if values["run"] else {}
+            return {"limit": MOST_QUARANTINED, **of_run}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
         known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}

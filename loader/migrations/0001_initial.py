@@ -235,6 +235,14 @@ class Migration(migrations.Migration):
                 ),
                 ("warnings", models.JSONField(default=list)),
                 ("error", models.JSONField(blank=True, null=True)),
+                (
+                    "faults",
+                    models.JSONField(
+                        blank=True,
+                        help_text="Refusal that names the rows of the delivery that were quarantined.",
+                        null=True,
+                    ),
+                ),
                 ("skipped_because", models.CharField(blank=True, default="", max_length=310)),
                 ("unchanged_since", models.CharField(blank=True, default="", max_length=100)),
                 ("table_version_before", models.BigIntegerField(blank=True, null=True)),

@@ -113,6 +113,9 @@ class DatasetRun(models.Model):
     drift = models.JSONField(default=list, help_text="Columns that were delivered but are not in the contract.")
     warnings = models.JSONField(default=list)
     error = models.JSONField(null=True, blank=True)
+    faults = models.JSONField(
+        null=True, blank=True, help_text="Refusal that names the rows of the delivery that were quarantined."
+    )
     reverted_by = models.ForeignKey(
         LoadRun, on_delete=models.SET_NULL, null=True, blank=True, related_name="reverted_rows"
     )
@@ -141,6 +144,11 @@ class DatasetRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run}: {self.qualified_name}"
+
+    @property
+    def has_rejected_rows(self) -> bool:
+        """Return True if rows of the delivery had faults, and so were kept for download."""
+        return bool(self.faults or (self.error or {}).get("faults"))
 
     @property
     def is_acceptable(self) -> bool:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import template
+from django.urls import reverse
 
 from architecture.permissions import here
 from elevata.accounts.permissions import may
@@ -13,7 +14,7 @@ from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_
 from loader.models import DatasetRun, SourceProposal
 from loader.quality_results import FailedUpstream
 from loader.quality_results import failed_upstream as find_failed_upstream
-from loader.services.reads.read_permissions import readable_error
+from loader.services.reads.read_permissions import may_read, readable_error
 from metadata.domain.history.history_policy import BATCH_FILES
 from metadata.models import TargetDataset
 
@@ -39,6 +40,20 @@ def may_start_loads(context: Any) -> bool:
 def run_refusal(context: dict, row: DatasetRun) -> dict:
     """Render the refusal of a dataset's load, without samples for a user who may not read the data."""
     return {"error": readable_error(context["user"], row.error, row.qualified_name), "level": "error"}
+
+
+@register.inclusion_tag("parts/refusal.html", takes_context=True)
+def run_faults(context: dict, row: DatasetRun) -> dict:
+    """Render the faults of the quarantined rows of a delivery, without samples for a user who may not read the data."""
+    return {"error": readable_error(context["user"], row.faults, row.qualified_name), "level": "warning"}
+
+
+@register.simple_tag(takes_context=True)
+def rejected_address(context: Any, row: DatasetRun) -> str:
+    """Return the address of the rejected rows of a delivery; empty without any, or if the user may not read them."""
+    if not row.has_rejected_rows or row.dataset is None or not may_read(context["user"], row.dataset):
+        return ""
+    return reverse("dataset_rejected", args=[row.dataset.key, row.run.run_id])
 
 
 @register.simple_tag(takes_context=True)

@@ -32,6 +32,7 @@ from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
+from loader.services.reads.read_requests import QUARANTINED
 from metadata.domain.bulk_edits import ACTIONS
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
@@ -45,7 +46,7 @@ from metadata.views.lineage import lineage_file
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
-_FILES = ("sample", "as_of", "versions", ORIGIN)
+_FILES = ("sample", "as_of", "versions", ORIGIN, QUARANTINED)
 
 
 class DatasetList(ListPage):
@@ -199,6 +200,17 @@ class DatasetWhy(DataPage, DetailPage):
         }
 
 
+class DatasetRejected(DataPage, DetailPage):
+    """Page of the rows of a run's delivery that did not fit the contract, with their file to download."""
+
+    template_name, view = "loader/quality/dataset_rejected.html", "rejected"
+
+    def context(self) -> dict[str, Any]:
+        run_id = self.kwargs["run_id"]
+        row = dataset_runs(dataset=self.row).filter(run__run_id=run_id).first()
+        return super().context() | {"run_id": run_id, "loaded": row, "question": {"kind": QUARANTINED, "run": run_id}}
+
+
 class DatasetRunChanges(HistoryDataPage):
     """Page of the changes of a run to the keys of a history; by default of the newest run."""
 
@@ -238,7 +250,7 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied(refusal.one_line()) from None
     answer: dict[str, Any] = read.answer
     name = f"{read.dataset}-{read.kind.replace('_', '-')}-v{answer['table_version']}.csv"
-    text = csv_text(answer["columns"], answer["rows"])
+    text = csv_text([column.removeprefix("__") for column in answer["columns"]], answer["rows"])
     return result_file(name, text, CSV, answer.get("masked", ()))
 
 

@@ -27,7 +27,7 @@ from loader.domain.queries.query_results import ORIGIN, entity_keys, grid_of, ke
 from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, found_rows, time_line, versions
-from loader.forms.reads import AsOfForm, QuestionForm
+from loader.forms.reads import ROWS_SHOWN, AsOfForm, QuestionForm
 from loader.models import ReadRequest
 from loader.quality_results import profile_for
 from loader.selectors import load_times, origins, read_requests
@@ -170,6 +170,8 @@ def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
     kind = read.kind if read is not None else "sample"
     if kind == ORIGIN and read is not None:
         return reverse("dataset_origin", args=[dataset.key, read.arguments.get("entity_key") or "-"])
+    if kind == QUARANTINED and read is not None and read.arguments.get("run_id"):
+        return reverse("dataset_rejected", args=[dataset.key, read.arguments["run_id"]])
     if kind == "versions" and read is not None:
         return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
     frames = {
@@ -213,8 +215,13 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return {"profile": profile_for(read.requested_by, read.dataset)}
     if read.kind == QUARANTINED:
         named = [name for name in answer["columns"] if not name.startswith("__")]
-        rows = [(row[:4], row[4:]) for row in answer["rows"]]
-        return {"named": named, "found": rows, "truncated": answer["truncated"], "masked": masked}
+        about = [name.removeprefix("__") for name in answer["columns"] if name not in named]
+        rows = [(dict(zip(about, row, strict=False)), row[len(about) :]) for row in answer["rows"]]
+        return {"named": named, "about": about, "found": rows[:ROWS_SHOWN], "count": len(rows)} | {
+            "truncated": answer["truncated"],
+            "masked": masked,
+            "of_run": read.arguments.get("run_id", ""),
+        }
     if read.kind == "versions":
         rows = versions(answer, table)
         return {

@@ -13,6 +13,7 @@ from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.reads.read_requests import PROFILE, QUARANTINED
 from loader.views.datasets import DataPage
 from loader.views.maintenance_runs import MaintainedPage, RequestPage
+from metadata.models import TargetSchema
 from metadata.permissions import may_change
 from metadata.services.quality import create_check
 from metadata.views.base import BaseDatasetPage, DatasetPage, Editing
@@ -70,6 +71,9 @@ class DatasetQuarantine(MaintainedPage, RequestPage):
     """Quarantined rows of a dataset, with the form that releases or drops them."""
 
     form_class, template_name, view = QuarantineForm, "loader/quality/dataset_quarantine.html", "quarantine"
+
+    def options(self) -> dict[str, Any]:
+        return {"releasable": self.row.schema.layer != TargetSchema.Layer.RAW}
 
     def context(self) -> dict[str, Any]:
         return super().context() | {"question": {"kind": QUARANTINED}}

@@ -10,12 +10,10 @@ import yaml
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import PASSWORD, USER, Installation
+from tests.e2e.people import DONE_WITHIN, Person, sideways
 from tests.services.browser import ARTIFACTS
 
 pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.services, pytest.mark.takes(seconds=65)]
-
-# Spark starts cold on a busy machine; how long it takes is measured in bench/, not here.
-DONE_WITHIN = 240_000
 
 FRANKFURT = ("EDDF", "FRA", "Frankfurt am Main", "Frankfurt", "Hesse", "DE", "364", "50.03", "8.57", "Europe/Berlin")
 TEMPELHOF = ("EDDI", "THF", "Tempelhof", "Berlin", "Berlin", "DE", "167", "52.47", "13.4", "Europe/Berlin")
@@ -40,10 +38,6 @@ def sign_in(page: Page, address: str) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     expect(page).to_have_url(f"{address}/")
-
-
-def sideways(page: Page) -> int:
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
 @pytest.mark.nightly
@@ -130,34 +124,6 @@ def edit(installation: Installation, token: str, folder: Path) -> None:
     new = folder / "targets" / "rawcore" / "rc_net_carrier.yaml"
     new.write_text(yaml.safe_dump({"format": "metadata/v1", "dataset": carriers}, sort_keys=False))
     installation.manage("import_metadata", str(folder), environment={"ELEVATA_TOKEN": token})
-
-
-class Person:
-    """Somebody at their own browser."""
-
-    def __init__(self, browser: Browser, installation: Installation, name: str) -> None:
-        self.page: Page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        self.address = installation.address
-        self.go("/sign-in/")
-        self.page.get_by_label("User name").fill(name)
-        self.page.get_by_label("Password").fill(PASSWORD)
-        self.press("Sign in")
-        # Whoever set up the installation knows the password: nothing opens before it is replaced.
-        expect(self.page).to_have_url(f"{self.address}/me/password/")
-        self.page.get_by_label("Current password").fill(PASSWORD)
-        self.page.get_by_label("New password").fill(f"{PASSWORD} of {name}")
-        self.press("Replace password")
-        expect(self.page).to_have_url(f"{self.address}/")
-
-    def go(self, path: str) -> Page:
-        self.page.goto(path if path.startswith("http") else f"{self.address}{path}")
-        return self.page
-
-    def press(self, button: str) -> None:
-        self.page.get_by_role("button", name=button, exact=True).click()
-
-    def close(self) -> None:
-        self.page.context.close()
 
 
 def test_a_change_set_goes_from_edit_to_record(browser: Browser, installation: Installation, tmp_path: Path):

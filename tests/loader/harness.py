@@ -209,6 +209,7 @@ class Dataset:
                             tuple(
                                 StageColumn(name, type_, quote_identifier(name)) for name, type_ in self.columns.items()
                             ),
+                            options=self.options,
                             feed=self._feed,
                         ),
                     ),

@@ -19,7 +19,10 @@ from metadata.domain.sql import check_expression, quote_identifier
 from metadata.domain.state import DatasetState
 
 # Options for the rows of a delivery, which a key list does not have.
-_OF_ROWS = ("deduplicate", "order_by", "expected_files", "changed_files", "incremental_parameter", "ignored_columns")
+_OF_ROWS = (
+    *("deduplicate", "order_by", "faulty_rows", "expected_files", "changed_files"),
+    *("incremental_parameter", "ignored_columns"),
+)
 
 
 def key_list_source(source: SourceSpec) -> SourceSpec:

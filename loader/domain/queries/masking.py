@@ -68,8 +68,10 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
     """Return a refusal without values of sensitive columns: samples are removed unless they are harmless.
 
     ``sensitive`` are names in lower case. A refusal about values of another column is unchanged, as is one with names
-    as samples.
+    as samples. The same goes for each of its faults.
     """
+    if refusal.faults:
+        refusal = replace(refusal, faults=tuple(without_values(fault, sensitive) for fault in refusal.faults))
     if not sensitive or refusal.code in _SAMPLES_OF_NAMES:
         return refusal
     of_another = refusal.code in _SAMPLES_OF_COLUMN and refusal.column and refusal.column.lower() not in sensitive
@@ -93,16 +95,20 @@ def _names_any(samples: Collection[str], names: Collection[str]) -> bool:
 
 def may_hold_values(error: Mapping[str, Any]) -> bool:
     """Return True if a refusal as JSON has samples, or a message of Spark."""
-    return bool(error.get("samples")) or error.get("code") in (*MESSAGES_OF_SPARK, *SAID)
+    has_samples = bool(error.get("samples") or error.get("faults"))
+    return has_samples or error.get("code") in (*MESSAGES_OF_SPARK, *SAID)
 
 
 def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
     """Return a refusal as JSON, without any value, for a reader who may not read the data of ``name``."""
     if not error:
         return None
-    refusal = without_values(replace(Refusal.from_json(dict(error)), column=""), ("",))
+    given = Refusal.from_json(dict(error))
+    faults = tuple(replace(fault, samples=()) for fault in given.faults)
+    refusal = without_values(replace(given, column="", faults=()), ("",))
     hint = f"You need the permission metadata.read_data for {name} to see examples." if error.get("samples") else ""
-    return replace(refusal, column=error.get("column", ""), hint=hint or error.get("hint", "")).as_json()
+    hint = hint or error.get("hint", "")
+    return replace(refusal, column=error.get("column", ""), hint=hint, faults=faults).as_json()
 
 
 def without_any_value(error: Mapping[str, Any]) -> str:

@@ -213,6 +213,8 @@ def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str])
 
 # Maximum number of rows in one answer. Longer results are read in parts (``after``).
 MOST_ROWS = 1000
+# Rows of a quarantine that an answer has, and that are kept of a refused delivery.
+MOST_QUARANTINED = 10_000
 # Kinds whose rows are ordered by business key, so that a part can begin after a key.
 IN_PARTS = ("key_search", "as_of", "changes")
 _CHANGE = ("op", "entity_key", "versions")

@@ -371,7 +371,7 @@ def _newest_sequences(keys: list[str]) -> dict[str, int]:
 def _queue_again(row: DatasetRun) -> None:
     row.status = DatasetRun.Status.QUEUED
     row.phase, row.skipped_because, row.unchanged_since = "", "", ""
-    row.counts, row.drift, row.warnings, row.error = {}, [], [], None
+    row.counts, row.drift, row.warnings, row.error, row.faults = {}, [], [], None, None
     row.table_version_before = row.table_version_after = None
     row.started_at = row.finished_at = row.seconds = None
 

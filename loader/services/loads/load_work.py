@@ -354,6 +354,7 @@ class LoadWork:
             warnings=event.get("warnings") or [],
             window=event.get("window") or {},
             error=error,
+            faults=event.get("faults"),
             skipped_because=event.get("skipped_because") or "",
             unchanged_since=event.get("unchanged_since") or "",
             table_version_before=event.get("version_before"),

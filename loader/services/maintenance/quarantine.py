@@ -7,7 +7,7 @@ from typing import Any
 from elevata.core.database import retried
 from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import DECISIONS, QUARANTINE
+from loader.domain.run_states import DECISIONS, QUARANTINE, RELEASE
 from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named
@@ -37,6 +37,12 @@ def request_quarantine(
     if not all(re.fullmatch(r"[0-9a-f]{64}", entry) for entry in entries):
         raise Refusal(
             "BAD_ENTRY", "an entry is 64 hexadecimal digits", hint="The quarantine of the dataset lists them."
+        )
+    if decision == RELEASE and state.layer == "raw":
+        raise Refusal(
+            "NOT_RELEASABLE",
+            f"quarantined rows of {state.qualified_name} do not fit its contract, so they cannot be loaded as they are",
+            hint="Correct the source, or the types of its columns, and load again; or drop the rows.",
         )
     if of_run and not LoadRun.objects.filter(run_id=of_run).exists():
         raise Refusal("UNKNOWN_RUN", f"there is no run {of_run}")

@@ -30,7 +30,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
 from loader.spark.historization.file_batches import as_rows
 from loader.spark.session import source_roots
-from loader.spark.sources.delivery_checks import check_rows
+from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import JAVA_ERRORS, list_files, shown, unreadable
 from loader.spark.sources.opened import Opened
@@ -106,10 +106,10 @@ class _Reader:
         name = f"the {self.kind} file"
         opened = open_delivery(self.session, name, location, self.files.format, options, roots=roots)
         self._check_columns(opened)
-        frame = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        frame = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.resources.callback(frame.unpersist)
         try:
-            check_rows(opened, frame, SourceSpec(name, location, self.files.format, (), options))
+            refuse_faults(opened, frame, SourceSpec(name, location, self.files.format, (), options))
         except JAVA_ERRORS as error:
             raise unreadable(opened.shown, error) from error
         columns = (self._text(opened, name).alias(self._name(name)) for name in opened.names)

@@ -34,6 +34,7 @@ from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
 from loader.spark.loads.small_loads import PreparedLoad, small_batch
+from loader.spark.quality.delivery_quarantine import LACKS, DeliveryQuarantine, lacks_rows
 from loader.spark.quality.frame_checks import CheckedRows, RowChecker, check_of_run
 from loader.spark.quality.quarantine import Quarantine
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
@@ -66,6 +67,7 @@ class Outcome:
     version_after: int | None = None
     window: dict[str, Any] = field(default_factory=dict)
     unchanged_since: str = ""
+    faults: Refusal | None = None
 
 
 class Canceled(Exception):
@@ -138,10 +140,12 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         if own is not None:
             session.conf.set(USER_METADATA, task.signature(0, notes=own.notes(task.small.rows)))
         outcome.counts = task.small.write_raw(session, files, own.recorded if own is not None else None)
+        DeliveryQuarantine(session, task.warehouse, load, task.stamp).clear()
         outcome.schema = contract_schema(load.source)
         outcome.version_after = raw.version()
         return
     task.phase("reading and checking")
+    quarantine = DeliveryQuarantine(session, task.warehouse, load, task.stamp)
     feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
     if feed is not None and not feed.part:
         outcome.counts = {"rows": feed.rows, "duplicates": 0} | feed.counts
@@ -150,10 +154,12 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         return
     reading, pages = reading_of(session, task.warehouse, load, task.manifest), None
     if load.source.api is not None:
-        delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading)
+        delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading, quarantine.write)
     else:
-        delivery = read_delivery(session, load.source, feed.part if feed is not None else (), reading)
+        part = feed.part if feed is not None else ()
+        delivery = read_delivery(session, load.source, part, reading, reject=quarantine.write)
     notes = own.notes(delivery.rows) if own is not None else {}
+    notes |= {LACKS: str(delivery.quarantined)} if delivery.quarantined else {}
     key_list: KeyList | None = None
     try:
         if reading is not None and delivery.window is not None:
@@ -183,6 +189,8 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     finally:
         delivery.release()
     _record_delivery(outcome, delivery, feed)
+    if not delivery.quarantined:
+        quarantine.clear()
     if key_list is not None:
         remove_other_key_lists(session, raw, key_list)
         outcome.counts |= key_list.counts
@@ -197,6 +205,8 @@ def _record_delivery(outcome: Outcome, delivery: Delivery, feed: Feed | None) ->
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     if delivery.superseded:
         outcome.counts["superseded"] = delivery.superseded
+    if delivery.quarantined:
+        outcome.counts["quarantined"], outcome.faults = delivery.quarantined, delivery.faults
     outcome.drift, outcome.schema = list(delivery.unknown), delivery.schema
     outcome.warnings += delivery.warnings
     if feed is not None:
@@ -388,6 +398,11 @@ def _prepared_batch(
             task.phase("comparing")
         elif has_quarantine:
             stage = quarantine.with_released(stage, target)
+        if lacks_rows(session, task.warehouse, load):
+            stage = quarantine.with_all_stored(stage, target)
+            outcome.warnings.append(
+                "Rows of its delivery were quarantined, so keys that the delivery lacks were not closed."
+            )
         detection = detection_of(session, load, windows, **run)
         batch = find_batch(session, load, target, task.stamp, committed, detection)
         resources.callback(batch.release)

@@ -207,6 +207,7 @@ class LoadAttempt:
             schema=list(error.schema if error is not None else outcome.schema) or None,
             warnings=outcome.warnings,
             error=without_values(error, self._sensitive[dataset]).as_json() if error else None,
+            faults=without_values(outcome.faults, self._sensitive[dataset]).as_json() if outcome.faults else None,
             skipped_because=skipped_because,
             unchanged_since=outcome.unchanged_since or None,
             crowded=crowded or None,

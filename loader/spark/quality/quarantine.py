@@ -30,6 +30,10 @@ from metadata.domain.sql import quote_identifier, quote_text
 
 FOLDER = ".quarantine"
 WAITING, RELEASED, LOADED = "waiting", "released", "loaded"
+# State of rows of a refused delivery (``loader.spark.quality.delivery_quarantine``).
+REFUSED = "refused"
+# Keys of values of a raw dataset's rows that are no columns; no stable key is like them.
+FILE, ROW, RECORD_TEXT = "__file", "__row", "__record"
 _REASONS, _ENTRY = "__reasons", "__entry"
 
 
@@ -56,6 +60,11 @@ class Quarantine:
         """Return True if a delivery has all rows: what it lacks was deleted."""
         return HistoryPolicy.from_dict(self.load.policy).closes_absent
 
+    @property
+    def _closes_absent(self) -> bool:
+        """Return True if absent keys count as deleted, all or those of a window."""
+        return self._is_complete or HistoryPolicy.from_dict(self.load.policy).delete_detection == WINDOW
+
     def set_aside(self, checked: CheckedRows, checker: RowChecker, target: Target) -> tuple[DataFrame, int]:
         """Write the failing rows to the quarantine; return the rows to load, and the number of rows set aside.
 
@@ -76,9 +85,18 @@ class Quarantine:
         bad = flagged.where(F.size(_REASONS) > 0)
         count = self._write(bad, {result.key: result.name for result in results})
         good = flagged.where(F.size(_REASONS) == 0).select(*map(quote_identifier, frame.columns))
-        if self._is_complete or HistoryPolicy.from_dict(self.load.policy).delete_detection == WINDOW:
-            good = self._with_stored(good, bad, target)
+        if self._closes_absent:
+            good = self._with_stored(good, target, of=bad)
         return self._with_released(good, released, target), count
+
+    def with_all_stored(self, frame: DataFrame, target: Target) -> DataFrame:
+        """Return the rows of a delivery that lacks some, with the stored rows of all keys that it does not have.
+
+        Nothing says which keys the missing rows have, so no version may be closed.
+        """
+        if not self._closes_absent:
+            return frame
+        return self._with_stored(frame, target)
 
     def with_released(self, frame: DataFrame, target: Target) -> DataFrame:
         """Return rows of which none is set aside, with those released since the last load.
@@ -164,11 +182,12 @@ class Quarantine:
     def _key(self) -> list[str]:
         return [column.name for column in self.load.table.of_purpose("business_key")]
 
-    def _with_stored(self, good: DataFrame, bad: DataFrame, target: Target) -> DataFrame:
-        """Return the rows with the stored rows of the quarantined keys that have no other row."""
+    def _with_stored(self, good: DataFrame, target: Target, of: DataFrame | None = None) -> DataFrame:
+        """Return the rows with the stored rows of the keys that have no other row; of those in ``of``, or of all."""
         names = [quote_identifier(name) for name in self._key()]
-        stored = target.current() if target.history else target.rawcore.frame()
-        kept = stored.join(bad.select(*names).distinct(), self._key(), "left_semi")
+        kept = target.current() if target.history else target.rawcore.frame()
+        if of is not None:
+            kept = kept.join(of.select(*names).distinct(), self._key(), "left_semi")
         kept = kept.join(good.select(*names).distinct(), self._key(), "left_anti")
         return good.unionByName(_shaped(kept, good.schema))
 
@@ -255,7 +274,7 @@ def decide(context: MaintenanceContext, manifest: QuarantineManifest) -> dict[st
     if done is not None:
         context.after(name, table)
         return done
-    chosen = f"state = '{WAITING}'"
+    chosen = f"state = '{WAITING}'" if manifest.decision == RELEASE else f"state IN ('{WAITING}', '{REFUSED}')"
     if manifest.entries:
         chosen += f" AND entry_id IN ({', '.join(map(quote_text, manifest.entries))})"
     if manifest.of_run:
@@ -283,10 +302,11 @@ def _nothing(manifest: QuarantineManifest) -> Refusal:
     )
 
 
-def waiting_rows(session: SparkSession, warehouse: str, spec: TableSpec) -> DataFrame | None:
+def waiting_rows(session: SparkSession, warehouse: str, spec: TableSpec, run_id: str = "") -> DataFrame | None:
     """Return the waiting rows of a dataset's quarantine with its present columns as text; None without a table.
 
-    Columns of the quarantine itself come first: entry, run, time and reasons.
+    With ``run_id`` only those of this run, or of the delivery that it refused. Columns of the quarantine itself come
+    first: entry, run, time and reasons; for a raw dataset also file, row and the text of a malformed record.
     """
     table = quarantine_table(session, warehouse, spec.key)
     if not table.exists():
@@ -294,10 +314,15 @@ def waiting_rows(session: SparkSession, warehouse: str, spec: TableSpec) -> Data
     described = spec.of_purpose("business_key", "attribute")
     values = (F.col("row_values")[column.key or column.name].alias(column.name) for column in described)
     rows = table.frame().where(F.col("state") == WAITING)
+    if run_id:
+        rows = table.frame().where(F.col("state").isin(WAITING, REFUSED) & (F.col("run_id") == run_id))
+    places = (FILE, ROW, RECORD_TEXT) if spec.kind == "raw" else ()
+    in_order = (FILE, F.col(ROW).cast("bigint")) if places else ()
     return rows.select(
         F.col("entry_id").alias("__entry"),
         F.col("run_id").alias("__run"),
         F.col("quarantined_at").cast("string").alias("__at"),
         F.concat_ws(", ", "reasons").alias("__reasons"),
+        *(F.col("row_values")[place].alias(place) for place in places),
         *values,
-    ).orderBy(F.col("__at").desc(), "__entry")
+    ).orderBy(F.col("__at").desc(), *in_order, "__entry")

@@ -13,7 +13,8 @@ Kinds and their arguments:
                                              ``inclusive_ends``: an interval includes its end
     origin      entity_key, limit            delivered rows of a key in raw (``loader.spark.queries.origins``)
     discover    (source)                     columns and inferred types of a file
-    quarantine  limit                        waiting rows of the dataset's quarantine, newest first
+    quarantine  limit, run_id                waiting rows of the dataset's quarantine, newest first; of one run, also
+                                             those of a raw dataset's delivery that it refused
     profile     known_version                profile of the table (``loader.spark.quality.profiles``); ``unchanged`` if
                                              the table still has the version that is known
     quality     checks, at                   results of quality checks (CheckSpec as JSON) on the table as it is
@@ -41,13 +42,13 @@ from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.domain.quality.checks import CheckSpec, without_sensitive
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.query_results import MOST_ROWS, ORIGIN
+from loader.domain.queries.query_results import MOST_QUARANTINED, MOST_ROWS, ORIGIN
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import all_of
 from loader.spark.quality.frame_checks import RowChecker, placeholder_values
 from loader.spark.quality.profiles import profile
-from loader.spark.quality.quarantine import quarantine_table, waiting_rows
+from loader.spark.quality.quarantine import RECORD_TEXT, quarantine_table, waiting_rows
 from loader.spark.queries import history_queries, select_statements, trials
 from loader.spark.queries.history_queries import after_key, changes
 from loader.spark.queries.origins import read_origin
@@ -215,15 +216,16 @@ def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[
 
 def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
     """Return waiting rows of a quarantine, with masks instead of masked values."""
-    frame = waiting_rows(spark, warehouse, manifest.table)
+    frame = waiting_rows(spark, warehouse, manifest.table, manifest.arguments.get("run_id", ""))
     if frame is None:
         return {"table_version": -1, "columns": [], "rows": [], "truncated": False, "masked": []}
     names = _masked_columns(manifest)
+    names += [RECORD_TEXT] if names and RECORD_TEXT in frame.columns else []
     shown = frame.select(
         *(F.lit(None).alias(name) if name in names else F.col(quote_identifier(name)) for name in frame.columns)
     )
     version = quarantine_table(spark, warehouse, manifest.table.key).version()
-    return {"table_version": version, **_rows(shown, manifest.arguments, names)}
+    return {"table_version": version, **_rows(shown, manifest.arguments, names, most=MOST_QUARANTINED)}
 
 
 def _masked_columns(manifest: ReadManifest) -> list[str]:
@@ -259,9 +261,11 @@ def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: R
     return {"table_version": version, "results": [result.as_json() for result in results]}
 
 
-def _rows(frame: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
+def _rows(
+    frame: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False, most: int = MOST_ROWS
+) -> dict:
     """Return the rows as text. With ``in_order``, masks show if a value differs from the previous row's."""
-    limit = _limit(arguments)
+    limit = _limit(arguments, most)
     rows = frame.select(*(_as_text(frame, name) for name in frame.columns)).limit(limit + 1).collect()
     chosen = [list(row) for row in rows[:limit]]
     if in_order:
@@ -276,8 +280,8 @@ def _rows(frame: DataFrame, arguments: dict, masked_names: list[str], *, in_orde
     }
 
 
-def _limit(arguments: dict) -> int:
-    return min(int(arguments.get("limit", 50)), MOST_ROWS)
+def _limit(arguments: dict, most: int = MOST_ROWS) -> int:
+    return min(int(arguments.get("limit", 50)), most)
 
 
 def _as_text(frame: DataFrame, name: str) -> Column:

@@ -39,6 +39,7 @@ CHANGED_FILE           the file changed while it was checked (``Delivery.check_u
 =====================  =====================================================================
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -54,8 +55,10 @@ from loader.domain.sources.marks import Reading, Window
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
+from loader.spark.sources.checks.keys import check_keys
+from loader.spark.sources.checks.rejected import RejectedRows, rejected_rows
+from loader.spark.sources.checks.row_faults import check_rows, converted, refuse_faults
 from loader.spark.sources.databases import open_table
-from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
 from loader.spark.sources.formats.delta_tables import OpenedChanges, changes_reader, new_versions
@@ -78,6 +81,9 @@ __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
 # Files or messages of a feed that are read; all of the location if empty.
 Part = tuple[DeliveredFile | FeedRange, ...]
 
+# Writes the faulty rows of a delivery to its quarantine, and returns their number.
+Reject = Callable[[RejectedRows], int]
+
 
 @dataclass
 class Delivery:
@@ -88,7 +94,8 @@ class Delivery:
     same rows without these. ``rows`` counts the delivered rows, ``duplicates`` the identical ones that are missing
     in ``frame``, ``superseded`` those of whose key another row is there. ``unknown`` describes delivered columns
     outside the contract; they are not in ``frame``. ``schema`` has all delivered columns
-    (``loader.spark.sources.schemas``). ``window`` is the part of a source with a watermark that was read.
+    (``loader.spark.sources.schemas``). ``window`` is the part of a source with a watermark that was read. ``faults``
+    is the refusal that names the rows with faults, if these were quarantined; ``quarantined`` is their number.
     """
 
     rows_with_provenance: DataFrame
@@ -101,6 +108,8 @@ class Delivery:
     window: Window | None = None
     superseded: int = 0
     schema: tuple[dict, ...] = ()
+    faults: Refusal | None = None
+    quarantined: int = 0
 
     @property
     def frame(self) -> DataFrame:
@@ -132,18 +141,21 @@ def read_delivery(
     reading: Reading | None = None,
     *,
     roots: Roots | None = None,
+    reject: Reject | None = None,
 ) -> Delivery:
     """Read and check ``source``, or a part of it; the caller calls ``release`` after writing the frame.
 
-    ``roots`` are the permitted places, by default those of the runner.
+    ``roots`` are the permitted places, by default those of the runner. ``reject`` takes the rows with faults, and
+    without it they refuse the delivery whatever the source's options say.
 
-    Raise Refusal. Text is parsed once and its rows are cached while they are result. A typed file, or a
-    table with a snapshot, is read again, since the checks need few columns and caching all of them costs more.
+    Raise Refusal, for faults of rows with all classes of them. Text is parsed once and its rows are cached while they
+    are needed. A typed file, or a table with a snapshot, is read again, since the checks need few columns and caching
+    all of them costs more.
     """
-    return read_opened(_open(spark, source, part, reading, roots or source_roots(spark)), source)
+    return read_opened(_open(spark, source, part, reading, roots or source_roots(spark)), source, reject)
 
 
-def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
+def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None) -> Delivery:
     """Check an opened delivery, like ``read_delivery``; it is released if it is refused."""
     cached = None
     try:
@@ -155,7 +167,13 @@ def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
         cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
-            keyed = check_keys(opened, frame, source, result.rows)
+            accepted = frame.where(~result.wrong) if result.faults else frame
+            rows_accepted = accepted.count() if result.faults else result.rows
+            keyed = check_keys(opened, accepted, source, rows_accepted)
+            rejected = rejected_rows(opened, source, frame, result, keyed)
+            quarantined = reject(rejected) if rejected is not None and reject is not None else 0
+            if rejected is not None and (rejected.is_refused or reject is None):
+                raise rejected.refusal
             unknown = unknown_columns(opened, frame, wanted)
             placed = with_provenance(opened, frame, keyed.frame)
         opened.check_places()
@@ -175,7 +193,18 @@ def read_opened(opened: Opened, source: SourceSpec) -> Delivery:
     rows, warnings = placed.select(*columns, SOURCE_FILE, SOURCE_ROW), (*opened.warnings, *result.warnings)
     schema, window = delivered_schema(opened, source, unknown), opened.window
     return Delivery(
-        rows, result.rows, keyed.duplicates, opened, cached, unknown, warnings, window, keyed.superseded, schema
+        rows,
+        result.rows,
+        keyed.duplicates,
+        opened,
+        cached,
+        unknown,
+        warnings,
+        window,
+        keyed.superseded,
+        schema,
+        rejected.refusal if rejected is not None else None,
+        quarantined,
     )
 
 
@@ -218,10 +247,10 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     """
     source = SourceSpec(name=location, location=location, format=format_name, columns=(), options=options or {})
     opened = open_delivery(spark, source.name, location, format_name, source.options, roots=source_roots(spark))
-    cached = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    cached = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with opened.reading(again=False):
-            rows = check_rows(opened, cached, source).rows
+            rows = refuse_faults(opened, cached, source).rows
         columns = inferred_columns(opened, cached, opened.names)
     finally:
         cached.unpersist()

@@ -14,7 +14,7 @@ from loader.domain.sources.marks import INSTANT, Reading, finish_window, kind_of
 from loader.domain.sources.provenance import SOURCE_FILE
 from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
-from loader.spark.sources.deliveries import Delivery, read_delivery
+from loader.spark.sources.deliveries import Delivery, Reject, read_delivery
 from metadata.domain.sources.formats import JSON
 from metadata.domain.sources.locations import ANYWHERE
 from metadata.domain.sources.reading_options import options_of
@@ -66,9 +66,17 @@ def land_pages(
 
 
 def read_endpoint(
-    spark: SparkSession, load: RawLoad, run_id: str, phase: Callable[[str], None], reading: Reading | None
+    spark: SparkSession,
+    load: RawLoad,
+    run_id: str,
+    phase: Callable[[str], None],
+    reading: Reading | None,
+    reject: Reject | None = None,
 ) -> tuple[Delivery, LandedPages]:
-    """Land the pages of a run, from the mark on if the source has one, and check them. Raise Refusal."""
+    """Land the pages of a run, from the mark on if the source has one, and check them. Raise Refusal.
+
+    ``reject`` takes the rows with faults.
+    """
     kinds = {c.name: kind_of(c.type) for c in load.source.columns if reading and c.name in reading.intake.watermark}
     zone = load.source.options.get("timezone", "UTC")
     window = reading.begin_window(load.source, kinds, zone) if reading is not None else None
@@ -76,7 +84,7 @@ def read_endpoint(
     since = next((_parameter(text, kinds[name]) for name, text in (bounds or {}).items()), None)
     pages = land_pages(spark, load, run_id, phase, since=since)
     phase("reading and checking")
-    delivery = read_delivery(spark, pages.source, roots=ANYWHERE)
+    delivery = read_delivery(spark, pages.source, roots=ANYWHERE, reject=reject)
     page = F.concat(F.lit(f"{load.source.location}/"), F.col(SOURCE_FILE))
     delivery.rows_with_provenance = delivery.rows_with_provenance.withColumn(SOURCE_FILE, page)
     if window is not None:

@@ -313,8 +313,7 @@ class Opened(Delivered):
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; ``numbered`` adds ``file``, ``block`` and ``order``, which increases along a block.
 
-        To locate errors, persist a numbered frame before selecting columns, and read it inside
-        ``loader.spark.sources.files.whole_files``, so that each file is one block.
+        Persist the frame of a text format before selecting columns.
         """
         return united([self._frame(group, numbered) for group in self.groups])
 

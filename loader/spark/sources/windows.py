@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.sources.marks import Reading, Values, kind_of
 from loader.spark.expressions import all_of, any_of
-from loader.spark.sources.delivery_checks import converted
+from loader.spark.sources.checks.row_faults import converted
 from loader.spark.sources.opened import Opened
 from metadata.domain.types import parse, spark_type
 

@@ -137,6 +137,8 @@ PAGINGS = ("none", "page", "offset", "cursor", "next_url", "link")
 PLAIN, DEBEZIUM = "json", "debezium"
 LSN, TIME, OFFSET = "lsn", "time", "offset"
 REFUSE, EARLIEST, SKIP = "refuse", "earliest", "skip"
+# Rows that do not fit the contract, instead of a refusal of their delivery.
+QUARANTINE = "quarantine"
 TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")
 DATE_FORMAT = Kind(
     "a format like %d.%m.%Y", lambda value: _is_text(value) and TimeFormat(value).problem(with_time=False) is None

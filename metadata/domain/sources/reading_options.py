@@ -48,6 +48,7 @@ from metadata.domain.sources.option_kinds import (
     PATH,
     PLAIN,
     POSITIONS,
+    QUARANTINE,
     RANGE,
     REFUSE,
     REFUSE_CHANGED,
@@ -397,6 +398,17 @@ OPTIONS = (
         longest=1_000,
     ),
     Option(
+        "faulty_rows",
+        NAMES,
+        one_of(REFUSE, QUARANTINE),
+        REFUSE,
+        "`quarantine`",
+        "effect of rows that do not fit the contract: the delivery is refused, or they are kept in the quarantine of "
+        "the raw dataset and the others are loaded. Keys that such a delivery lacks stay open. A delivery without "
+        "any other row is refused",
+        label="Faulty rows",
+    ),
+    Option(
         "expected_files",
         FILE_FORMATS,
         COUNT,
@@ -472,6 +484,7 @@ class ReadingOptions:
     ignored_columns: str | None
     deduplicate: str | None
     order_by: str | None
+    faulty_rows: str
     expected_files: int | None
     changed_files: str
 
@@ -493,6 +506,11 @@ class ReadingOptions:
     def order(self) -> tuple[str, ...]:
         """Return the columns that order rows of one key, empty without deduplication."""
         return names_of(self.order_by)
+
+    @property
+    def keeps_faulty_rows(self) -> bool:
+        """Return True if rows with faults are quarantined, and the others loaded."""
+        return self.faulty_rows == QUARANTINE
 
     @property
     def is_utf8(self) -> bool:

@@ -204,6 +204,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "dataset_run_changes": _form(READ_DATA),
     "dataset_origin": _form(READ_DATA),
     "dataset_why": _form(READ_DATA),
+    "dataset_rejected": _form(READ_DATA),
     "dataset_history": _form(READ_DATA),
     "dataset_as_of": _form(READ_DATA),
     "dataset_versions": _form(READ_DATA),

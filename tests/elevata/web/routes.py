@@ -93,6 +93,7 @@ RULES = {
     "dataset_versions": Rule(values=("key", "entity_key")),
     "dataset_origin": Rule(values=("key", "entity_key")),
     "dataset_why": Rule(values=("key", "entity_key")),
+    "dataset_rejected": Rule(values=("key", "run_id")),
     "dataset_data": Rule(values=("key",)),
     "dataset_run_changes": Rule(values=("key",)),
     "read_file": Rule(values=("pk",), reader=404, operator=404, page=False),

@@ -43,6 +43,20 @@ def test_examples_of_a_failed_load_are_for_who_reads_data_there(elsewhere: Clien
     assert any(one["error"] and one["error"]["count"] == 3 for one in shown[elsewhere])
 
 
+def test_all_faults_of_a_delivery_are_shown_without_examples_to_who_may_not_read_data(
+    elsewhere: Client, reader: Client
+):
+    row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
+    fault = {"code": "NULL_KEY", "message": "no key", "column": "icao", "samples": [f"line 3: {CUSTOMER}"]}
+    DatasetRun.objects.filter(pk=row.pk).update(faults=fault | {"faults": [fault, fault | {"code": "NULL_VALUE"}]})
+    rows = f"/datasets/{row.dataset_key}/rejected/bad/"
+    for client, sees in ((reader, True), (elsewhere, False)):
+        page = html_of(client.get("/load-runs/bad/"))
+        assert ("NULL_VALUE" in page, CUSTOMER in page, rows in page) == (True, sees, sees)
+        (shown,) = (one for one in client.get("/api/v1/load-runs/bad/").json()["datasets"] if one["faults"])
+        assert [bool(one.get("samples")) for one in shown["faults"]["faults"]] == [sees, sees]
+
+
 def test_who_may_not_read_the_data_learns_which_roles_may(elsewhere: Client, warehouse: TargetDataset):
     raw = TargetDataset.objects.filter(schema__layer="raw").first()
     answer = elsewhere.get(f"/datasets/{raw.key}/data/")

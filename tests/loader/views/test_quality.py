@@ -5,7 +5,7 @@ from django.test import Client
 from django.utils import timezone
 
 from elevata.accounts.roles import Role
-from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
+from loader.models import CheckResult, DatasetRun, LoadRun, ReadRequest, TableProfile
 from metadata.models import DatasetInput, QualityCheck, TargetDataset
 from metadata.services.quality import create_check
 from tests.architecture.world import person as someone
@@ -182,6 +182,37 @@ def test_quarantined_rows_are_shown_with_a_box_each(operator: Client, starter, w
     page = text_of(operator, f"/reads/{read.pk}/")
     assert f'value="{"ab" * 32}"' in page
     assert "named good 2026-11-21 08:00:00 KJFK NULL" in words(page)
+
+
+def test_rejected_rows_have_their_places_and_a_file(reader: Client, person, warehouse: TargetDataset):
+    columns = ["__entry", "__run", "__at", "__reasons", "__file", "__row", "__record", "icao", "name"]
+    entry = ["ab" * 32, "bad", "2026-11-21 08:00:00", "NULL_KEY icao", "a.csv", "7", None, None, "Kennedy"]
+    answer = {"columns": columns, "rows": [entry], "truncated": False, "masked": [], "table_version": 1}
+    read = ReadRequestFactory(
+        kind="quarantine",
+        dataset=warehouse,
+        requested_by=person,
+        status="succeeded",
+        arguments={"run_id": "bad"},
+        answer=answer,
+    )
+    assert "NULL_KEY icao a.csv 7 NULL Kennedy" in words(text_of(reader, f"/reads/{read.pk}/"))
+    file = reader.get(f"/reads/{read.pk}/rows.csv").content.decode()
+    assert file.splitlines()[0].replace('"', "") == "entry,run,at,reasons,file,row,record,icao,name"
+
+
+def test_the_page_of_a_run_lists_all_classes_of_faults_and_leads_to_the_rows(reader: Client, warehouse: TargetDataset):
+    faults = [
+        {"code": code, "message": f"{code} found", "column": column, "count": count, "samples": [f"line 3: {code}-x"]}
+        for code, column, count in (("VALUE_DOES_NOT_FIT", "elevation", 4), ("NULL_KEY", "icao", 1))
+    ]
+    row = DatasetRun.objects.filter(dataset=warehouse).first()
+    row.error = faults[0] | {"faults": faults}
+    row.save()
+    page, address = f"/load-runs/{row.run.run_id}/", page_of(warehouse, f"rejected/{row.run.run_id}/")
+    assert "NULL_KEY icao 1" in words(text_of(reader, page))
+    assert address in text_of(reader, page)
+    assert "Rejected rows of run" in text_of(reader, address)
 
 
 def test_chosen_rows_are_released_with_a_reason(operator: Client, warehouse: TargetDataset):

@@ -1,8 +1,10 @@
 """Masking of a table: masked columns, hashed columns, and queries that would reveal a value."""
 
+from dataclasses import replace
+
 import pytest
 
-from loader.domain.queries.masking import Sensitive, masking_of, must_not_tell, without_values
+from loader.domain.queries.masking import Sensitive, masking_of, must_not_tell, without_examples, without_values
 from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sensitivity import MASK, MASK_CHANGED
@@ -93,6 +95,19 @@ def test_a_refusal_about_a_dataset_with_a_sensitive_column_has_no_examples(code:
 def test_examples_of_another_column_stay(code: str):
     assert without_values(refused(code, "age"), ["mail"]).samples == ("ada@x",)
     assert without_values(refused(code, "MAIL"), ["mail"]).samples == ()
+
+
+def test_of_several_faults_those_of_other_columns_keep_their_examples():
+    faults = (refused("VALUE_DOES_NOT_FIT", "mail"), refused("VALUE_DOES_NOT_FIT", "age"), refused("NULL_KEY", "id"))
+    told = without_values(replace(faults[0], faults=faults), ["mail"])
+    assert told.samples == ()
+    assert [fault.samples for fault in Refusal.from_json(told.as_json()).faults] == [(), ("ada@x",), ()]
+    shown = without_examples(replace(faults[1], faults=faults).as_json(), "raw.t")
+    assert [(fault["column"], "samples" in fault) for fault in shown["faults"]] == [
+        ("mail", False),
+        ("age", False),
+        ("id", False),
+    ]
 
 
 def test_examples_with_a_sensitive_key_are_left_out():

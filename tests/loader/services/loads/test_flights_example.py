@@ -93,6 +93,25 @@ def test_flights_and_weather_meet_in_their_hour(example, flights):
     assert unknown == int(joined.visib.isna().sum())
 
 
+def test_the_checks_find_the_gaps_that_pandas_finds(example, flights):
+    planes, weather = (pd.read_csv(package_folder() / f"{name}.csv") for name in ("planes", "weather"))
+    hours = weather[["origin", "time_hour"]].assign(known=True)
+    joined = flights.merge(hours, how="left", on=["origin", "time_hour"])
+    expected = {
+        "the plane is described": (~flights.tailnum.isin(planes.tailnum)).sum(),
+        "flights departed": flights.dep_delay.isna().sum(),
+        "departed flights arrived where they were to": (flights.dep_time.notna() & flights.arr_delay.isna()).sum(),
+        "the weather of the hour is known": joined.known.isna().sum(),
+    }
+    text = """
+import json
+from loader.models import CheckResult
+results = CheckResult.objects.filter(dataset_name="bizcore.flight").order_by("pk")
+print(json.dumps({result.check_name: [result.outcome, result.failed] for result in results}))
+"""
+    assert json.loads(example.shell(text)) == {name: ["warned", int(count)] for name, count in expected.items()}
+
+
 def test_the_daily_mart_is_a_contract_in_force_that_a_dashboard_reads(example):
     text = """
 from architecture.selectors.data_contracts import contracts_of

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from architecture.domain.tables import raw_table
 from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.manifest.reads import ReadManifest
 from loader.domain.refusals import Refusal
@@ -12,7 +13,7 @@ from loader.spark.maintenance.compaction import MaintenanceContext
 from loader.spark.maintenance.maintenance_runs import perform_run
 from loader.spark.quality.quarantine import decide, quarantine_table
 from loader.spark.queries import reads
-from tests.loader.harness import Dataset
+from tests.loader.harness import Dataset, finished
 from tests.loader.quality import COLUMNS, DAY, check, load, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=10)]
@@ -187,3 +188,45 @@ def test_nothing_was_ever_quarantined_reads_as_no_rows(item):
     load(item, [row(1)])
     manifest = ReadManifest("quarantine", table=item.rawcore_spec)
     assert reads.read(item.spark, item.warehouse, manifest, "job")["rows"] == []
+
+
+# --- rows of a delivery that do not fit the contract ---------------------------------------------
+
+
+@pytest.fixture
+def lenient(spark, tmp_path) -> Dataset:
+    return Dataset(spark, tmp_path, columns=COLUMNS, options={"faulty_rows": "quarantine"})
+
+
+def rejected(item: Dataset, run_id: str = "") -> list[list]:
+    """Return reasons, row number and values of the rejected rows."""
+    manifest = ReadManifest("quarantine", table=raw_table(item.raw_state), arguments={"run_id": run_id, "limit": 10})
+    answer = reads.read(item.spark, item.warehouse, manifest, "job")
+    return [[row[3], *row[5:]] for row in answer["rows"]]
+
+
+def test_rows_that_do_not_fit_are_kept_aside_and_the_rest_is_loaded(lenient):
+    load(lenient, [row(1), row(2), row(3)])
+    event, _ = load(lenient, [row(1, "b"), row(2, price="much"), row(4)], at=DAY[1])
+    assert (event["status"], names(lenient)) == ("succeeded", {1: "b", 2: "a", 3: "a", 4: "a"})
+    assert (event["counts"]["deleted"], len(event["warnings"])) == (0, 1)
+    delivered = finished(lenient.events, lenient.raw_state.key)
+    assert (delivered["counts"]["rows"], delivered["counts"]["quarantined"]) == (3, 1)
+    assert [(fault["code"], fault["column"]) for fault in delivered["faults"]["faults"]] == [
+        ("VALUE_DOES_NOT_FIT", "price")
+    ]
+    assert rejected(lenient) == [
+        ["VALUE_DOES_NOT_FIT price", "2", None, "2", "a", "much", "2024-01-01T00:00:00Z"],
+    ]
+    event, _ = load(lenient, [row(1, "b"), row(2, price="3.00")], at=DAY[2])
+    assert (names(lenient), rejected(lenient)) == ({1: "b", 2: "a"}, [])
+
+
+def test_the_rows_of_a_refused_delivery_are_kept_for_their_file_but_do_not_wait(item):
+    load(item, [row(1)])
+    load(item, [row(1), {**row(2), "at": "soon"}, row(None)], at=DAY[1])
+    refused = finished(item.events, item.raw_state.key)
+    assert (refused["status"], refused["error"]["code"]) == ("failed", "VALUE_DOES_NOT_FIT")
+    assert [fault["code"] for fault in refused["error"]["faults"]] == ["VALUE_DOES_NOT_FIT", "NULL_KEY"]
+    assert [found[:2] for found in rejected(item, "run-2")] == [["VALUE_DOES_NOT_FIT at", "2"], ["NULL_KEY id", "3"]]
+    assert rejected(item) == []

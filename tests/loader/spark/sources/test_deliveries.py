@@ -8,6 +8,8 @@ import pytest
 
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
+from loader.domain.sources.provenance import SOURCE_ROW
+from loader.spark.sources.checks.rejected import REASONS, RECORD, RejectedRows
 from loader.spark.sources.deliveries import discover, read_delivery
 from tests.fixtures.spark import held_in_memory
 
@@ -549,6 +551,37 @@ def test_null_in_a_column_that_may_not_be(spark, put):
 def test_conflicting_rows(spark, put):
     refusal = refused(spark, put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,2\nc,z,3\nc,z,3\na,x,1\n"))
     assert (refusal.code, refusal.count, refusal.samples) == ("CONFLICTING_ROWS", 1, ("id=a (3 rows)",))
+
+
+def test_all_faults_of_a_delivery_are_found_in_one_pass(spark, put):
+    columns = [KEY, DeliveredColumn("k", "name", "string", nullable=False), *CONTRACT[2:]]
+    columns.append(DeliveredColumn("d", "d", "date"))
+    lines = ["a,x,1,2024-01-01", "b", ",y,z,", "c,,2,tomorrow", "e,x,1,", "e,x,2,", "f,x,7,", "f,x,7,"]
+    path, rejected = put("a.csv", "\n".join(["id,name,n,d", *lines])), []
+    with pytest.raises(Refusal) as caught:
+        read_delivery(spark, source_of(path, columns), reject=lambda given: rejected.extend(_named(given)) or 0)
+    assert [(fault.code, fault.column, fault.count, fault.row) for fault in caught.value.faults] == [
+        ("RAGGED_ROW", "", 1, 3),
+        ("VALUE_DOES_NOT_FIT", "n", 1, 4),
+        ("VALUE_DOES_NOT_FIT", "d", 1, 5),
+        ("NULL_KEY", "id", 1, 4),
+        ("NULL_VALUE", "name", 1, 5),
+        ("CONFLICTING_ROWS", "id", 1, None),
+    ]
+    assert (caught.value.code, caught.value.row) == ("RAGGED_ROW", 3)
+    assert "; 1 in n (integer); 1 in d (date); 1 rows without a business key" in caught.value.message
+    assert sorted(rejected, key=lambda row: row[0]) == [
+        (2, ["RAGGED_ROW"], "b", "b", None),
+        (3, ["VALUE_DOES_NOT_FIT n", "NULL_KEY id"], None, None, "z"),
+        (4, ["VALUE_DOES_NOT_FIT d", "NULL_VALUE name"], None, "c", "2"),
+        (5, ["CONFLICTING_ROWS"], None, "e", "1"),
+        (6, ["CONFLICTING_ROWS"], None, "e", "2"),
+    ]
+
+
+def _named(rejected: RejectedRows) -> list[tuple]:
+    rows = rejected.rows.select(SOURCE_ROW, REASONS, RECORD, "id", "n").collect()
+    return [tuple(row) for row in rows]
 
 
 def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from loader.domain.manifest.loads import LoadManifest
-from loader.spark.sources import deliveries, delivery_checks
+from loader.spark.sources import deliveries
+from loader.spark.sources.checks import keys
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.harness import Dataset, finished
 
@@ -120,7 +121,7 @@ def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, mo
 )
 def test_identical_rows_count_once(item, tmp_path, monkeypatch, one_task, rows, counted):
     item.given()
-    monkeypatch.setattr(delivery_checks, "ONE_TASK_UP_TO_ROWS", one_task)
+    monkeypatch.setattr(keys, "ONE_TASK_UP_TO_ROWS", one_task)
     status, events = item.attempt(parquet(item, put(tmp_path / "c.parquet", rows), at=DAY[0], run_id="one"))
     assert (status, finished(events, item.raw_state.key)["counts"], item.current()) == ("succeeded", counted, CHECKED)
 
@@ -128,7 +129,7 @@ def test_identical_rows_count_once(item, tmp_path, monkeypatch, one_task, rows, 
 @pytest.mark.parametrize("one_task", [pytest.param(0, id="many rows"), by_night(50_000, id="few rows")])
 def test_rows_of_one_key_that_differ_are_refused(item, tmp_path, monkeypatch, one_task):
     item.given()
-    monkeypatch.setattr(delivery_checks, "ONE_TASK_UP_TO_ROWS", one_task)
+    monkeypatch.setattr(keys, "ONE_TASK_UP_TO_ROWS", one_task)
     manifest = parquet(item, put(tmp_path / "d.parquet", UNCHECKED), at=DAY[0], run_id="one")
     error = finished(item.attempt(manifest)[1], item.raw_state.key)["error"]
     assert (error["code"], error["count"], error["samples"]) == ("CONFLICTING_ROWS", 1, ["id=1 (2 rows)"])
@@ -136,7 +137,7 @@ def test_rows_of_one_key_that_differ_are_refused(item, tmp_path, monkeypatch, on
 
 def test_keys_whose_hashes_are_the_same_are_told_apart(item, tmp_path, monkeypatch):
     item.given()
-    monkeypatch.setattr(delivery_checks, "_hashes_differ", lambda *_: False)
+    monkeypatch.setattr(keys, "_hashes_differ", lambda *_: False)
     status, events = item.attempt(parquet(item, put(tmp_path / "e.parquet", CHECKED), at=DAY[0], run_id="one"))
     assert status == "succeeded"
     assert finished(events, item.raw_state.key)["counts"] == {"rows": 2, "duplicates": 0}

@@ -1,0 +1,88 @@
+"""Quarantine of a raw dataset: rows of its deliveries that do not fit the contract.
+
+It is a table like any quarantine (``loader.spark.quality.quarantine``). Rows of a delivery that was loaded without them
+wait until they are dropped, or until a complete delivery replaces them. They cannot be released: their values do not
+fit. The first rows of a refused delivery are kept in the state ``refused``, so that they can be downloaded, until the
+next refusal.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from loader.domain.manifest.loads import RawcoreLoad, RawLoad
+from loader.domain.queries.query_results import MOST_QUARANTINED
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
+from loader.spark.historization.history import Stamp
+from loader.spark.quality.quarantine import FILE, RECORD_TEXT, REFUSED, ROW, WAITING, quarantine_table
+from loader.spark.sources.checks.rejected import REASONS, RECORD, RejectedRows
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sources.option_kinds import QUARANTINE
+from metadata.domain.sql import quote_identifier, quote_text
+
+# Note of a raw commit: number of rows that its delivery lacks, since they were quarantined.
+LACKS = "quarantined"
+
+
+@dataclass(frozen=True)
+class DeliveryQuarantine:
+    """Quarantine of one load's deliveries."""
+
+    session: SparkSession
+    warehouse: str
+    load: RawLoad
+    stamp: Stamp
+
+    @property
+    def table(self) -> DeltaTable:
+        return quarantine_table(self.session, self.warehouse, self.load.table.key)
+
+    @property
+    def _is_complete(self) -> bool:
+        """Return True if a delivery has all rows, so that those of earlier ones need not wait any longer."""
+        return not self.load.feed and not self.load.source.intake
+
+    def write(self, rejected: RejectedRows) -> int:
+        """Write the rows in place of those of an earlier attempt of the run; return their number."""
+        rows = rejected.rows
+        if rejected.is_refused:
+            rows = rows.orderBy(SOURCE_FILE, SOURCE_ROW).limit(MOST_QUARANTINED)
+        state, own = REFUSED if rejected.is_refused else WAITING, f"run_id = {quote_text(self.stamp.run_id)}"
+        waits_for_all = self._is_complete and not rejected.is_refused
+        replaced = f"state = '{REFUSED}' OR (state = '{WAITING}' AND {'true' if waits_for_all else own})"
+        values = [F.lit(FILE), F.col(SOURCE_FILE), F.lit(ROW), F.col(SOURCE_ROW).cast("string")]
+        values += [F.lit(RECORD_TEXT), F.col(RECORD)]
+        keys = {column.name: column.key or column.name for column in self.load.table.columns}
+        for raw_name, name in self.load.columns:
+            values += [F.lit(keys[raw_name]), F.col(quote_identifier(name))]
+        entry = F.sha2(F.to_json(F.array(F.lit(self.load.table.key), *values)), 256)
+        entries = rows.select(
+            entry.alias("entry_id"),
+            F.lit(self.stamp.run_id).alias("run_id"),
+            self.stamp.loaded().alias("quarantined_at"),
+            F.col(REASONS).alias("checks"),
+            F.col(REASONS).alias("reasons"),
+            F.create_map(*values).alias("row_values"),
+            F.lit(state).alias("state"),
+            F.lit(None).cast("string").alias("decided_by"),
+            F.lit(None).cast("string").alias("loaded_by"),
+        )
+        entries.write.format("delta").mode("overwrite").option("replaceWhere", replaced).save(self.table.location)
+        return self.table.frame().where(f"state = '{state}' AND {own}").count()
+
+    def clear(self) -> None:
+        """Remove the rows that wait, after a complete delivery without faults of a source that keeps them aside."""
+        keeps_faulty_rows = self.load.source.options.get("faulty_rows") == QUARANTINE
+        if keeps_faulty_rows and self._is_complete and self.table.exists():
+            self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state IN ('{WAITING}', '{REFUSED}')")
+
+
+def lacks_rows(session: SparkSession, warehouse: str, load: RawcoreLoad) -> bool:
+    """Return True if a delivery that the load reads lacks rows that were quarantined."""
+    for stage_input in load.inputs:
+        if stage_input.options.get("faulty_rows") == QUARANTINE:
+            commit = DeltaTable(session, warehouse, stage_input.table.key).newest_run_commit()
+            if commit is not None and commit.notes.get(LACKS):
+                return True
+    return False

@@ -1,0 +1,234 @@
+"""Faults of single rows in a delivery, by class.
+
+One pass reads all rows and counts the faults of every class; only a delivery with faults is read again, to locate them.
+A row that is no record has no other fault. Wrong encoding and open quotes are faults of the whole delivery, since no
+value of it can be trusted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.domain.sources.marks import NULL_WATERMARK
+from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
+from loader.spark.expressions import all_of, any_of, comes_twice, fits, typed
+from loader.spark.sources.checks.places import first_places
+from loader.spark.sources.formats.csv_quotes import checked_quotes
+from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
+from loader.spark.sources.opened import MALFORMED, Opened, Place
+from loader.spark.value_formats import standard_text
+from metadata.domain import types as data_types
+from metadata.domain.sources.value_formats import ValueFormats
+
+_REPLACEMENT = "\ufffd"  # Java's replacement for bytes that are no character
+
+
+def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
+    """Return a delivered column in its contract's type."""
+    return typed(opened.column(column.name), column.type, options, opened.type_of(column.name))
+
+
+@dataclass(frozen=True)
+class FaultClass:
+    """Faults of one kind, of one column or of whole rows.
+
+    ``wrong`` is the condition of the rows, ``text`` shows one of them. A refusal says where the first is, then
+    ``problem``; ``unit`` is what it counts, and ``briefly`` names the class among others.
+    """
+
+    code: str
+    wrong: Column
+    text: Column
+    problem: str
+    briefly: str
+    hint: str
+    column: str = ""
+    unit: str = "rows"
+
+    @property
+    def reason(self) -> str:
+        """Return why a row is rejected: the code, and the column if it is one column's fault."""
+        return f"{self.code} {self.column}".strip()
+
+    def refusal(self, opened: Opened, count: int, places: Sequence[Place]) -> Refusal:
+        """Return the refusal for this class. Without places it names the delivery."""
+        first = places[0] if places else Place(opened.first_shown, "", None, "")
+        return Refusal(
+            self.code,
+            f"{first.where}{self.problem}; {count} {self.unit} in all",
+            file=first.file,
+            row=first.number,
+            column=self.column,
+            count=count,
+            samples=tuple(place.sample for place in places),
+            hint=self.hint,
+        )
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Result of the row checks: number of rows, warnings about accepted values, and the faults with their counts."""
+
+    rows: int
+    warnings: tuple[str, ...]
+    faults: tuple[tuple[FaultClass, int], ...] = ()
+
+    @property
+    def wrong(self) -> Column:
+        """Return the condition of the rows with faults."""
+        return F.coalesce(any_of(kind.wrong for kind, _ in self.faults), F.lit(False))
+
+    def refusal(self, opened: Opened, numbered: DataFrame, conflict: Refusal | None = None) -> Refusal | None:
+        """Return the refusal for the first class with all classes; ``conflict`` is that of keys, the last class."""
+        wanted = [(kind.wrong, kind.text) for kind, _ in self.faults]
+        places = first_places(opened, numbered, wanted) if wanted else []
+        refusals = [kind.refusal(opened, count, at) for (kind, count), at in zip(self.faults, places, strict=True)]
+        briefly = [f"{count} {kind.briefly}" for kind, count in self.faults]
+        if conflict is not None:
+            refusals.append(conflict)
+            briefly.append(f"{conflict.count} keys with rows that differ")
+        if not refusals:
+            return None
+        first, others = refusals[0], "".join(f"; {words}" for words in briefly[1:])
+        return replace(first, message=first.message + others, faults=tuple(refusals))
+
+
+def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Checked:
+    """Count the faults of every row in one pass. ``numbered`` are the rows, with their numbers if there are files.
+
+    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE or WRONG_ENCODING.
+    """
+    kinds, zone = fault_classes(opened, source), opened.options.timezone
+    local = [c for c in source.columns if c.type == data_types.TIMESTAMP and zone != "UTC"]
+    twice = [F.count_if(_comes_twice(opened, c.name, source.options)) for c in local]
+    replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
+    with checked_quotes(opened):
+        totals = numbered.agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
+            *(F.count_if(kind.wrong).alias(f"fault_{place}") for place, kind in enumerate(kinds)),
+            *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
+        ).first()
+    if totals["replaced"]:
+        _check_encoding(opened, numbered, any_of(replaced), totals["replaced"])
+    counts = {column: totals[f"twice_{place}"] for place, column in enumerate(local)}
+    warnings = tuple(
+        f"{count} times of {column.name} come twice in {zone}, when its clocks are put back: the earlier was taken."
+        for column, count in counts.items()
+        if count
+    )
+    counted = ((kind, totals[f"fault_{place}"]) for place, kind in enumerate(kinds))
+    return Checked(totals["rows"], warnings, tuple((kind, count) for kind, count in counted if count))
+
+
+def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Checked:
+    """Return the result of the row checks. Raise Refusal for a row with faults."""
+    checked = check_rows(opened, numbered, source)
+    refusal = checked.refusal(opened, numbered)
+    if refusal is not None:
+        raise refusal
+    return checked
+
+
+def fault_classes(opened: Opened, source: SourceSpec) -> list[FaultClass]:
+    """Return the classes of faults that rows of this source can have, those that could cause others first."""
+    is_record = F.col(MALFORMED).isNull()
+    code, problem, hint = opened.reader.malformed
+    problem = f": {problem.format(count=len(opened.names))}"
+    kinds = [FaultClass(code, ~is_record, F.col(MALFORMED), problem, "rows that are no records", hint)]
+    kinds += [_misfits(opened, column, source.options) for column in source.columns]
+    kinds += _missing_values(opened, source)
+    return [kinds[0], *(replace(kind, wrong=is_record & kind.wrong) for kind in kinds[1:])]
+
+
+def _misfits(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:
+    misfit = ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+    return FaultClass(
+        VALUE_DOES_NOT_FIT,
+        opened.unfit(column.name) | misfit,
+        opened.text_of(column.name),
+        f", column {column.name}: a value does not fit {column.type}",
+        f"in {column.name} ({column.type})",
+        "Correct the delivery, or change the column's type." + _skipped_time_hint(column, opened.options.timezone),
+        column=column.name,
+        unit="values of this column",
+    )
+
+
+def _skipped_time_hint(column: DeliveredColumn, zone: str) -> str:
+    if column.type != data_types.TIMESTAMP or zone == "UTC":
+        return ""
+    return f" A time that the clocks of {zone} skip, as summer time begins, does not fit either."
+
+
+def _missing_values(opened: Opened, source: SourceSpec) -> list[FaultClass]:
+    """Return the classes of rows without a value in the key, in a required column, or in the watermark."""
+    text, kinds = _row_text(opened, source.columns), []
+    keys = [column.name for column in source.columns if column.business_key]
+    if keys:
+        absent = any_of(opened.column(name).isNull() & ~opened.unfit(name) for name in keys)
+        problem = f": no value in the business key ({', '.join(keys)})"
+        hint = "Every row needs a value in every column of its business key."
+        kinds.append(FaultClass("NULL_KEY", absent, text, problem, "rows without a business key", hint, keys[0]))
+    for column in source.columns:
+        if column.nullable or column.business_key:
+            continue
+        absent = opened.lacks(column.name) & ~opened.unfit(column.name)
+        problem = f": no value in {column.name}, which may not be NULL"
+        hint = "Deliver a value, or let the contract allow NULL."
+        briefly = f"rows without a value in {column.name}"
+        kinds.append(FaultClass("NULL_VALUE", absent, text, problem, briefly, hint, column.name))
+    if watermark := source.intake.get("watermark", ()):
+        absent = all_of(opened.column(name).isNull() & ~opened.unfit(name) for name in watermark)
+        problem = f": no value in the watermark ({', '.join(watermark)})"
+        hint = (
+            "Without a value a load cannot know if the row is new. Fill the column in the source, leave the rows out "
+            "with the option filter, or name a further watermark column that has a value."
+        )
+        kinds.append(FaultClass(NULL_WATERMARK, absent, text, problem, "rows without a watermark", hint, watermark[0]))
+    return kinds
+
+
+def _comes_twice(opened: Opened, name: str, options: dict) -> Column:
+    """Return the condition that a timestamp without offset is repeated by a clock change."""
+    value, source = opened.column(name), opened.type_of(name)
+    if isinstance(source, T.StringType):
+        value = standard_text(value, data_types.TIMESTAMP, ValueFormats.of(options))
+    return comes_twice(value, source, opened.options.timezone)
+
+
+def _check_encoding(opened: Opened, numbered: DataFrame, replaced: Column, count: int) -> None:
+    """Raise Refusal WRONG_ENCODING for replacement characters that the file itself does not contain.
+
+    In UTF-8 the file's bytes are checked; other encodings cannot contain the character.
+    """
+    if not opened.options.is_utf8:
+        text = F.concat_ws(",", *(opened.column(name) for name in opened.names))
+        (places,) = first_places(opened, numbered, [(replaced, text)])
+        raise Refusal(
+            "WRONG_ENCODING",
+            f"{places[0].file}, {places[0].name}: not {opened.options.encoding}; {count} rows in all",
+            file=places[0].file,
+            row=places[0].number,
+            count=count,
+            samples=tuple(place.sample for place in places),
+            hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
+        )
+    invalid = ~F.is_valid_utf8("value")
+    lines = text_lines(opened.spark, opened.files).where(invalid).count()
+    if lines:
+        raise wrong_encoding("UTF-8", lines, *first_lines(opened.spark, opened.files, invalid))
+
+
+def _row_text(opened: Opened, columns: tuple[DeliveredColumn, ...]) -> Column:
+    """Return a row as ``name=value`` of its columns, key first; samples truncate it."""
+    ordered = sorted(columns, key=lambda column: not column.business_key)
+    values = [
+        F.concat(F.lit(f"{c.name}="), F.coalesce(opened.column(c.name).cast("string"), F.lit("NULL"))) for c in ordered
+    ]
+    return F.concat_ws(", ", *values)
