@@ -104,6 +104,7 @@ def test_a_mart_is_built_fails_its_check_and_is_repaired(at: Callable[[str], Per
     page.get_by_role("link", name="Not null", exact=True).click()
     page.get_by_label("Name", exact=True).fill("lowest is known")
     page.get_by_label("Columns", exact=True).select_option("lowest")
+    page.get_by_label("Severity", exact=True).select_option("stop")
     nora.press("Create check")
     carry_out(otto, lena, report(nora))
 

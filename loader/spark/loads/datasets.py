@@ -398,11 +398,10 @@ def _prepared_batch(
             task.phase("comparing")
         elif has_quarantine:
             stage = quarantine.with_released(stage, target)
-        if lacks_rows(session, task.warehouse, load):
+        if quarantine.closes_absent and lacks_rows(session, task.warehouse, load):
             stage = quarantine.with_all_stored(stage, target)
-            outcome.warnings.append(
-                "Rows of its delivery were quarantined, so keys that the delivery lacks were not closed."
-            )
+            warning = "Rows of its delivery were quarantined, so keys that the delivery lacks were not closed."
+            outcome.warnings += [] if warning in outcome.warnings else [warning]
         detection = detection_of(session, load, windows, **run)
         batch = find_batch(session, load, target, task.stamp, committed, detection)
         resources.callback(batch.release)

@@ -61,7 +61,7 @@ class Quarantine:
         return HistoryPolicy.from_dict(self.load.policy).closes_absent
 
     @property
-    def _closes_absent(self) -> bool:
+    def closes_absent(self) -> bool:
         """Return True if absent keys count as deleted, all or those of a window."""
         return self._is_complete or HistoryPolicy.from_dict(self.load.policy).delete_detection == WINDOW
 
@@ -85,7 +85,7 @@ class Quarantine:
         bad = flagged.where(F.size(_REASONS) > 0)
         count = self._write(bad, {result.key: result.name for result in results})
         good = flagged.where(F.size(_REASONS) == 0).select(*map(quote_identifier, frame.columns))
-        if self._closes_absent:
+        if self.closes_absent:
             good = self._with_stored(good, target, of=bad)
         return self._with_released(good, released, target), count
 
@@ -94,8 +94,6 @@ class Quarantine:
 
         Nothing says which keys the missing rows have, so no version may be closed.
         """
-        if not self._closes_absent:
-            return frame
         return self._with_stored(frame, target)
 
     def with_released(self, frame: DataFrame, target: Target) -> DataFrame:
