@@ -218,8 +218,9 @@ def _columns(dataset: DatasetState, around: Surroundings) -> Iterator[Finding]:
     known = _types_above(dataset, around)
     for column in dataset.active_columns:
         if not column.expression and column.role != TECHNICAL and not _is_fed(column, known):
-            text = f"No input and no expression fills {column.name}."
-            yield Finding("column_without_input", Severity.ERROR, text, "inputs", column.key)
+            severity = Severity.WARNING if column.nullable else Severity.ERROR
+            text = f"No input and no expression fills {column.name}: its rows have NULL."
+            yield Finding("column_without_input", severity, text, "inputs", column.key)
 
 
 def _is_fed(column: ColumnState, known: Mapping[str, str]) -> bool:

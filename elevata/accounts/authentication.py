@@ -17,13 +17,17 @@ KEYWORD = "Token"
 
 
 class PersonalTokenAuthentication(BaseAuthentication):
-    """Authentication by personal token; returns its user and the token. Other schemes are ignored.
+    """Authentication by personal token; returns its user and the token.
 
-    A request that the token's scope does not permit is refused, for all views.
+    Bearer is refused with the right header, other schemes are ignored. A request that the token's scope does not permit is refused, for all views.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme.lower() == "bearer":
+            raise AuthenticationFailed(
+                "Send the token as Authorization: Token elv_…, not as Bearer.", "not_authenticated"
+            )
         if scheme.lower() != KEYWORD.lower():
             return None
         try:

@@ -62,7 +62,7 @@ def _readers_renamed(column: TargetColumn, name: str) -> Iterator[Dependent]:
             if linked and _names(reading.expression, column.name):
                 yield _rewritten(reader, what, reading.expression, column.name, name)
             elif linked:
-                yield Dependent(STAYS, reader, what, "unaffected: linked by ID")
+                yield Dependent(STAYS, reader, what, "as it is, and still reads it")
         operation = HistoryPolicy.from_dict(reader.history_policy).op
         own = {column.name.lower() for column in reader.columns.all() if column.active}
         if operation and operation.lower() == column.name.lower() and operation.lower() not in own:
@@ -99,7 +99,7 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
             message = "its column is called after the dataset it refers to"
             yield Dependent(FOLLOWS, reference.child, "reference", message, old_key, new_key)
     for item in _feeds(dataset):
-        yield Dependent(STAYS, item.dataset, "input", "unaffected: linked by ID")
+        yield Dependent(STAYS, item.dataset, "input", "as it is, and still reads it")
 
 
 # --- retirement ----------------------------------------------------------------------------------

@@ -105,8 +105,13 @@ def test_texts_are_parsed_by_loads_and_lose_nothing_silently():
 def test_a_column_needs_an_input_or_an_expression():
     columns = (KEY, replace(NAME, inputs=()))
     (finding,) = found(replace(CUSTOMER, columns=columns))
-    assert (finding.code, finding.severity, finding.column) == ("column_without_input", "error", "name")
+    assert (finding.code, finding.severity, finding.column) == ("column_without_input", "warning", "name")
     assert codes(replace(CUSTOMER, columns=(KEY, replace(NAME, inputs=("gone",))))) == ["column_without_input"]
+
+
+def test_a_required_column_without_input_is_an_error():
+    columns = (KEY, replace(NAME, inputs=(), nullable=False))
+    assert [finding.severity for finding in found(replace(CUSTOMER, columns=columns))] == ["error"]
 
 
 def test_a_stage_that_nobody_reads_can_be_retired():
