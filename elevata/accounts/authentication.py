@@ -19,7 +19,8 @@ KEYWORD = "Token"
 class PersonalTokenAuthentication(BaseAuthentication):
     """Authentication by personal token; returns its user and the token.
 
-    Bearer is refused with the right header, other schemes are ignored. A request that the token's scope does not permit is refused, for all views.
+    Bearer is refused with the right header, other schemes are ignored. A request that the token's scope does not permit
+    is refused, for all views.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:

@@ -25,9 +25,7 @@ from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import ReadOnly, permitted_to
 from loader.api.serializers import RefusalSerializer
 from loader.domain.queries.query_results import (
-    CAME_BACK,
     IN_PARTS,
-    INSERTED,
     MOST_ROWS,
     OPERATIONS,
     csv_lines,
@@ -230,7 +228,7 @@ def described(read: ReadRequest) -> dict[str, Any]:
         "table_version": answer["table_version"],
         **committed,
         "columns": [_column(name, table, personal, masked) for name in answer["columns"]],
-        "rows": rows_of(answer, _kept_changes(read)),
+        "rows": rows_of(answer),
         "truncated": answer["truncated"],
         "next": next_after(read.kind, answer, key) if key and not masked & set(key) else None,
     }
@@ -255,11 +253,6 @@ def _column(name: str, table: TableSpec | None, personal: frozenset[str], masked
         "personal": column.personal,
         "masked": column.masked,
     }
-
-
-def _kept_changes(read: ReadRequest) -> str:
-    """Return the kind of changes to keep, because the runner returns reappeared keys among the inserted ones."""
-    return str(read.arguments.get("only", ""))
 
 
 class AskedViewSet(ReadOnly):
@@ -318,8 +311,6 @@ class ReadViewSet(AskedViewSet):
         must_read(request.user, fields["dataset"])
         arguments = arguments_of(fields)
         must_be_askable(request.user, fields["dataset"], fields["kind"], arguments)
-        if fields["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
-            arguments |= {"only": arguments["op"], "op": INSERTED}
         self.refuse_too_many()
         read = request_read(
             kind=fields["kind"], dataset=fields["dataset"], arguments=arguments, user=request.user, reason=reason
@@ -341,7 +332,7 @@ class ReadViewSet(AskedViewSet):
         answer: dict[str, Any] = read.answer or {}
         headers = {"X-Table-Version": str(answer["table_version"]), "X-Truncated": str(answer["truncated"]).lower()}
         headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
-        lines = _LINES[media_type](answer, _kept_changes(read))
+        lines = _LINES[media_type](answer)
         response = StreamingHttpResponse(lines, content_type=f"{media_type}; charset=utf-8")
         for name, value in headers.items():
             response.headers[name] = value

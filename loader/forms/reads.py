@@ -85,10 +85,16 @@ class SampleForm(forms.Form):
 class ChangesForm(forms.Form):
     """Form of a run's changes: the run, and the kind of change."""
 
-    OPERATIONS = (("", "All changes"), ("I", "Inserted"), ("U", "Updated"), ("D", "Deleted"))
+    OPERATIONS = (
+        ("", "All changes"),
+        ("I", "Inserted"),
+        ("U", "Updated"),
+        ("D", "Deleted"),
+        ("R", "Reappeared"),
+    )
 
     run = forms.ChoiceField(required=False, help_text="Runs that succeeded, the newest first.")
-    op = forms.ChoiceField(choices=OPERATIONS, required=False, help_text="Reappeared keys count as inserted.")
+    op = forms.ChoiceField(choices=OPERATIONS, required=False, help_text="Reappeared keys were absent before.")
 
     def __init__(self, *args: Any, runs: Sequence[tuple[str, str]] = (), **options: Any) -> None:
         super().__init__(*args, **options)

@@ -220,16 +220,16 @@ IN_PARTS = ("key_search", "as_of", "changes")
 _CHANGE = ("op", "entity_key", "versions")
 
 
-def json_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
-    """Yield every row as a JSON object on a line of its own. With ``op``, yield only changes of that kind."""
+def json_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every row as a JSON object on a line of its own."""
     if "changes" in answer:
-        objects: Iterable[Any] = (_change_object(answer["columns"], change) for change in _changes_of(answer, op))
+        objects: Iterable[Any] = (_change_object(answer["columns"], change) for change in answer["changes"])
     else:
         objects = (_by_column(answer["columns"], row) for row in answer["rows"])
     return (json.dumps(item, ensure_ascii=False) + "\n" for item in objects)
 
 
-def csv_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
+def csv_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the same rows as CSV with a header: an empty text is quoted, NULL is not.
 
     Changes have the columns of the two versions as ``before.…`` and ``after.…``.
@@ -238,12 +238,12 @@ def csv_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
     if "changes" not in answer:
         return _csv(columns, answer["rows"])
     names = [*_CHANGE, *(f"{side}.{name}" for side in ("before", "after") for name in columns)]
-    return _csv(names, (_change_row(columns, change) for change in _changes_of(answer, op)))
+    return _csv(names, (_change_row(columns, change) for change in answer["changes"]))
 
 
-def rows_of(answer: Mapping[str, Any], op: str = "") -> int:
+def rows_of(answer: Mapping[str, Any]) -> int:
     """Return the number of rows."""
-    return sum(1 for _ in _changes_of(answer, op)) if "changes" in answer else len(answer["rows"])
+    return len(answer["changes"] if "changes" in answer else answer["rows"])
 
 
 def next_after(kind: str, answer: Mapping[str, Any], business_key: Sequence[str]) -> dict[str, str] | None:
@@ -256,10 +256,6 @@ def next_after(kind: str, answer: Mapping[str, Any], business_key: Sequence[str]
     else:
         values = _by_column(answer["columns"], answer["rows"][-1])
     return {name: values[name] for name in business_key} if set(business_key) <= set(values) else None
-
-
-def _changes_of(answer: Mapping[str, Any], op: str) -> Iterator[Mapping[str, Any]]:
-    return (change for change in answer["changes"] if not op or change["op"] == op)
 
 
 def _change_object(columns: Sequence[str], change: Mapping[str, Any]) -> dict[str, Any]:

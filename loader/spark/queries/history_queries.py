@@ -166,9 +166,9 @@ _WROTE, _ENDED, _TOMBSTONED, _SINCE = "__wrote", "__ended", "__buried", "__since
 def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return the keys that the run ``run_id`` changed, as ``{"columns", "changes", "truncated"}``.
 
-    Changes are in key order. ``op`` selects one kind (I includes reappeared keys), ``after`` the keys that
-    follow a given key. Each change has the last version of the key that the run ended (``before``) and the
-    last one it wrote (``after``), as text. Versions that were pruned or reverted since are missing.
+    Changes are in key order. ``op`` selects one kind, ``after`` the keys that follow a given key. Each change has the
+    last version of the key that the run ended (``before``) and the last one it wrote (``after``), as text. Versions
+    that were pruned or reverted since are missing.
     ``tombstone`` is the state label of rows that mark a deleted key.
     """
     run = F.lit(str(arguments["run_id"]))
@@ -187,7 +187,10 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
         F.max(opened & ~live).alias(_TOMBSTONED),
         F.min(F.when(opened & live, F.col(_name(table, "started_at")))).alias(_SINCE),
     )
-    matching = after_key(per_key.where(_op_condition(arguments.get("op") or "")), table, arguments)
+    by_others, op = ~opened & live, arguments.get("op") or ""
+    matching = after_key(per_key.where(_op_condition(op)), table, arguments)
+    if op in (INSERTED, CAME_BACK):
+        matching = _of_returns(matching, frame.where(by_others), table, came_back=op == CAME_BACK)
     changed_keys = matching.orderBy(*keys).limit(limit + 1).collect()
     chosen, entity = changed_keys[:limit], table.column("entity_key").name
     ids = [row[entity] for row in chosen]
@@ -198,7 +201,7 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
     text = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
     rows = versions.where(of_these).orderBy(_name(table, "started_at")).select(*text, *flags).collect()
     new = {row[entity]: row[_SINCE] for row in chosen if row[_WROTE] and not row[_ENDED]}
-    earlier = _existed_before(frame, table, new, ~opened & live) if new else set()
+    earlier = _existed_before(frame, table, new, by_others) if new else set()
     by_key: dict[str, list[Row]] = {key: [] for key in ids}
     for row in rows:
         by_key[row[entity]].append(row)
@@ -214,9 +217,18 @@ def _op_condition(op: str) -> Column:
     wrote, ended, tombstoned = F.col(_WROTE), F.col(_ENDED), F.col(_TOMBSTONED)
     return {
         INSERTED: wrote & ~ended,
+        CAME_BACK: wrote & ~ended,
         UPDATED: wrote & ended,
         DELETED: ~wrote & (ended | tombstoned),
     }.get(op, wrote | ended | tombstoned)
+
+
+def _of_returns(inserted: DataFrame, others: DataFrame, table: TableSpec, *, came_back: bool) -> DataFrame:
+    """Return the inserted keys that came back, or those that did not, by the versions of other runs."""
+    entity, started_at = _name(table, "entity_key"), _name(table, "started_at")
+    earlier = others.select(F.col(entity).alias("__other"), F.col(started_at).alias("__start"))
+    is_earlier = (F.col(entity) == F.col("__other")) & (F.col("__start") < F.col(_SINCE))
+    return inserted.join(earlier, is_earlier, "left_semi" if came_back else "left_anti")
 
 
 def _existed_before(frame: DataFrame, table: TableSpec, since: dict[str, Any], by_others: Column) -> set[str]:

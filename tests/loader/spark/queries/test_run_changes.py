@@ -38,6 +38,8 @@ def test_a_run_is_told_as_inserted_updated_deleted_and_came_back(spark, tmp_path
     assert told("run-2") == [("U", "a", "A"), ("D", "b", None)]
     assert told("run-3") == [("R", None, "b2"), ("I", None, "d")]
     assert told("run-2", op="D") == [("D", "b", None)]
+    assert told("run-3", op="I") == [("I", None, "d")]
+    assert told("run-3", op="R") == [("R", None, "b2")]
     assert told("run-1", limit=2) == [("I", None, "a"), ("I", None, "b"), "more"]
     assert told("run-1", limit=2, after={"id": "2"}) == [("I", None, "c")]
     assert told("nowhere") == []
