@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.http import StreamingHttpResponse
+from django.http import FileResponse, StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
@@ -26,6 +26,7 @@ from elevata.api.resources import ReadOnly, permitted_to
 from loader.api.serializers import RefusalSerializer
 from loader.domain.queries.query_results import (
     CAME_BACK,
+    EXPORT,
     IN_PARTS,
     INSERTED,
     MOST_ROWS,
@@ -35,12 +36,14 @@ from loader.domain.queries.query_results import (
     heading,
     json_lines,
     next_after,
+    rows_kind,
     rows_of,
 )
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors import read_requests
+from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
 from loader.services.reads.read_requests import request_read
@@ -55,6 +58,7 @@ TAKES = {
     "as_of": ("at", "known_at", "text", "after"),
     "changes": ("run_id", "op", "after"),
     "origin": ("entity_key",),
+    EXPORT: (*RowSelection.__dataclass_fields__, "at", "known_at", "text"),
     "quarantine": (),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
@@ -76,7 +80,9 @@ class QuestionSerializer(ChangeSerializer):
     kind = serializers.ChoiceField(choices=KINDS)
     limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=MOST_ROWS)
     newest = serializers.BooleanField(required=False, help_text="sample: what was loaded last first.")
-    find = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: text in any column.")
+    find = serializers.CharField(
+        required=False, max_length=LONGEST_TEXT, help_text="sample, export: text in any column."
+    )
     column = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: column to compare.")
     comparison = serializers.ChoiceField(required=False, choices=tuple(COMPARISONS.items()), help_text="sample.")
     value = serializers.CharField(
@@ -124,7 +130,7 @@ class QuestionSerializer(ChangeSerializer):
 
 def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for ``loader.spark.queries.reads``. Raise Refusal if the dataset has no table to read."""
-    table = read_table(fields["dataset"], fields["kind"])
+    table = read_table(fields["dataset"], rows_kind(fields["kind"], fields))
     for name in ("business_key", "after"):
         if name in fields:
             _check_key(name, fields[name], table)
@@ -133,7 +139,7 @@ def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
         arguments["at"] = _instant(arguments["at"], table)
     if "known_at" in arguments:
         arguments["known_at"] = arguments["known_at"].astimezone(UTC).isoformat()
-    return arguments | {"limit": fields["limit"]}
+    return arguments | ({"exact": True} if fields["kind"] == EXPORT else {"limit": fields["limit"]})
 
 
 def _check_key(name: str, values: dict[str, str], table: TableSpec) -> None:
@@ -177,7 +183,9 @@ class AnsweredColumnSerializer(serializers.Serializer):
 class AnswerSerializer(serializers.Serializer):
     """Description of an answer's rows; the rows themselves are at ``rows/``."""
 
-    table_version = serializers.IntegerField(help_text="The Delta version it was read at.")
+    table_version = serializers.IntegerField(
+        allow_null=True, help_text="The Delta version it was read at; null for a view."
+    )
     committed_at = serializers.CharField(required=False, help_text="When that was written; of as_of with known_at.")
     columns = AnsweredColumnSerializer(many=True)
     rows = serializers.IntegerField()
@@ -237,7 +245,7 @@ def described(read: ReadRequest) -> dict[str, Any]:
 def _table(read: ReadRequest) -> TableSpec | None:
     """Return the table's current description; None if such a read is not possible any more."""
     try:
-        return read_table(read.dataset, read.kind)
+        return read_table(read.dataset, rows_kind(read.kind, read.arguments))
     except Refusal:
         return None
 
@@ -330,17 +338,25 @@ class ReadViewSet(AskedViewSet):
         filters=False,
     )
     @action(detail=True, filter_backends=(), pagination_class=None)
-    def rows(self, request: Request, pk: int) -> StreamingHttpResponse:
-        """Return the rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``)."""
-        media_type = preferred_format(request, _FORMATS)
+    def rows(self, request: Request, pk: int) -> FileResponse | StreamingHttpResponse:
+        """Return the rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``).
+
+        The rows of an export are CSV.
+        """
         read = self.get_object()
+        media_type = preferred_format(request, {"csv": CSV} if read.kind == EXPORT else _FORMATS)
         must_have_rows(read)
         must_still_read(request.user, read)
         answer: dict[str, Any] = read.answer or {}
-        headers = {"X-Table-Version": str(answer["table_version"]), "X-Truncated": str(answer["truncated"]).lower()}
+        headers = {"X-Truncated": str(answer["truncated"]).lower()}
+        if answer["table_version"] is not None:
+            headers["X-Table-Version"] = str(answer["table_version"])
         headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
-        lines = _LINES[media_type](answer, _kept_changes(read))
-        response = StreamingHttpResponse(lines, content_type=f"{media_type}; charset=utf-8")
+        if read.kind == EXPORT:
+            response = FileResponse(open_export(read), content_type=f"{CSV}; charset=utf-8")
+        else:
+            lines = _LINES[media_type](answer, _kept_changes(read))
+            response = StreamingHttpResponse(lines, content_type=f"{media_type}; charset=utf-8")
         for name, value in headers.items():
             response.headers[name] = value
         return response

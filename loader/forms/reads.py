@@ -1,16 +1,17 @@
 """Forms of reads: samples, changes of a run, versions, and tables as of a time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 
-from loader.domain.queries.query_results import ORIGIN
+from loader.domain.queries.query_results import EXPORT, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
-KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "profile", "quarantine")
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, EXPORT, "profile", "quarantine")
 SAMPLE_SIZES = (20, 50, 200, 1000)
 _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
@@ -145,9 +146,13 @@ class QuestionForm(forms.Form):
     def arguments(self) -> dict[str, Any]:
         """Return the read's arguments (``loader.spark.queries.reads``)."""
         kind, values = self.cleaned_data["kind"], self.cleaned_data
-        if kind == "sample":
+        if kind == EXPORT and values["at"] is not None:
+            return self._as_of_arguments()
+        if kind in ("sample", EXPORT):
             given = {name: values[name] for name in RowSelection.__dataclass_fields__}
             selection = RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
+            if kind == EXPORT:
+                return replace(selection, offset=0).as_arguments()
             return {"limit": values["rows"], **selection.as_arguments()}
         if kind == "changes":
             return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
@@ -161,8 +166,12 @@ class QuestionForm(forms.Form):
             return {"limit": ROWS_SHOWN}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
+        return self._as_of_arguments() | {"limit": ROWS_SHOWN}
+
+    def _as_of_arguments(self) -> dict[str, Any]:
+        values = self.cleaned_data
         known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}
-        return {"at": _utc(values["at"]), "text": values["text"], "limit": ROWS_SHOWN, **known}
+        return {"at": _utc(values["at"]), "text": values["text"], **known}
 
 
 def _utc(instant: datetime | int) -> str:

@@ -4,13 +4,13 @@ Pages of data request a read of the warehouse and show its answer (``loader.view
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 from uuid import UUID
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -20,13 +20,14 @@ from elevata.accounts.roles import Permission, needed_role
 from elevata.core.spreadsheets import csv_text
 from elevata.web.views import DetailPage, ListPage
 from loader.charts import dataset_charts
-from loader.domain.queries.query_results import ORIGIN, header_of
+from loader.domain.queries.query_results import EXPORT, ORIGIN, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.forms.reads import ChangesForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
+from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
@@ -41,7 +42,7 @@ from metadata.views.lineage import lineage_file
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
-_FILES = ("sample", "as_of", "versions", ORIGIN)
+_FILES = ("sample", "as_of", "versions", ORIGIN, EXPORT)
 
 
 class DatasetList(ListPage):
@@ -137,15 +138,13 @@ class DatasetSample(DataPage, DetailPage):
     template_name, view = "loader/queries/data_sample.html", "sample"
 
     def context(self) -> dict[str, Any]:
-        is_view = self.row.materialization == TargetDataset.Materialization.VIEW
-        columns = [] if is_view else [column.name for column in read_table(self.row, "sample").columns]
+        columns = [column.name for column in read_table(self.row, "sample").columns]
         form = SampleForm(self.request.GET or None, columns=columns)
         chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial}
         loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
         return super().context() | {
             "form": form,
             "question": {"kind": "sample", "rows": chosen["rows"]} | form.selection.as_arguments(),
-            "is_view": is_view,
             "last_load": loads.first(),
         }
 
@@ -208,7 +207,7 @@ def _label(row: DatasetRun) -> str:
 
 @require_safe
 @permitted(Permission.READ_DATA)
-def read_file(request: HttpRequest, pk: int) -> HttpResponse:
+def read_file(request: HttpRequest, pk: int) -> HttpResponse | FileResponse:
     """Return an answer's rows as CSV, to the user who requested the read."""
     read = get_object_or_404(answered_reads(request.user), pk=pk)
     try:
@@ -216,17 +215,25 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse:
     except Refusal as refusal:
         raise PermissionDenied(refusal.one_line()) from None
     answer: dict[str, Any] = read.answer
-    name = f"{read.dataset}-{read.kind.replace('_', '-')}-v{answer['table_version']}.csv"
-    text = csv_text(answer["columns"], answer["rows"])
-    return result_file(name, text, CSV, answer.get("masked", ()))
+    version = "" if answer["table_version"] is None else f"-v{answer['table_version']}"
+    name = f"{read.dataset}-{read.kind.replace('_', '-')}{version}.csv"
+    if read.kind != EXPORT:
+        return result_file(name, csv_text(answer["columns"], answer["rows"]), CSV, answer.get("masked", ()))
+    try:
+        return result_file(name, open_export(read), CSV, answer["masked"])
+    except Refusal as refusal:
+        raise Http404(refusal.one_line()) from None
 
 
 CSV = "text/csv; charset=utf-8"
 
 
-def result_file(name: str, content: str | bytes, media_type: str, masked: Iterable[str]) -> HttpResponse:
-    """Return a result as a file to download; a header names the masked columns."""
-    response = HttpResponse(content, content_type=media_type)
+def result_file(
+    name: str, content: str | bytes | BinaryIO, media_type: str, masked: Iterable[str]
+) -> HttpResponse | FileResponse:
+    """Return a result as a file to download, a file block by block; a header names the masked columns."""
+    kind = HttpResponse if isinstance(content, str | bytes) else FileResponse
+    response = kind(content, content_type=media_type)
     response["X-Masked-Columns"] = header_of(masked)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response

@@ -23,7 +23,7 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
-from loader.domain.queries.query_results import ORIGIN, entity_keys, grid_of, key_changes
+from loader.domain.queries.query_results import EXPORT, ORIGIN, entity_keys, grid_of, key_changes, rows_kind
 from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, found_rows, time_line, versions
@@ -168,6 +168,7 @@ def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: 
 def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
     """Return the address of the page that requests reads of this kind."""
     kind = read.kind if read is not None else "sample"
+    kind = rows_kind(kind, read.arguments) if read is not None else kind
     if kind == ORIGIN and read is not None:
         return reverse("dataset_origin", args=[dataset.key, read.arguments.get("entity_key") or "-"])
     if kind == "versions" and read is not None:
@@ -198,7 +199,7 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
     if read.status == ReadRequest.Status.FAILED:
         return "loader/queries/read_refused.html", context | {"error": read.error}
     try:
-        table = read_table(read.dataset, read.kind)
+        table = read_table(read.dataset, rows_kind(read.kind, read.arguments))
     except Refusal as refusal:  # the metadata changed since the question was put
         return "loader/queries/read_refused.html", context | {"error": refusal.as_json()}
     return f"loader/queries/answer_{read.kind}.html", context | _answer(read, table)
@@ -231,13 +232,17 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
     if read.kind == ORIGIN:
         return {"rows": origins(answer), "removed": answer["removed"], "truncated": answer["truncated"]}
+    if read.kind == EXPORT:
+        return {"exported": answer["exported"], "truncated": answer["truncated"], "masked": masked, "table": table}
     if read.kind == "sample":
         grid = grid_of(answer, table, personal)
         keys = entity_keys(answer, table) if read.dataset.schema.layer == RAWCORE else []
         rows = list(zip_longest(keys, grid.rows, fillvalue=""))
         shown = {"grid": grid, "rows": rows, "keyed": any(keys), "truncated": answer["truncated"], "table": table}
+        shown["export"] = replace(RowSelection.from_arguments(read.arguments), offset=0).as_arguments()
         return shown | _places(read.arguments, more=answer["truncated"])
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
+    shown["export"] = {name: read.arguments[name] for name in ("at", "known_at", "text") if read.arguments.get(name)}
     return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from architecture.domain.tables import ColumnSpec, TableSpec
 from loader.domain.manifest.reads import Masking
+from loader.domain.queries.query_results import rows_kind
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import SAID, Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -113,6 +114,7 @@ def without_any_value(error: Mapping[str, Any]) -> str:
 
 def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, masking: Masking) -> None:
     """Raise Refusal MASKED_COLUMN for a read whose selection of rows would reveal a masked value."""
+    kind = rows_kind(kind, arguments)
     keys = masked_names(table.of_purpose("business_key"), masking)
     used = [name for name in _KEY_ARGUMENTS if arguments.get(name)]
     if keys and used:
@@ -133,7 +135,14 @@ def must_not_choose_by(columns: Iterable[str], masked: Collection[str]) -> None:
 
 def masked_names(columns: Collection[ColumnSpec], masking: Masking) -> list[str]:
     """Return the names of the columns that are masked for a reader."""
-    return [column.name for column in columns if column.key not in (*masking.shown, *masking.hashed)]
+    return [column.name for column in columns if is_masked(column.name, column.key, masking)]
+
+
+def is_masked(name: str, key: str | None, masking: Masking) -> bool:
+    """Return True for a masked column; ``key`` is its stable key, None for a column without one."""
+    if key is None:
+        return name.lower() not in masking.shown_names
+    return key not in (*masking.shown, *masking.hashed)
 
 
 def _refused(message: str) -> Refusal:

@@ -20,8 +20,8 @@ SHOWN = 80
 # Most characters of a value in a table of text.
 SHOWN_IN_TEXT = 60
 
-# Kind of the read of a row's origin.
-ORIGIN = "origin"
+# Kinds of the reads of a row's origin, and of an export.
+ORIGIN, EXPORT = "origin", "export"
 NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
@@ -213,9 +213,18 @@ def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str])
 
 # Maximum number of rows in one answer. Longer results are read in parts (``after``).
 MOST_ROWS = 1000
+# Maximum number of rows in an export.
+MOST_EXPORTED = 5_000_000
 # Kinds whose rows are ordered by business key, so that a part can begin after a key.
 IN_PARTS = ("key_search", "as_of", "changes")
 _CHANGE = ("op", "entity_key", "versions")
+
+
+def rows_kind(kind: str, arguments: Mapping[str, Any]) -> str:
+    """Return the kind of read that has the same rows: of an export, that of the rows that it exports."""
+    if kind != EXPORT:
+        return kind
+    return "as_of" if arguments.get("at") else "sample"
 
 
 def json_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
@@ -240,8 +249,11 @@ def csv_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
 
 
 def rows_of(answer: Mapping[str, Any], op: str = "") -> int:
-    """Return the number of rows."""
-    return sum(1 for _ in _changes_of(answer, op)) if "changes" in answer else len(answer["rows"])
+    """Return the number of rows; profiles and exports have it instead of rows."""
+    if "changes" in answer:
+        return sum(1 for _ in _changes_of(answer, op))
+    rows = answer.get("exported", answer["rows"])
+    return rows if isinstance(rows, int) else len(rows)
 
 
 def next_after(kind: str, answer: Mapping[str, Any], business_key: Sequence[str]) -> dict[str, str] | None:

@@ -13,6 +13,7 @@ from architecture.domain.tables import (
 )
 from architecture.selectors.environments import described_state, described_states
 from architecture.services.states import current_environment
+from loader.domain.catalogs.catalog import VIEW, view_table
 from loader.domain.dependencies import named_dataset, tables_read
 from loader.domain.historization.history import DELETED
 from loader.domain.historization.layers import entity_key_components, row_hash_components
@@ -22,13 +23,14 @@ from loader.domain.manifest.publication import PublishManifest
 from loader.domain.manifest.reads import CheckManifest, ReadManifest
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.queries.masking import must_not_tell
-from loader.domain.queries.query_results import ORIGIN
+from loader.domain.queries.query_results import EXPORT, ORIGIN, rows_kind
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.quality import quality_arguments, stored_profile
-from loader.services.reads.queries import SQL, query_manifest
+from loader.services.reads.exports import export_file
+from loader.services.reads.queries import SQL, query_manifest, view_sources
 from loader.services.reads.read_permissions import masking_for, must_read
 from loader.services.reads.read_requests import (
     CHECK,
@@ -119,9 +121,15 @@ def read_manifest(
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
+    return _table_manifest(read, arguments, timeout_seconds=timeout_seconds)
+
+
+def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_seconds: float) -> ReadManifest:
+    """Return the manifest of a read of the dataset's table or view."""
     state = described_state(read.dataset, environment=read.environment)
-    table = read_table(read.dataset, read.kind, state)
-    if read.kind in ("as_of", "changes"):
+    kind = rows_kind(read.kind, arguments)
+    table = read_table(read.dataset, kind, state)
+    if kind in ("as_of", "changes"):
         arguments |= _interval_arguments(read.dataset)
     masking = masking_for(read.requested_by, read.dataset, table)
     if read.kind == QUALITY:
@@ -134,12 +142,17 @@ def read_manifest(
         must_not_tell(read.kind, arguments, table, masking)
     if read.kind == ORIGIN:
         return origin_manifest(read, state, table, timeout_seconds=timeout_seconds)
-    return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
+    if read.kind == EXPORT:
+        arguments["path"] = str(export_file(read))
+    sources = view_sources(state, user=read.requested_by, environment=read.environment) if table.kind == VIEW else ()
+    return ReadManifest(
+        read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
+    )
 
 
 def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
     """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, NO_KEY, MASKED_COLUMN."""
-    table = read_table(dataset, kind)
+    table = read_table(dataset, rows_kind(kind, arguments))
     masking = masking_for(user, dataset, table)
     if masking is not None:
         must_not_tell(kind, arguments, table, masking)
@@ -153,12 +166,15 @@ def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
 
 
 def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
-    """Return the table that a read of a dataset uses. Raise Refusal NO_TABLE for a view, NO_HISTORY or NO_KEY.
+    """Return the table that a read of a dataset uses, or the view for its rows.
 
+    Raise Refusal NO_TABLE for a view in other reads, NO_HISTORY or NO_KEY.
     ``known`` is the dataset's state with the keys of its tables. Without it, the table's keys are those of the
     metadata.
     """
     state = known or dataset_state(dataset)
+    if state.materialization == "view" and kind == "sample":
+        return view_table(state)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
     if kind == ORIGIN and not state.business_key:

@@ -18,6 +18,7 @@ from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
 from loader.domain.manifest.reads import Masking
 from loader.domain.queries.masking import Sensitive, masking_of, may_hold_values, without_examples, without_values
+from loader.domain.queries.query_results import rows_of
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -149,7 +150,7 @@ def record_read(read: ReadRequest, answer: dict[str, Any]) -> None:
                 kind=read.kind,
                 columns=columns,
                 found_by=sorted(name for name, value in read.arguments.items() if value not in (None, "", False)),
-                rows=len(answer.get("rows", answer.get("changes", ()))),
+                rows=rows_of(answer),
                 reason=read.reason,
             )
 

@@ -2,8 +2,10 @@
 
 Kinds and their arguments:
 
-    sample      limit, newest, …             rows of a table; ``newest``: the last loaded rows first; or those of a
-                                             selection (``loader.domain.queries.row_selection``)
+    sample      limit, newest, …             rows of a table or view; ``newest``: the last loaded rows first; or
+                                             those of a selection (``loader.domain.queries.row_selection``)
+    export      path, exact, …               all rows of a selection as a CSV file (``loader.spark.queries.exports``);
+                                             with ``at``, those of as_of
     changes     run_id, op, limit            changes of a run in a history by key (``historization.changes``)
     key_search  text, limit                  business keys of a history or rawcore table that start with text
     versions    entity_key | business_key    every version of one key, oldest first
@@ -23,8 +25,8 @@ Kinds and their arguments:
 changes, key_search and as_of are ordered by business key; with ``after`` (a key's values as text) they start
 behind that key.
 
-Every answer has the Delta version that was read. Values are text, as Spark casts them, and NULL is null, so that pages
-need not convert them.
+Every answer has the Delta version that was read, None for a view. Values are text, as Spark casts them, and NULL is
+null, so that pages need not convert them.
 """
 
 import threading
@@ -40,8 +42,8 @@ from loader.domain.historization.history import parse_instant
 from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.domain.quality.checks import CheckSpec, without_sensitive
-from loader.domain.queries.masking import masked_names
-from loader.domain.queries.query_results import MOST_ROWS, ORIGIN
+from loader.domain.queries.masking import is_masked, masked_names
+from loader.domain.queries.query_results import EXPORT, MOST_ROWS, ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import all_of
@@ -49,6 +51,7 @@ from loader.spark.quality.frame_checks import RowChecker, placeholder_values
 from loader.spark.quality.profiles import profile
 from loader.spark.quality.quarantine import quarantine_table, waiting_rows
 from loader.spark.queries import history_queries, select_statements, trials
+from loader.spark.queries.exports import export_rows
 from loader.spark.queries.history_queries import after_key, changes
 from loader.spark.queries.origins import read_origin
 from loader.spark.queries.row_selections import select_rows
@@ -76,7 +79,7 @@ def masked(
         key = keys.get(name)
         if key in masking.hashed:
             own = _hash(F.lit(masking.secret), own)
-        elif key not in masking.shown and not (key is None and name.lower() in masking.shown_names):
+        elif is_masked(name, key, masking):
             own = _hash(salt, F.lit(name), own.cast("string"))
             names.append(name)
         columns.append(own.alias(name))
@@ -167,8 +170,13 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
         "versions": _versions,
         "as_of": _as_of,
     }
-    if manifest.kind not in (*kinds, "changes", "profile", "quality", "sample"):
+    kind, rows_of = rows_kind(manifest.kind, arguments), _exported if manifest.kind == EXPORT else _rows
+    if kind not in (*kinds, "changes", "profile", "quality", "sample"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
+    if manifest.sources:
+        frame, names = select_statements.view_rows(spark, warehouse, manifest)
+        result = select_rows(frame, manifest.table, RowSelection.from_arguments(arguments), names)
+        return {"table_version": None, **rows_of(result, arguments, names)}
     table = DeltaTable(spark, warehouse, manifest.table.key)
     if not table.exists():
         raise Refusal(
@@ -177,32 +185,34 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             hint="A load run creates it.",
         )
     known_at = arguments.get("known_at")
-    if known_at and manifest.kind == "as_of":
+    if known_at and kind == "as_of":
         with history_queries.within_retention(manifest.table, known_at):
             commit = history_queries.commit_known_at(table, manifest.table, known_at)
             frame, hidden_then = _readable(table, manifest, commit.version)
             present = history_queries.frame_as_known(frame, table, manifest.table, commit.version)
             names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
-            answer = _rows(_as_of(present, manifest.table, arguments), arguments, names)
+            answer = rows_of(_as_of(present, manifest.table, arguments), arguments, names)
             return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
     version = table.version()
-    if manifest.kind == "profile":
+    if kind == "profile":
         return _profile(table, manifest, version)
-    if manifest.kind == "quality":
+    if kind == "quality":
         return _checked(spark, warehouse, table, manifest, version)
     frame, names = _readable(table, manifest, version)
-    if manifest.kind == "changes":
+    if kind == "changes":
         answer = changes(frame, manifest.table, arguments, _limit(arguments))
         for change in answer["changes"] if names else ():
             sides = [side for side in ("before", "after") if change[side] is not None]
             change |= zip(sides, hidden(answer["columns"], [change[side] for side in sides], names), strict=True)
         return {"table_version": version, "masked": names, **answer}
-    if manifest.kind == "sample":
+    if kind == "sample":
         selection, newest = RowSelection.from_arguments(arguments), bool(arguments.get("newest"))
         result = select_rows(frame, manifest.table, selection, names, newest=newest)
     else:
-        result = kinds[manifest.kind](frame, manifest.table, arguments)
-    return {"table_version": version, **_rows(result, arguments, names, in_order=manifest.kind == "versions")}
+        result = kinds[kind](frame, manifest.table, arguments)
+    if kind == "versions":
+        return {"table_version": version, **_rows(result, arguments, names, in_order=True)}
+    return {"table_version": version, **rows_of(result, arguments, names)}
 
 
 def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
@@ -274,6 +284,12 @@ def _rows(frame: DataFrame, arguments: dict, masked_names: list[str], *, in_orde
         "truncated": len(rows) > limit,
         "masked": [name for name in frame.columns if name in masked_names],
     }
+
+
+def _exported(frame: DataFrame, arguments: dict, masked_names: list[str]) -> dict:
+    """Write all rows as text to the file of an export."""
+    texts = frame.select(*(_as_text(frame, name) for name in frame.columns))
+    return export_rows(texts, masked_names, arguments["path"], exact=bool(arguments.get("exact")))
 
 
 def _limit(arguments: dict) -> int:

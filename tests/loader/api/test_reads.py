@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import ensure_user, grant_role
 from loader.api.reads import MOST_WAITING
 from loader.models import ReadRequest
+from loader.services.reads.exports import export_file
 from metadata.models import TargetDataset
 from tests.loader.factories import ReadRequestFactory
 
@@ -121,7 +123,7 @@ def test_what_a_question_does_not_take_is_refused_at_its_field(
 def test_a_dataset_without_a_history_has_no_versions(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     stage = TargetDataset.objects.get(schema__layer="stage")
-    assert ask(reader, stage, "sample").json()["code"] == "NO_TABLE"
+    assert ask(reader, stage, "key_search").json()["code"] == "NO_TABLE"
     TargetDataset.objects.filter(pk=airport.pk).update(historize=False)
     assert ask(reader, airport, "changes", run_id="good").status_code == 422
     assert ask(reader, raw, "sample").status_code == 202
@@ -267,3 +269,20 @@ def test_an_answer_is_its_askers_alone(reader: Client, operator: Client, airport
     assert operator.get("/api/v1/reads/").json()["count"] == 0
     (listed,) = reader.get("/api/v1/reads/").json()["results"]
     assert "answer" not in listed
+
+
+# --- exports -------------------------------------------------------------------------------------
+
+
+def test_an_export_has_all_rows_of_a_selection_as_csv(reader: Client, airport: TargetDataset, settings, tmp_path: Path):
+    settings.EXPORT_FOLDER = str(tmp_path)
+    told = {"table_version": 7, "columns": ["icao"], "rows": [], "exported": 1_500, "truncated": False, "masked": []}
+    address = answered(reader, airport, told, kind="export", find="ulm", sort="name")
+    read = ReadRequest.objects.get()
+    assert read.arguments == {"find": "ulm", "sort": "name", "exact": True}
+    assert reader.get(address).json()["answer"]["rows"] == 1_500
+    assert reader.get(f"{address}rows/").json()["code"] == "EXPORT_GONE"
+    export_file(read).write_text('"icao"\r\n"EDDB"\r\n')
+    rows = reader.get(f"{address}rows/")
+    assert (rows.streaming, rows.getvalue()) == (True, b'"icao"\r\n"EDDB"\r\n')
+    assert reader.get(f"{address}rows/?format=jsonl").status_code == 400

@@ -1,16 +1,24 @@
 """A dataset's data: the sample, what runs changed, answers as files, and how it works without scripts."""
 
+from datetime import timedelta
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.services.states import current_environment, write_applied
 from elevata.accounts.services.users import ensure_user, grant_role, set_roles
+from elevata.core.errors import MetadataError
+from loader.domain.queries.masking import masked_names
+from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
+from loader.services.reads.exports import export_file, remove_old_exports
 from loader.services.reads.manifests import read_manifest
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.datasets import dataset_state, dataset_states
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory, ReadRequestFactory, loaded
@@ -24,7 +32,7 @@ def table_of(dataset: TargetDataset, kind: str) -> TableSpec:
     state = dataset_state(dataset)
     if state.layer == "raw":
         return raw_table(state)
-    return rawcore_table(state) if kind == "sample" else history_table(state)
+    return rawcore_table(state) if kind in ("sample", "export") else history_table(state)
 
 
 def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **answer: object) -> ReadRequest:
@@ -72,10 +80,44 @@ def test_what_is_not_historized_has_a_sample_only(reader: Client, airport: Targe
     assert reader.get(data(raw, "changes/")).status_code == 404
 
 
-def test_a_view_says_that_it_holds_no_rows_and_asks_nothing(reader: Client, airport: TargetDataset):
-    text = read(reader, data(TargetDataset.objects.get(name="stg_air_airport")))
-    assert "Views store no rows" in text
-    assert 'hx-trigger="load"' not in text
+@pytest.fixture
+def view(airport: TargetDataset) -> TargetDataset:
+    """The view of stage over the airports' raw table, as if an execution had created both."""
+    for state in dataset_states():
+        write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
+    return TargetDataset.objects.get(name="stg_air_airport")
+
+
+def test_rows_of_a_view_are_read_from_the_tables_beneath(reader: Client, view: TargetDataset):
+    assert 'name="sort" value="icao"' in read(reader, data(view, "?sort=icao"))
+    ask(reader, view, kind="sample", rows="20", sort="icao")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert [source.table.name for source in manifest.sources] == ["raw_air_airport", "stg_air_airport"]
+    assert manifest.table.kind == "view"
+
+
+def test_a_view_over_tables_that_do_not_exist_yet_is_refused(reader: Client, airport: TargetDataset):
+    ask(reader, TargetDataset.objects.get(name="stg_air_airport"), kind="sample", rows="20")
+    with pytest.raises(Refusal, match=r"stage.stg_air_airport reads a table that does not exist"):
+        read_manifest(read=ReadRequest.objects.get())
+
+
+def test_rows_of_a_view_need_the_permission_to_read_the_tables_beneath(view: TargetDataset, client: Client):
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema=view.schema.name)
+    client.force_login(vera)
+    ask(client, view, kind="sample", rows="20")
+    with pytest.raises(MetadataError, match="raw_air_airport"):
+        read_manifest(read=ReadRequest.objects.get())
+
+
+def test_sensitive_columns_of_a_view_are_masked_with_those_beneath(reader: Client, view: TargetDataset):
+    TargetColumn.objects.filter(dataset__name="raw_air_airport", name="name").update(pii=True)
+    ask(reader, view, kind="sample", rows="20")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert [masked_names(source.table.columns, source.masking) for source in manifest.sources] == [["name"], ["name"]]
+    asked = {"kind": "sample", "rows": "20", "sort": "name"}
+    assert "name is masked for you" in words(html_of(ask(reader, view, **asked)))
 
 
 def test_a_sample_says_which_run_left_the_table(reader: Client, airport: TargetDataset):
@@ -155,6 +197,26 @@ def test_without_scripts_a_question_leads_to_a_page_that_can_be_asked_again(read
     assert "Check for the result" in page
 
 
+def test_an_export_has_the_rows_of_the_filter_in_its_order(reader: Client, airport: TargetDataset, settings):
+    ask(reader, airport, kind="export", find="ulm", sort="name", descending="True", offset="20")
+    asked = ReadRequest.objects.get()
+    assert asked.arguments == {"find": "ulm", "sort": "name", "descending": True}
+    assert read_manifest(read=asked).arguments["path"] == f"{settings.EXPORT_FOLDER}/{asked.pk}.csv"
+
+
+def test_rows_as_of_a_time_are_exported_from_the_history(reader: Client, airport: TargetDataset):
+    ask(reader, airport, kind="export", at="2026-11-21T00:00:00+00:00", text="ED")
+    asked = ReadRequest.objects.get()
+    assert asked.arguments == {"at": "2026-11-21T00:00:00+00:00", "text": "ED"}
+    assert read_manifest(read=asked).table.kind == "history"
+
+
+def test_a_masked_column_is_no_order_of_an_export(reader: Client, airport: TargetDataset):
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    assert "name is masked for you" in words(html_of(ask(reader, airport, kind="export", sort="name")))
+    assert not ReadRequest.objects.exists()
+
+
 # --- answers ------------------------------------------------------------------------------------
 
 
@@ -188,6 +250,26 @@ def test_an_answer_that_holds_what_was_classified_since_is_withheld(
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
     set_roles(user=person, roles=["steward"])
     assert "Berlin" in part(reader, made)
+
+
+def test_an_export_is_sent_block_by_block_until_its_file_is_removed(
+    reader: Client, airport: TargetDataset, person: User, settings, tmp_path: Path
+):
+    settings.EXPORT_FOLDER = str(tmp_path)
+    made = answered(airport, person, "export", exported=2, masked=[])
+    assert "Download 2 rows" in words(part(reader, made))
+    export_file(made).write_text('"icao"\r\n"EDDB"\r\n"EDDF"\r\n')
+    answer = reader.get(f"/reads/{made.pk}/rows.csv")
+    assert answer.streaming
+    assert answer.getvalue() == b'"icao"\r\n"EDDB"\r\n"EDDF"\r\n'
+    remove_old_exports(timedelta(seconds=-1))
+    assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 404
+
+
+def test_an_export_with_what_was_classified_since_is_withheld(reader: Client, airport: TargetDataset, person: User):
+    made = answered(airport, person, "export", exported=2, masked=[])
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
 
 
 @pytest.mark.parametrize("kind", ["sample", "as_of"])

@@ -1,11 +1,16 @@
 """Rows of a table by condition, text, order and offset, also for a reader who does not see every column."""
 
+import csv
+from pathlib import Path
+
 import pytest
 
-from loader.domain.manifest.reads import ReadManifest
+from architecture.domain.tables import ColumnSpec, TableSpec
+from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark.queries.reads import read
-from tests.loader.harness import Dataset
+from metadata.domain.sensitivity import MASK
+from tests.loader.harness import Dataset, stable
 from tests.loader.spark.queries.test_masking import ask, column
 
 pytestmark = pytest.mark.spark
@@ -60,3 +65,27 @@ def test_a_masked_column_is_no_order_and_no_condition(item: Dataset):
     for selection in ({"sort": "name"}, {"column": "name", "value": "a"}):
         with pytest.raises(Refusal, match="name is masked for you"):
             ask(item, "sample", {"name"}, **selection)
+
+
+def test_rows_of_a_view_are_selected_without_masked_values(item: Dataset):
+    keys = {name: stable("view", name) for name in ("mail", "loud")}
+    columns = tuple(ColumnSpec(key, name, "string", "attribute") for name, key in keys.items())
+    view = TableSpec(stable("view"), "stage", "people", "view", columns)
+    hidden = Masking(shown=(keys["mail"],), shown_names=("mail",))
+    sources = (
+        QuerySource("people", item.history_spec),
+        QuerySource("loud_people", view, "SELECT mail, upper(name) AS loud FROM people", masking=hidden),
+    )
+    arguments = {"sort": "mail", "column": "mail", "comparison": "greater", "value": "ada@x"}
+    manifest = ReadManifest("sample", view, None, arguments, masking=hidden, sources=sources)
+    answer = read(item.spark, item.warehouse, manifest, "view")
+    assert (answer["columns"], answer["table_version"]) == (["mail", "loud"], None)
+    assert answer["rows"] == [["bob@x", MASK], ["eve@x", MASK]]
+
+
+def test_an_export_has_the_selected_rows_with_masks_and_without_formulas(item: Dataset, tmp_path: Path):
+    path = tmp_path / "exports" / "1.csv"
+    told = ask(item, "export", {"name"}, path=str(path), sort="city", column="city", value="Bonn")
+    assert (told["exported"], told["truncated"], told["masked"]) == (2, False, ["name", "row_hash"])
+    lines = list(csv.DictReader(path.open(newline="")))
+    assert [(line["mail"], line["name"]) for line in lines] == [("bob@x", MASK), ("eve@x", MASK)]
