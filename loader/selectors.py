@@ -461,6 +461,26 @@ def executions_of(run: LoadRun) -> list[Execution]:
     return list(rows.prefetch_related("operations"))
 
 
+def table_versions(dataset: TargetDataset, limit: int = 50) -> list[tuple[int, str]]:
+    """Return the Delta versions that the newest runs left of a dataset's table, with their runs in words.
+
+    The table is the history of a dataset with one.
+    """
+    base = dataset.history_of_id or dataset.pk
+    rows = DatasetRun.objects.filter(
+        dataset_id=base,
+        status=DatasetRun.Status.SUCCEEDED,
+        run__environment=current_environment(),
+        table_version_after__isnull=False,
+    )
+    newest = rows.select_related("run").order_by("-table_version_after", "-pk")[:limit]
+    versions = {row.table_version_after: row.run for row in reversed(newest)}
+    return [
+        (version, f"{version} · {run.load_timestamp:%Y-%m-%d %H:%M} UTC · {run.run_id}")
+        for version, run in sorted(versions.items(), reverse=True)
+    ]
+
+
 def load_times(dataset: TargetDataset, limit: int = 8) -> list[LoadRun]:
     """Return the newest runs that delivered rows to a dataset and are not reverted, newest first.
 

@@ -24,8 +24,10 @@ from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import ReadOnly, permitted_to
 from loader.api.serializers import RefusalSerializer
+from loader.domain.queries.comparison import DATES, WAYS, Comparison
 from loader.domain.queries.query_results import (
     CAME_BACK,
+    COMPARE,
     EXPORT,
     IN_PARTS,
     INSERTED,
@@ -44,7 +46,7 @@ from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors import read_requests
 from loader.services.reads.exports import open_export
-from loader.services.reads.manifests import must_be_askable, read_table
+from loader.services.reads.manifests import checked_comparison, must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
 from loader.services.reads.read_requests import request_read
 from metadata.domain import types
@@ -59,10 +61,11 @@ TAKES = {
     "changes": ("run_id", "op", "after"),
     "origin": ("entity_key",),
     EXPORT: (*RowSelection.__dataclass_fields__, "at", "known_at", "text"),
+    COMPARE: tuple(Comparison.__dataclass_fields__),
     "quarantine": (),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
-_NEEDS = {"as_of": "at", "changes": "run_id", "origin": "entity_key"}
+_NEEDS = {"as_of": "at", "changes": "run_id", "origin": "entity_key", COMPARE: "by"}
 _COMMON = ("dataset", "kind", "limit", "changelog_message")
 _LONGEST = 1000
 
@@ -112,6 +115,17 @@ class QuestionSerializer(ChangeSerializer):
         choices=tuple(OPERATIONS.items()),
         help_text="changes: inserted, updated, deleted, or came back after it was gone.",
     )
+    by = serializers.ChoiceField(
+        required=False,
+        choices=tuple(WAYS.items()),
+        help_text="compare: dates of a history, Delta versions of its table, or environments.",
+    )
+    base = serializers.CharField(
+        required=False, max_length=50, help_text="compare: the side that rows are compared with; an environment's name."
+    )
+    other = serializers.CharField(
+        required=False, max_length=50, help_text="compare: the other side; by environments, it is this one."
+    )
     after = _Key(required=False, help_text=f"{', '.join(IN_PARTS)}: go on after this key; `answer.next` says it.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +142,7 @@ class QuestionSerializer(ChangeSerializer):
         return attrs
 
 
-def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
+def arguments_of(fields: dict[str, Any], user: Any) -> dict[str, Any]:
     """Return the arguments for ``loader.spark.queries.reads``. Raise Refusal if the dataset has no table to read."""
     table = read_table(fields["dataset"], rows_kind(fields["kind"], fields))
     for name in ("business_key", "after"):
@@ -139,6 +153,9 @@ def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
         arguments["at"] = _instant(arguments["at"], table)
     if "known_at" in arguments:
         arguments["known_at"] = arguments["known_at"].astimezone(UTC).isoformat()
+    if fields["kind"] == COMPARE:
+        is_number = fields["by"] == DATES and _is_number(table)
+        return checked_comparison(user, fields["dataset"], arguments, by_number=is_number)
     return arguments | ({"exact": True} if fields["kind"] == EXPORT else {"limit": fields["limit"]})
 
 
@@ -149,9 +166,14 @@ def _check_key(name: str, values: dict[str, str], table: TableSpec) -> None:
         raise serializers.ValidationError({name: [message]})
 
 
+def _is_number(table: TableSpec) -> bool:
+    """Return True if versions are dated by numbers."""
+    return types.parse(table.column("started_at").type).name in (types.INTEGER, types.BIGINT)
+
+
 def _instant(text: str, table: TableSpec) -> str:
     """Return the start of versions as text: a time in ISO 8601 (UTC without a zone), or a number."""
-    if types.parse(table.column("started_at").type).name in (types.INTEGER, types.BIGINT):
+    if _is_number(table):
         sign, digits = text[:1] == "-", text.lstrip("-")
         if digits.isascii() and digits.isdecimal() and len(digits) < 20 and abs(int(digits)) < 2**63:
             return f"{'-' if sign else ''}{int(digits)}"
@@ -190,6 +212,9 @@ class AnswerSerializer(serializers.Serializer):
     columns = AnsweredColumnSerializer(many=True)
     rows = serializers.IntegerField()
     truncated = serializers.BooleanField(help_text="True if more rows exist.")
+    difference = serializers.DictField(
+        required=False, help_text="Of compare: numbers of rows, columns, changed columns, and samples of rows."
+    )
     next = serializers.DictField(
         child=serializers.CharField(), allow_null=True, help_text="Send this as `after` to read the next part."
     )
@@ -231,10 +256,9 @@ def described(read: ReadRequest) -> dict[str, Any]:
     table = _table(read)
     key = [column.name for column in table.of_purpose("business_key")] if table is not None else []
     masked = frozenset(answer.get("masked", ()))
-    committed = {"committed_at": answer["committed_at"]} if "committed_at" in answer else {}
     return {
         "table_version": answer["table_version"],
-        **committed,
+        **{name: answer[name] for name in ("committed_at", "difference") if name in answer},
         "columns": [_column(name, table, personal, masked) for name in answer["columns"]],
         "rows": rows_of(answer, _kept_changes(read)),
         "truncated": answer["truncated"],
@@ -322,7 +346,7 @@ class ReadViewSet(AskedViewSet):
         """Request a read. ``Location`` is where its answer will be; ``rows/`` below it has the rows."""
         fields, reason = self.given(QuestionSerializer)
         must_read(request.user, fields["dataset"])
-        arguments = arguments_of(fields)
+        arguments = arguments_of(fields, request.user)
         must_be_askable(request.user, fields["dataset"], fields["kind"], arguments)
         if fields["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
             arguments |= {"only": arguments["op"], "op": INSERTED}
@@ -344,6 +368,8 @@ class ReadViewSet(AskedViewSet):
         The rows of an export are CSV.
         """
         read = self.get_object()
+        if read.kind == COMPARE:
+            raise Refusal("NO_ROWS", "a comparison has no rows of its own", hint="read answer.difference")
         media_type = preferred_format(request, {"csv": CSV} if read.kind == EXPORT else _FORMATS)
         must_have_rows(read)
         must_still_read(request.user, read)

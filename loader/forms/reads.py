@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 
-from loader.domain.queries.query_results import EXPORT, ORIGIN
+from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
+from loader.domain.queries.query_results import COMPARE, EXPORT, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
-KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, EXPORT, "profile", "quarantine")
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, EXPORT, COMPARE, "profile", "quarantine")
 SAMPLE_SIZES = (20, 50, 200, 1000)
 _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
@@ -83,6 +84,51 @@ class SampleForm(forms.Form):
         return RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
 
 
+class ComparisonForm(forms.Form):
+    """Form of the two sides of a comparison, for one way (``loader.domain.queries.comparison``) to compare."""
+
+    HELP: ClassVar = {
+        DATES: "Compares the rows that were valid at two times.",
+        VERSIONS: "Compares the rows after two loads of the table.",
+        ENVIRONMENTS: "Compares the rows here with those of another environment.",
+    }
+
+    def __init__(
+        self,
+        *args: Any,
+        by: str = VERSIONS,
+        by_number: bool = False,
+        versions: Sequence[tuple[int, str]] = (),
+        environments: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        if by == ENVIRONMENTS:
+            choices = [(name, name) for name in environments]
+            self.fields["base"] = forms.ChoiceField(label="With environment", choices=choices)
+        else:
+            for name, label in (("base", "From"), ("other", "To")):
+                self.fields[name] = self._side(by, label, by_number, versions)
+        for field in self.fields.values():
+            field.help_text = self.HELP[by]
+            field.widget.attrs["aria-describedby"] = "compare-help"
+
+    def _side(self, by: str, label: str, by_number: bool, versions: Sequence[tuple[int, str]]) -> forms.Field:
+        if by == VERSIONS:
+            return forms.ChoiceField(label=label, choices=versions)
+        if by_number:
+            return _number_field(label=f"{label} number")
+        messages = {"required": "Choose a date and time.", "invalid": _NO_TIME}
+        widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+        return forms.DateTimeField(label=f"{label} (UTC)", widget=widget, error_messages=messages)
+
+    @property
+    def sides(self) -> dict[str, str]:
+        """Return the chosen sides as arguments of a read."""
+        values = {name: self.cleaned_data[name] for name in self.fields}
+        return {name: _utc(value) if isinstance(value, datetime) else str(value) for name, value in values.items()}
+
+
 class ChangesForm(forms.Form):
     """Form of a run's changes: the run, and the kind of change."""
 
@@ -128,6 +174,9 @@ class QuestionForm(forms.Form):
     )
     at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
     known_at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+    by = forms.ChoiceField(choices=tuple(WAYS.items()), required=False, widget=forms.HiddenInput)
+    base = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
+    other = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -156,6 +205,8 @@ class QuestionForm(forms.Form):
             return {"limit": values["rows"], **selection.as_arguments()}
         if kind == "changes":
             return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
+        if kind == COMPARE:
+            return Comparison.from_arguments(values).as_arguments()
         if kind == "key_search":
             return {"text": values["text"], "limit": KEYS_SHOWN}
         if kind == ORIGIN:

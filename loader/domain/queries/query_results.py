@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from architecture.domain.tables import TableSpec
 from elevata.core.spreadsheets import csv_line
+from loader.domain.queries.comparison import DATES
 from metadata.domain.sensitivity import is_mask
 
 # Longer values are truncated in tables; a key press shows the whole value.
@@ -20,8 +21,8 @@ SHOWN = 80
 # Most characters of a value in a table of text.
 SHOWN_IN_TEXT = 60
 
-# Kinds of the reads of a row's origin, and of an export.
-ORIGIN, EXPORT = "origin", "export"
+# Kinds of the reads of a row's origin, of an export, and of the difference of two states of a table.
+ORIGIN, EXPORT, COMPARE = "origin", "export", "compare"
 NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
@@ -221,7 +222,9 @@ _CHANGE = ("op", "entity_key", "versions")
 
 
 def rows_kind(kind: str, arguments: Mapping[str, Any]) -> str:
-    """Return the kind of read that has the same rows: of an export, that of the rows that it exports."""
+    """Return the kind of read that has the same rows: of an export or comparison, that of its rows."""
+    if kind == COMPARE:
+        return "as_of" if arguments.get("by") == DATES else COMPARE
     if kind != EXPORT:
         return kind
     return "as_of" if arguments.get("at") else "sample"

@@ -8,11 +8,11 @@ from architecture.domain.tables import (
     current_table,
     event_log_table,
     history_table,
-    raw_table,
     rawcore_table,
 )
-from architecture.selectors.environments import described_state, described_states
+from architecture.selectors.environments import described_state, described_states, environment_named
 from architecture.services.states import current_environment
+from elevata.core.errors import MetadataError
 from loader.domain.catalogs.catalog import VIEW, view_table
 from loader.domain.dependencies import named_dataset, tables_read
 from loader.domain.historization.history import DELETED
@@ -20,10 +20,11 @@ from loader.domain.historization.layers import entity_key_components, row_hash_c
 from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
 from loader.domain.manifest.loads import StageInput
 from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import CheckManifest, ReadManifest
+from loader.domain.manifest.reads import CheckManifest, Masking, QuerySource, ReadManifest
 from loader.domain.manifest.sources import SourceSpec
+from loader.domain.queries.comparison import DATES, ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import must_not_tell
-from loader.domain.queries.query_results import EXPORT, ORIGIN, rows_kind
+from loader.domain.queries.query_results import COMPARE, EXPORT, ORIGIN, rows_kind
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
@@ -31,7 +32,7 @@ from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.quality import quality_arguments, stored_profile
 from loader.services.reads.exports import export_file
 from loader.services.reads.queries import SQL, query_manifest, view_sources
-from loader.services.reads.read_permissions import masking_for, must_read
+from loader.services.reads.read_permissions import environments_of, masking_for, may_read, must_read, other_environments
 from loader.services.reads.read_requests import (
     CHECK,
     CHECK_SAMPLES,
@@ -50,7 +51,7 @@ from metadata.selectors.classification import classification
 from metadata.selectors.datasets import dataset_state, dataset_states
 
 # Kinds that read the history if there is one, because they need versions.
-_OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN)
+_OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN, COMPARE)
 _TIMEOUT_SECONDS, _SQL_TIMEOUT_SECONDS = 60.0, 180.0
 # Kinds whose manifests follow from a text with permissions of its own.
 _MANIFESTS = {SQL: query_manifest, TRY_MODEL: trial_manifest}
@@ -131,7 +132,7 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
     table = read_table(read.dataset, kind, state)
     if kind in ("as_of", "changes"):
         arguments |= _interval_arguments(read.dataset)
-    masking = masking_for(read.requested_by, read.dataset, table)
+    masking = masking_for(read.requested_by, read.dataset, table, *environments_of(read))
     if read.kind == QUALITY:
         arguments = quality_arguments(state, environment=read.environment)
         arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
@@ -144,6 +145,8 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
         return origin_manifest(read, state, table, timeout_seconds=timeout_seconds)
     if read.kind == EXPORT:
         arguments["path"] = str(export_file(read))
+    if read.kind == COMPARE:
+        return comparison_manifest(read, table, arguments, masking, timeout_seconds=timeout_seconds)
     sources = view_sources(state, user=read.requested_by, environment=read.environment) if table.kind == VIEW else ()
     return ReadManifest(
         read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
@@ -179,8 +182,6 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
     if kind == ORIGIN and not state.business_key:
         raise Refusal("NO_KEY", f"{state.qualified_name} has no business key by which delivered rows could be found")
-    if state.layer == "raw":
-        return raw_table(state)
     if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
         return history_table(state)
     if dataset.history_of_id is not None or kind in ("versions", "as_of", "changes"):
@@ -206,6 +207,46 @@ def _source(read: ReadRequest) -> SourceSpec:
 def _source_dataset(read: ReadRequest) -> SourceDataset:
     sources = SourceDataset.objects.select_related("system").prefetch_related("columns")
     return sources.get(key=read.arguments["source_dataset"])
+
+
+def checked_comparison(
+    user: Any, dataset: TargetDataset, arguments: Mapping[str, Any], *, by_number: bool
+) -> dict[str, str]:
+    """Return the arguments of a comparison, times in UTC. Raise Refusal BAD_COMPARISON.
+
+    ``by_number``: the dataset's history is dated by numbers.
+    """
+    environments = other_environments(user, dataset)
+    comparison = Comparison.from_arguments(arguments).checked(by_number=by_number, environments=environments)
+    return comparison.as_arguments()
+
+
+def comparison_manifest(
+    read: ReadRequest,
+    table: TableSpec,
+    arguments: dict[str, Any],
+    masking: Masking | None,
+    *,
+    timeout_seconds: float,
+) -> ReadManifest:
+    """Return the manifest of a comparison; by environments, its source is the table of the other one.
+
+    Raise Refused UNKNOWN_ENVIRONMENT, or MetadataError ``not_permitted`` without the permission in both environments.
+    """
+    comparison, user, sources = Comparison.from_arguments(arguments), read.requested_by, ()
+    if read.dataset.history_of_id is not None and comparison.by != DATES:
+        arguments |= {"of_versions": True}
+    if comparison.by == ENVIRONMENTS:
+        environment = environment_named(comparison.base)
+        if user is not None and not may_read(user, read.dataset, *environments_of(read)):
+            message = f"comparing with {environment} takes the permission metadata.read_data there"
+            raise MetadataError("not_permitted", message, where=str(read.dataset))
+        there = read_table(read.dataset, COMPARE, described_state(read.dataset, environment=environment))
+        hidden = masking_for(user, read.dataset, there, *environments_of(read))
+        sources, arguments = (QuerySource("", there, masking=hidden),), arguments | {"warehouse": environment.warehouse}
+    return ReadManifest(
+        COMPARE, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
+    )
 
 
 def origin_manifest(

@@ -12,7 +12,7 @@ from architecture.models import Refresh
 from architecture.services.states import current_environment
 from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted, withdraw
-from loader.domain.queries.query_results import EXPORT, ORIGIN
+from loader.domain.queries.query_results import COMPARE, EXPORT, ORIGIN
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH
@@ -29,7 +29,7 @@ from metadata.models import SourceDataset, TargetDataset
 CHECK, SOURCE_CHECK = "check", "source_check"
 PROFILE, QUALITY, QUARANTINED = "profile", "quality", "quarantine"
 # Kinds that read a whole table.
-LONG = (CHECK, PROFILE, QUALITY, EXPORT)
+LONG = (CHECK, PROFILE, QUALITY, EXPORT, COMPARE)
 KINDS = (
     *("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "discover"),
     *(*LONG, QUARANTINED, SQL, TRY_MODEL, PUBLISH),

@@ -13,6 +13,7 @@ Kinds and their arguments:
                                              numbers), from the table version of the clock time ``known_at``;
                                              ``tombstone``: state label of rows that mark a deleted key,
                                              ``inclusive_ends``: an interval includes its end
+    compare     by, base, other              difference of two states of a table (``loader.spark.queries.comparisons``)
     origin      entity_key, limit            delivered rows of a key in raw (``loader.spark.queries.origins``)
     discover    (source)                     columns and inferred types of a file
     quarantine  limit                        waiting rows of the dataset's quarantine, newest first
@@ -30,20 +31,19 @@ null, so that pages need not convert them.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
+from architecture.domain.tables import TableSpec
 from loader.domain.historization.history import parse_instant
 from loader.domain.manifest.codec import from_json
-from loader.domain.manifest.reads import Masking, ReadManifest
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.quality.checks import CheckSpec, without_sensitive
-from loader.domain.queries.masking import is_masked, masked_names
-from loader.domain.queries.query_results import EXPORT, MOST_ROWS, ORIGIN, rows_kind
+from loader.domain.queries.masking import masked_names
+from loader.domain.queries.query_results import COMPARE, EXPORT, MOST_ROWS, ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import all_of
@@ -51,71 +51,15 @@ from loader.spark.quality.frame_checks import RowChecker, placeholder_values
 from loader.spark.quality.profiles import profile
 from loader.spark.quality.quarantine import quarantine_table, waiting_rows
 from loader.spark.queries import history_queries, select_statements, trials
+from loader.spark.queries.comparisons import compare_tables
 from loader.spark.queries.exports import export_rows
-from loader.spark.queries.history_queries import after_key, changes
+from loader.spark.queries.history_queries import after_key, business_key, changes, valid_at
+from loader.spark.queries.masking import hidden, readable
 from loader.spark.queries.origins import read_origin
 from loader.spark.queries.row_selections import select_rows
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain import types
-from metadata.domain.sensitivity import MASK, MASK_CHANGED
 from metadata.domain.sql import quote_identifier
-
-# Masking of column values before a query runs, so that no result, order or match reveals them.
-
-
-def masked(
-    frame: DataFrame, keys: Mapping[str, str], table: TableSpec, masking: Masking
-) -> tuple[DataFrame, list[str]]:
-    """Return the frame without masked values, and the names of the masked columns.
-
-    A masked column has a hash of its value, the row's entity key and the secret. The hash only shows if versions of
-    one key differ, and ``hidden`` replaces it in the answer. ``keys`` are stable keys by column name.
-    """
-    salt = _salt(frame, keys, table, masking)
-    columns, names = [], []
-    for name in frame.columns:
-        own = F.col(quote_identifier(name))
-        key = keys.get(name)
-        if key in masking.hashed:
-            own = _hash(F.lit(masking.secret), own)
-        elif is_masked(name, key, masking):
-            own = _hash(salt, F.lit(name), own.cast("string"))
-            names.append(name)
-        columns.append(own.alias(name))
-    return frame.select(*columns), names
-
-
-def _salt(frame: DataFrame, keys: Mapping[str, str], table: TableSpec, masking: Masking) -> Column:
-    entity = next((column.key for column in table.of_purpose("entity_key")), None)
-    of_row = [F.col(quote_identifier(name)) for name in frame.columns if keys.get(name) == entity and entity]
-    return F.concat_ws(" ", F.lit(masking.secret), *of_row)
-
-
-def _hash(*parts: Column) -> Column:
-    """Return the hash of the parts; a NULL value has its own hash, but a hash of two parts stays NULL."""
-    *first, last = parts
-    absent = F.when(last.isNull(), F.lit("-")).otherwise(F.lit("+"))
-    hashed = F.sha2(F.concat_ws(" ", *first, absent, last), 256)
-    return F.when(last.isNotNull(), hashed) if len(parts) == 2 else hashed
-
-
-def hidden(columns: Sequence[str], rows: Iterable[Sequence[Any]], names: Sequence[str]) -> list[list[Any]]:
-    """Return rows with masks instead of the values of masked columns.
-
-    A value that differs from the previous row's has a mask of its own.
-    """
-    places = [place for place, name in enumerate(columns) if name in names]
-    masked_rows: list[list[Any]] = []
-    before: Sequence[Any] | None = None
-    for row in rows:
-        values = list(row)
-        for place in places:
-            differs = before is not None and before[place] != row[place]
-            values[place] = MASK_CHANGED if differs else MASK
-        masked_rows.append(values)
-        before = row
-    return masked_rows
 
 
 def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
@@ -168,7 +112,7 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
         "key_search": _key_search,
         "versions": _versions,
-        "as_of": _as_of,
+        "as_of": valid_at,
     }
     kind, rows_of = rows_kind(manifest.kind, arguments), _exported if manifest.kind == EXPORT else _rows
     if kind not in (*kinds, "changes", "profile", "quality", "sample"):
@@ -188,17 +132,17 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     if known_at and kind == "as_of":
         with history_queries.within_retention(manifest.table, known_at):
             commit = history_queries.commit_known_at(table, manifest.table, known_at)
-            frame, hidden_then = _readable(table, manifest, commit.version)
+            frame, hidden_then = readable(table, manifest.table, commit.version, manifest.masking)
             present = history_queries.frame_as_known(frame, table, manifest.table, commit.version)
             names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
-            answer = rows_of(_as_of(present, manifest.table, arguments), arguments, names)
+            answer = rows_of(valid_at(present, manifest.table, arguments), arguments, names)
             return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
     version = table.version()
     if kind == "profile":
         return _profile(table, manifest, version)
     if kind == "quality":
         return _checked(spark, warehouse, table, manifest, version)
-    frame, names = _readable(table, manifest, version)
+    frame, names = readable(table, manifest.table, version, manifest.masking)
     if kind == "changes":
         answer = changes(frame, manifest.table, arguments, _limit(arguments))
         for change in answer["changes"] if names else ():
@@ -213,14 +157,6 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     if kind == "versions":
         return {"table_version": version, **_rows(result, arguments, names, in_order=True)}
     return {"table_version": version, **rows_of(result, arguments, names)}
-
-
-def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
-    """Return the frame of a table version, masked for the reader, and the names of the masked columns."""
-    frame = table.frame_as_of(version)
-    if manifest.masking is None:
-        return frame, []
-    return masked(frame, history_queries.column_keys(table, version), manifest.table, manifest.masking)
 
 
 def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
@@ -246,7 +182,7 @@ def _profile(table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
     if manifest.arguments.get("known_version") == version:
         return {"table_version": version, "unchanged": True}
     described = manifest.table.of_purpose("business_key", "attribute") or manifest.table.columns
-    frame = table.frame_as_of(version)
+    frame = table.framevalid_at(version)
     names = [column.name for column in described if column.name in frame.columns]
     hidden = _masked_columns(manifest)
     profiled = profile(frame.select(*map(quote_identifier, names)), hidden)
@@ -264,7 +200,7 @@ def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: R
         own=manifest.table.key,
         fill=placeholder_values("", at),
     )
-    checked = checker.check(table.frame_as_of(version), specs)
+    checked = checker.check(table.framevalid_at(version), specs)
     results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"])
     return {"table_version": version, "results": [result.as_json() for result in results]}
 
@@ -300,13 +236,9 @@ def _as_text(frame: DataFrame, name: str) -> Column:
     return F.col(quote_identifier(name)).cast("string").alias(name)
 
 
-def _business_key(table: TableSpec) -> list[str]:
-    return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
-
-
 def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
     """Return the keys whose first business-key column starts with the text, ignoring case."""
-    names = _business_key(table)
+    names = business_key(table)
     text = str(arguments.get("text", ""))
     matching = frame.where(F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(text))))
     entity_key = quote_identifier(table.column("entity_key").name)
@@ -326,44 +258,11 @@ def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
     return frame.where(condition).orderBy(quote_identifier(table.column("started_at").name))
 
 
-def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Return the rows whose interval ``[started_at, ended_at)`` contains the instant; open ones have no end."""
-    at = _instant(arguments["at"], table.column("started_at"))
-    started, ended, segment, state = (
-        F.col(quote_identifier(table.column(purpose).name))
-        for purpose in ("started_at", "ended_at", "segment", "state")
-    )
-    not_ended = ended.isNull() | (segment == OPEN) | (ended > at)
-    if arguments.get("inclusive_ends"):
-        not_ended = not_ended | (ended == at)
-    valid = frame.where((started <= at) & not_ended)
-    if arguments.get("tombstone"):
-        valid = valid.where(~state.eqNullSafe(arguments["tombstone"]))
-    names = _business_key(table)
-    if arguments.get("text"):
-        valid = valid.where(
-            F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
-        )
-    return after_key(valid, table, arguments).orderBy(*names)
-
-
-def _instant(at: object, column: ColumnSpec) -> Column:
-    """Return the requested instant in the type of the version start: a timestamp, its day, or a number."""
-    dated_by = types.parse(column.type).name
-    try:
-        if dated_by in (types.INTEGER, types.BIGINT):
-            return F.lit(int(str(at))).cast("bigint")
-        instant = parse_instant(str(at))
-    except ValueError:
-        what = "a number" if dated_by in (types.INTEGER, types.BIGINT) else "a time like 2026-11-21T08:15:00Z"
-        raise Refusal("BAD_INSTANT", f"versions are dated by {column.type} here, and {at!r} is not {what}") from None
-    return F.lit(instant.isoformat()).cast("timestamp").cast("date" if dated_by == types.DATE else "timestamp")
-
-
 _WITHOUT_TABLE: dict[str, Callable[[SparkSession, str, ReadManifest], dict]] = {
     "sql": select_statements.run,
     "try_model": trials.try_model,
     ORIGIN: _origin,
+    COMPARE: compare_tables,
     "discover": _discovered,
     "quarantine": _quarantined,
 }

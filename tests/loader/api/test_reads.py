@@ -286,3 +286,16 @@ def test_an_export_has_all_rows_of_a_selection_as_csv(reader: Client, airport: T
     rows = reader.get(f"{address}rows/")
     assert (rows.streaming, rows.getvalue()) == (True, b'"icao"\r\n"EDDB"\r\n')
     assert reader.get(f"{address}rows/?format=jsonl").status_code == 400
+
+
+def test_a_comparison_has_its_difference_in_the_answer(reader: Client, airport: TargetDataset):
+    difference = {"rows": {"added": 1, "changed": 0, "gone": 0, "same": 5}}
+    told = {"table_version": 7, "columns": ["icao"], "rows": 1, "truncated": False, "masked": []}
+    sides = {"by": "dates", "base": "2026-11-21", "other": "2026-11-22T09:00:00+01:00"}
+    address = answered(reader, airport, told | {"difference": difference}, kind="compare", **sides)
+    assert reader.get(address).json()["answer"]["difference"] == difference
+    arguments = reader.get(address).json()["arguments"]
+    assert (arguments["base"], arguments["other"]) == ("2026-11-21T00:00:00+00:00", "2026-11-22T08:00:00+00:00")
+    assert reader.get(f"{address}rows/").json()["code"] == "NO_ROWS"
+    refused = ask(reader, airport, "compare", by="environments", base="moon")
+    assert refused.json()["code"] == "BAD_COMPARISON"

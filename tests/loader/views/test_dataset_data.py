@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.models import Environment
 from architecture.services.states import current_environment, write_applied
 from elevata.accounts.services.users import ensure_user, grant_role, set_roles
 from elevata.core.errors import MetadataError
@@ -215,6 +216,91 @@ def test_a_masked_column_is_no_order_of_an_export(reader: Client, airport: Targe
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
     assert "name is masked for you" in words(html_of(ask(reader, airport, kind="export", sort="name")))
     assert not ReadRequest.objects.exists()
+
+
+# --- comparisons --------------------------------------------------------------------------------
+
+
+def compare(dataset: TargetDataset, query: str = "") -> str:
+    return f"/datasets/{dataset.key}/compare/{query}"
+
+
+@pytest.fixture
+def prod(airport: TargetDataset) -> Environment:
+    return Environment.objects.create(name="prod", warehouse="/srv/prod/warehouse")
+
+
+def test_two_dates_of_a_history_are_compared(reader: Client, airport: TargetDataset):
+    assert 'name="by" value="dates"' in read(reader, compare(airport))
+    text = read(reader, compare(airport, "?by=dates&base=2026-11-21T00:00:00&other=2026-11-22T00:00:00"))
+    assert 'name="base" value="2026-11-21T00:00:00+00:00"' in text
+    ask(reader, airport, kind="compare", by="dates", base="2026-11-21", other="2026-11-22")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert (manifest.table.kind, manifest.arguments["other"]) == ("history", "2026-11-22T00:00:00+00:00")
+
+
+def test_two_versions_of_a_table_are_offered_by_their_runs(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    assert "no earlier state yet" in read(reader, compare(raw))
+    for version in (3, 4):
+        run = LoadRunFactory(run_id=f"r{version}", environment=current_environment())
+        DatasetRunFactory(run=run, dataset=raw, table_version_after=version)
+    text = words(read(reader, compare(raw)))
+    assert "UTC · r3" in text
+    ask(reader, raw, kind="compare", by="versions", base="3", other="4")
+    assert read_manifest(read=ReadRequest.objects.get()).table.kind == "raw"
+
+
+def test_another_environment_is_compared_with_the_permission_in_both(
+    client: Client, reader: Client, airport: TargetDataset, prod: Environment, settings
+):
+    assert '<option value="prod"' in read(reader, compare(airport, "?by=environments"))
+    ask(reader, airport, kind="compare", by="environments", base="prod")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert manifest.arguments["warehouse"] == prod.warehouse
+    assert [source.table.key for source in manifest.sources] == [manifest.table.key]
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", environment=settings.ENVIRONMENT)
+    client.force_login(vera)
+    assert 'value="prod"' not in read(client, compare(airport, "?by=environments"))
+    asked = {"kind": "compare", "by": "environments", "base": "prod"}
+    assert "no other environment" in words(html_of(ask(client, airport, **asked)))
+    assert ReadRequest.objects.count() == 1
+
+
+def test_sensitive_values_are_compared_with_the_permission_in_both_environments(
+    client: Client, airport: TargetDataset, prod: Environment, settings
+):
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    vera = ensure_user(name="vera", roles=["viewer"])
+    grant_role(user=vera, role="steward", environment=settings.ENVIRONMENT)
+    client.force_login(vera)
+    ask(client, airport, kind="compare", by="environments", base="prod")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    for masking in (manifest.masking, manifest.sources[0].masking):
+        assert "name" in masked_names(manifest.table.columns, masking)
+
+
+def test_a_difference_shows_changed_values_before_and_after(reader: Client, airport: TargetDataset, person: User):
+    samples = {"columns": ["icao", "name"], "added": [["EDDF", "New"]], "gone": [], "changed": []}
+    samples["changed"] = [{"before": ["EDDB", "Old"], "after": ["EDDB", "Berlin"]}]
+    difference = {
+        "table": str(airport),
+        "table_version": 7,
+        "key": ["icao"],
+        "rows": {"added": 1, "changed": 1, "gone": 0, "same": 5},
+        "columns": {"added": [], "gone": [], "retyped": [], "left_out": ["elevation"]},
+        "changed": {"name": 1},
+        "repeated_keys": 0,
+        "samples": samples,
+    }
+    made = answered(airport, person, "compare", difference=difference)
+    ReadRequest.objects.filter(pk=made.pk).update(arguments={"by": "versions", "base": "6", "other": "7"})
+    text = part(reader, made)
+    assert "version 6 to version 7" in words(text)
+    assert "1 added, 1 changed, 0 gone, 5 the same" in words(text)
+    assert "elevation is masked for you and not compared" in words(text)
+    assert "<del>Old</del> → <ins>Berlin</ins>" in text
 
 
 # --- answers ------------------------------------------------------------------------------------
