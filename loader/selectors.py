@@ -38,7 +38,7 @@ from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery
 from loader.services.sources.specs import source_datasets, source_of, source_spec
 from metadata.domain.quality.unknown_parents import GHOST, KEEP
 from metadata.domain.state import DatasetState
-from metadata.models import DatasetInput, Reference, SourceDataset, TargetDataset, TargetSchema
+from metadata.models import DatasetInput, Reference, TargetDataset
 from metadata.selectors.datasets import dataset_states
 
 
@@ -276,37 +276,6 @@ def disk_use(key: Any) -> DatasetRun | None:
     measured = DatasetRun.objects.filter(dataset_key=key, run__kind=VACUUM, status=DatasetRun.Status.SUCCEEDED)
     in_environment = measured.filter(run__environment=current_environment())
     return in_environment.select_related("run").order_by("-finished_at", "-pk").first()
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Delivered row of a key: its raw table, load run, file and row number; ``source`` is None if it is unknown.
-
-    ``opened``: the run opened a version of the key.
-    """
-
-    raw: str
-    run_id: str
-    loaded_at: str
-    file: str | None
-    number: str | None
-    opened: bool
-    source: SourceDataset | None
-
-
-def origins(answer: Mapping[str, Any]) -> list[Origin]:
-    """Return the rows of an answer to a read of kind origin, with the sources of their raw tables."""
-    names = {row[0] for row in answer["rows"]}
-    inputs = DatasetInput.objects.filter(source__isnull=False, dataset__schema__layer=TargetSchema.Layer.RAW)
-    sources = {
-        str(item.dataset): item.source
-        for item in inputs.select_related("source__system", "dataset__schema")
-        if str(item.dataset) in names
-    }
-    return [
-        Origin(raw, run_id, loaded_at, file, number, opened == "true", sources.get(raw))
-        for raw, run_id, loaded_at, file, number, opened in answer["rows"]
-    ]
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ urlpatterns = [
     path("datasets/<uuid:key>/accept/", maintenance_runs.DatasetAccept.as_view(), name="dataset_accept"),
     path("datasets/<uuid:key>/history/check/", maintenance_runs.DatasetCheck.as_view(), name="dataset_check"),
     path("datasets/<uuid:key>/history/<str:entity_key>/", history.DatasetVersions.as_view(), name="dataset_versions"),
+    path("datasets/<uuid:key>/descendants/", datasets.DatasetDescendants.as_view(), name="dataset_descendants"),
     path("datasets/<uuid:key>/compare/", history.DatasetCompare.as_view(), name="dataset_compare"),
     path("datasets/<uuid:key>/reads/", history.start_read, name="start_read"),
     path("reads/<int:pk>/", history.read_part, name="read_part"),

@@ -8,11 +8,23 @@ from typing import Any, ClassVar
 from django import forms
 
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
-from loader.domain.queries.query_results import COMPARE, EXPORT, ORIGIN
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
-KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, EXPORT, COMPARE, "profile", "quarantine")
+KINDS = (
+    "sample",
+    "key_search",
+    "versions",
+    "as_of",
+    "changes",
+    ORIGIN,
+    DESCENDANTS,
+    EXPORT,
+    COMPARE,
+    "profile",
+    "quarantine",
+)
 SAMPLE_SIZES = (20, 50, 200, 1000)
 _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
@@ -129,6 +141,16 @@ class ComparisonForm(forms.Form):
         return {name: _utc(value) if isinstance(value, datetime) else str(value) for name, value in values.items()}
 
 
+class DeliveredRowForm(forms.Form):
+    """Form of a delivered row: its load run, its file or partition, and its number."""
+
+    run = forms.CharField(label="Load run", max_length=100, help_text="Run that loaded the delivery.")
+    file = forms.CharField(label="File", max_length=4000, help_text="Name of the file, or partition of a topic.")
+    row = forms.IntegerField(
+        label="Row", min_value=0, max_value=2**63 - 1, help_text="Number of the row, or offset of the message."
+    )
+
+
 class ChangesForm(forms.Form):
     """Form of a run's changes: the run, and the kind of change."""
 
@@ -174,6 +196,8 @@ class QuestionForm(forms.Form):
     )
     at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
     known_at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+    file = forms.CharField(max_length=4000, required=False, widget=forms.HiddenInput)
+    row = forms.IntegerField(min_value=0, max_value=2**63 - 1, required=False, widget=forms.HiddenInput)
     by = forms.ChoiceField(choices=tuple(WAYS.items()), required=False, widget=forms.HiddenInput)
     base = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
     other = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
@@ -185,10 +209,10 @@ class QuestionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
-        fields = {"versions": "entity_key", ORIGIN: "entity_key", "as_of": "at", "changes": "run"}
+        fields = {"versions": "entity_key", ORIGIN: "entity_key", "as_of": "at", "changes": "run", DESCENDANTS: "row"}
         needed = fields.get(cleaned.get("kind", ""))
         if needed and cleaned.get(needed) in (None, "") and needed not in self.errors:
-            missing = {"entity_key": "a key", "at": "a time", "run": "a run"}[needed]
+            missing = {"entity_key": "a key", "at": "a time", "run": "a run", "row": "a row number"}[needed]
             self.add_error(needed, f"The question needs {missing}.")
         return cleaned
 
@@ -210,7 +234,10 @@ class QuestionForm(forms.Form):
         if kind == "key_search":
             return {"text": values["text"], "limit": KEYS_SHOWN}
         if kind == ORIGIN:
-            return {"entity_key": values["entity_key"], "limit": ROWS_SHOWN}
+            at = {"at": _utc(values["at"])} if values["at"] is not None else {}
+            return {"entity_key": values["entity_key"], "limit": ROWS_SHOWN, **at}
+        if kind == DESCENDANTS:
+            return {"run_id": values["run"], "file": values["file"], "row": values["row"]}
         if kind == "profile":
             return {}
         if kind == "quarantine":

@@ -20,10 +20,10 @@ from elevata.accounts.roles import Permission, needed_role
 from elevata.core.spreadsheets import csv_text
 from elevata.web.views import DetailPage, ListPage
 from loader.charts import dataset_charts
-from loader.domain.queries.query_results import EXPORT, ORIGIN, header_of
+from loader.domain.queries.query_results import DESCENDANTS, EXPORT, ORIGIN, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
-from loader.forms.reads import ChangesForm, SampleForm
+from loader.forms.reads import ChangesForm, DeliveredRowForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
@@ -33,16 +33,18 @@ from loader.services.reads.read_permissions import may_read, must_still_read
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
 from metadata.forms.lineage import LineageForm
-from metadata.models import TargetDataset
+from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.column_lineage import column_lineage, requested
 from metadata.selectors.columns import found_by
 from metadata.selectors.datasets import schemas, target_datasets
+from metadata.selectors.dependents import downstream
 from metadata.views.base import DatasetPage
 from metadata.views.lineage import lineage_file
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
-_FILES = ("sample", "as_of", "versions", ORIGIN, EXPORT)
+_FILES = ("sample", "as_of", "versions", ORIGIN, DESCENDANTS, EXPORT)
+_MODELLED = (TargetSchema.Layer.BIZCORE, TargetSchema.Layer.SERVING)
 
 
 class DatasetList(ListPage):
@@ -166,14 +168,32 @@ class DatasetWhy(DataPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         described, entity_key = self.row.history_of or self.row, self.kwargs["entity_key"]
-        name = self.request.GET.get("column", "")[:200]
+        name, at = (self.request.GET.get(field, "")[:200] for field in ("column", "at"))
         column = described.columns.filter(name=name).first()
         return super().context() | {
             "name": name,
             "column": column,
             "path": column_lineage(column, UPSTREAM).nodes if column is not None else (),
+            "at": at,
+            "entity_key": entity_key,
             "versions": {"kind": "versions", "entity_key": entity_key} if described.historize else None,
-            "origin": {"kind": ORIGIN, "entity_key": entity_key},
+            "origin": {"kind": ORIGIN, "entity_key": entity_key} | ({"at": at} if at and described.historize else {}),
+        }
+
+
+class DatasetDescendants(DataPage, DetailPage):
+    """Page of what was made of one delivered row of a raw table: rows of other tables, and datasets built on them."""
+
+    template_name, view = "loader/queries/data_descendants.html", "descendants"
+
+    def context(self) -> dict[str, Any]:
+        form = DeliveredRowForm(self.request.GET or None)
+        built_on = [node.pk for node in downstream(self.row) if node.layer in _MODELLED]
+        return super().context() | {
+            "form": form,
+            "is_raw": self.row.schema.layer == TargetSchema.Layer.RAW,
+            "question": {"kind": DESCENDANTS} | form.cleaned_data if form.is_valid() else None,
+            "built_on": TargetDataset.objects.filter(pk__in=built_on).select_related("schema"),
         }
 
 

@@ -24,15 +24,26 @@ from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
 from elevata.web.views import DetailPage
+from loader.delivered_rows import descendants, origins
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
-from loader.domain.queries.query_results import COMPARE, EXPORT, ORIGIN, entity_keys, grid_of, key_changes, rows_kind
+from loader.domain.queries.query_results import (
+    COMPARE,
+    DESCENDANTS,
+    EXPORT,
+    ORIGIN,
+    delivered_rows,
+    entity_keys,
+    grid_of,
+    key_changes,
+    rows_kind,
+)
 from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, found_rows, time_line, versions
 from loader.forms.reads import AsOfForm, ComparisonForm, QuestionForm
 from loader.models import ReadRequest
 from loader.quality_results import profile_for
-from loader.selectors import load_times, origins, read_requests, table_versions
+from loader.selectors import load_times, read_requests, table_versions
 from loader.services.reads.manifests import checked_comparison, must_be_askable, read_table
 from loader.services.reads.read_permissions import must_still_read, other_environments
 from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read
@@ -206,6 +217,9 @@ def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
         kind = rows_kind(kind, read.arguments)
     if kind == ORIGIN and read is not None:
         return reverse("dataset_origin", args=[dataset.key, read.arguments.get("entity_key") or "-"])
+    if kind == DESCENDANTS and read is not None:
+        place = {"run": read.arguments["run_id"], "file": read.arguments["file"], "row": read.arguments["row"]}
+        return f"{reverse('dataset_descendants', args=[dataset.key])}?{urlencode(place)}"
     if kind == "versions" and read is not None:
         return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
     frames = {
@@ -273,11 +287,16 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return {"difference": answer["difference"], "differing": differing_rows(answer["difference"]), "sides": sides}
     if read.kind == EXPORT:
         return {"exported": answer["exported"], "truncated": answer["truncated"], "masked": masked, "table": table}
+    if read.kind == DESCENDANTS:
+        return {"rows": descendants(answer)}
     if read.kind == "sample":
         grid = grid_of(answer, table, personal)
         keys = entity_keys(answer, table) if read.dataset.schema.layer == RAWCORE else []
-        rows = list(zip_longest(keys, grid.rows, fillvalue=""))
+        places = delivered_rows(answer, table) if table.kind == "raw" else []
+        links = [urlencode(place) for place in places] or keys
+        rows = list(zip_longest(links, grid.rows, fillvalue=""))
         shown = {"grid": grid, "rows": rows, "keyed": any(keys), "truncated": answer["truncated"], "table": table}
+        shown["delivered"] = any(places)
         shown["export"] = replace(RowSelection.from_arguments(read.arguments), offset=0).as_arguments()
         return shown | _places(read.arguments, more=answer["truncated"])
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}

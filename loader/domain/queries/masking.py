@@ -11,7 +11,7 @@ from typing import Any
 
 from architecture.domain.tables import ColumnSpec, TableSpec
 from loader.domain.manifest.reads import Masking
-from loader.domain.queries.query_results import rows_kind
+from loader.domain.queries.query_results import ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import SAID, Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -121,9 +121,10 @@ def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, mas
         raise _refused(f"{', '.join(keys)} is masked for you, so rows cannot be found by it")
     chosen_by = RowSelection.from_arguments(arguments).columns if kind == "sample" else ()
     must_not_choose_by(chosen_by, {column.name for column in table.columns if column.key not in masking.shown})
-    if kind == "origin" and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
+    if kind == ORIGIN and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
         raise _refused("the key of the row is hashed for you, so its delivered rows cannot be found")
-    if kind in _VERSION_READS and masked_names(table.of_purpose("started_at"), masking):
+    is_dated = kind in _VERSION_READS or (kind == ORIGIN and arguments.get("at"))
+    if is_dated and masked_names(table.of_purpose("started_at"), masking):
         raise _refused("versions are dated by a column that is masked for you")
 
 

@@ -21,8 +21,9 @@ SHOWN = 80
 # Most characters of a value in a table of text.
 SHOWN_IN_TEXT = 60
 
-# Kinds of the reads of a row's origin, of an export, and of the difference of two states of a table.
-ORIGIN, EXPORT, COMPARE = "origin", "export", "compare"
+# Kinds of the reads of a row's origin, of what was made of a delivered row, of an export, and of the difference of two
+# states of a table.
+ORIGIN, DESCENDANTS, EXPORT, COMPARE = "origin", "descendants", "export", "compare"
 NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
@@ -94,6 +95,17 @@ def entity_keys(answer: Mapping, table: TableSpec) -> list[str]:
         return []
     place = answer["columns"].index(name)
     return [row[place] if re.fullmatch(r"[0-9a-f]{64}", row[place] or "") else "" for row in answer["rows"]]
+
+
+def delivered_rows(answer: Mapping, table: TableSpec) -> list[dict[str, str]]:
+    """Return run, file and number of each row of a raw table; empty for a row whose source has no numbers."""
+    purposes = {"run": "run_id", "file": "source_file", "row": "source_row"}
+    names = {name: table.column(purpose).name for name, purpose in purposes.items()}
+    if not set(names.values()) <= set(answer["columns"]):
+        return [{} for _ in answer["rows"]]
+    places = {name: answer["columns"].index(own) for name, own in names.items()}
+    found = [{name: row[place] for name, place in places.items()} for row in answer["rows"]]
+    return [item if all(item.values()) else {} for item in found]
 
 
 def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked: Collection[str] = ()) -> Heading:

@@ -10,27 +10,26 @@ from architecture.domain.tables import (
     history_table,
     rawcore_table,
 )
-from architecture.selectors.environments import described_state, described_states, environment_named
+from architecture.selectors.environments import described_state, environment_named
 from architecture.services.states import current_environment
 from elevata.core.errors import MetadataError
 from loader.domain.catalogs.catalog import VIEW, view_table
-from loader.domain.dependencies import named_dataset, tables_read
+from loader.domain.dependencies import named_dataset
 from loader.domain.historization.history import DELETED
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
-from loader.domain.manifest.loads import StageInput
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.manifest.reads import CheckManifest, Masking, QuerySource, ReadManifest
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import must_not_tell
-from loader.domain.queries.query_results import COMPARE, EXPORT, ORIGIN, rows_kind
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN, rows_kind
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.quality import quality_arguments, stored_profile
 from loader.services.reads.exports import export_file
+from loader.services.reads.origins import descendants_manifest, origin_manifest
 from loader.services.reads.queries import SQL, query_manifest, view_sources
 from loader.services.reads.read_permissions import environments_of, masking_for, may_read, must_read, other_environments
 from loader.services.reads.read_requests import (
@@ -130,7 +129,7 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
     state = described_state(read.dataset, environment=read.environment)
     kind = rows_kind(read.kind, arguments)
     table = read_table(read.dataset, kind, state)
-    if kind in ("as_of", "changes"):
+    if kind in ("as_of", "changes", ORIGIN):
         arguments |= _interval_arguments(read.dataset)
     masking = masking_for(read.requested_by, read.dataset, table, *environments_of(read))
     if read.kind == QUALITY:
@@ -142,7 +141,9 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
     if masking is not None:
         must_not_tell(read.kind, arguments, table, masking)
     if read.kind == ORIGIN:
-        return origin_manifest(read, state, table, timeout_seconds=timeout_seconds)
+        return origin_manifest(read, state, table, arguments, timeout_seconds=timeout_seconds)
+    if read.kind == DESCENDANTS:
+        return descendants_manifest(read, state, table, timeout_seconds=timeout_seconds)
     if read.kind == EXPORT:
         arguments["path"] = str(export_file(read))
     if read.kind == COMPARE:
@@ -180,6 +181,9 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
         return view_table(state)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
+    if kind == DESCENDANTS and state.layer != "raw":
+        hint = "Choose a row of a raw table."
+        raise Refusal("NO_RAW", f"{state.qualified_name} has no delivered rows", hint=hint)
     if kind == ORIGIN and not state.business_key:
         raise Refusal("NO_KEY", f"{state.qualified_name} has no business key by which delivered rows could be found")
     if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
@@ -247,39 +251,3 @@ def comparison_manifest(
     return ReadManifest(
         COMPARE, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
     )
-
-
-def origin_manifest(
-    read: ReadRequest, state: DatasetState, table: TableSpec, *, timeout_seconds: float
-) -> ReadManifest:
-    """Return the manifest of a read of a row's origin. ``state`` is that of its rawcore dataset, ``table`` its table.
-
-    Raise Refusal NO_RAW, or MetadataError ``not_permitted`` for raw tables that its user may not read.
-    """
-    inputs = _raw_inputs(read, state)
-    if not inputs:
-        raise Refusal(
-            "NO_RAW",
-            f"{state.qualified_name} reads no raw table",
-            hint="The rows of its inputs have an origin of their own.",
-        )
-    for raw in TargetDataset.objects.filter(key__among={item.table.key for item in inputs}).select_related("schema"):
-        must_read(read.requested_by, raw)
-    return ReadManifest(
-        ORIGIN,
-        table=table,
-        arguments=dict(read.arguments),
-        timeout_seconds=timeout_seconds,
-        inputs=inputs,
-        entity_key=entity_key_components(state),
-    )
-
-
-def _raw_inputs(read: ReadRequest, state: DatasetState) -> tuple[StageInput, ...]:
-    if state.select:
-        return ()  # A model reads tables with keys of their own.
-    states = {item.key: item for item in described_states(environment=read.environment)}
-    specs = {key: source_spec(source) for key, source in source_datasets(tables_read(state, states)).items()}
-    no_feeds = Feeds()
-    inputs = fed_stage_inputs(state, states, sources_read(state, states, specs, no_feeds), no_feeds)
-    return tuple(item for item in inputs if item.table.kind == "raw")

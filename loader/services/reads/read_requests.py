@@ -12,7 +12,7 @@ from architecture.models import Refresh
 from architecture.services.states import current_environment
 from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted, withdraw
-from loader.domain.queries.query_results import COMPARE, EXPORT, ORIGIN
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH
@@ -31,7 +31,7 @@ PROFILE, QUALITY, QUARANTINED = "profile", "quality", "quarantine"
 # Kinds that read a whole table.
 LONG = (CHECK, PROFILE, QUALITY, EXPORT, COMPARE)
 KINDS = (
-    *("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "discover"),
+    *("sample", "key_search", "versions", "as_of", "changes", ORIGIN, DESCENDANTS, "discover"),
     *(*LONG, QUARANTINED, SQL, TRY_MODEL, PUBLISH),
 )
 # Kinds of reads without a dataset.

@@ -14,7 +14,9 @@ Kinds and their arguments:
                                              ``tombstone``: state label of rows that mark a deleted key,
                                              ``inclusive_ends``: an interval includes its end
     compare     by, base, other              difference of two states of a table (``loader.spark.queries.comparisons``)
-    origin      entity_key, limit            delivered rows of a key in raw (``loader.spark.queries.origins``)
+    origin      entity_key, limit, at        delivered rows of a key in raw (``loader.spark.queries.origins``); ``at``:
+                                             those of the version that was valid then
+    descendants run_id, file, row            what tables have under the keys of one delivered row (same module)
     discover    (source)                     columns and inferred types of a file
     quarantine  limit                        waiting rows of the dataset's quarantine, newest first
     profile     known_version                profile of the table (``loader.spark.quality.profiles``); ``unchanged`` if
@@ -43,7 +45,7 @@ from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.reads import ReadManifest
 from loader.domain.quality.checks import CheckSpec, without_sensitive
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.query_results import COMPARE, EXPORT, MOST_ROWS, ORIGIN, rows_kind
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, MOST_ROWS, ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import all_of
@@ -55,7 +57,7 @@ from loader.spark.queries.comparisons import compare_tables
 from loader.spark.queries.exports import export_rows
 from loader.spark.queries.history_queries import after_key, business_key, changes, valid_at
 from loader.spark.queries.masking import hidden, readable
-from loader.spark.queries.origins import read_origin
+from loader.spark.queries.origins import read_descendants, read_origin
 from loader.spark.queries.row_selections import select_rows
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
@@ -262,6 +264,7 @@ _WITHOUT_TABLE: dict[str, Callable[[SparkSession, str, ReadManifest], dict]] = {
     "sql": select_statements.run,
     "try_model": trials.try_model,
     ORIGIN: _origin,
+    DESCENDANTS: read_descendants,
     COMPARE: compare_tables,
     "discover": _discovered,
     "quarantine": _quarantined,

@@ -191,6 +191,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "dataset_data": _form(READ_DATA),
     "dataset_run_changes": _form(READ_DATA),
     "dataset_compare": _form(READ_DATA),
+    "dataset_descendants": _form(READ_DATA),
     "dataset_origin": _form(READ_DATA),
     "dataset_why": _form(READ_DATA),
     "dataset_history": _form(READ_DATA),

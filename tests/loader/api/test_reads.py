@@ -299,3 +299,16 @@ def test_a_comparison_has_its_difference_in_the_answer(reader: Client, airport: 
     assert reader.get(f"{address}rows/").json()["code"] == "NO_ROWS"
     refused = ask(reader, airport, "compare", by="environments", base="moon")
     assert refused.json()["code"] == "BAD_COMPARISON"
+
+
+def test_a_delivered_row_is_followed_by_its_run_file_and_number(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    asked = ask(reader, raw, "descendants", run_id="good", file="airport.csv", row=0)
+    assert asked.json()["arguments"] == {"run_id": "good", "file": "airport.csv", "row": 0, "limit": 100}
+    assert ask(reader, raw, "descendants", run_id="good").status_code == 400
+    assert ask(reader, airport, "descendants", run_id="good", file="a", row=1).json()["code"] == "NO_RAW"
+
+
+def test_the_origin_of_a_key_is_narrowed_to_a_date(reader: Client, airport: TargetDataset):
+    asked = ask(reader, airport, "origin", entity_key="a" * 64, at="2026-11-21")
+    assert asked.json()["arguments"]["at"] == "2026-11-21T00:00:00+00:00"
