@@ -219,7 +219,7 @@ def total(warehouse: TargetDataset) -> QualityCheck:
 
 
 def shown(client: Client, check: QualityCheck) -> str:
-    """What the pages of a dataset and its run, its charts and the API tell of a result."""
+    """Return the texts of a dataset's pages, charts and run, and of the API, about a result."""
     pages = (page_of(check.dataset), page_of(check.dataset, "charts/"), "/load-runs/good/")
     api = client.get(f"/api/v1/check-results/?check={check.key}").content.decode()
     one = client.get(f"/api/v1/check-results/{CheckResult.objects.get(check_key=check.key).pk}/").content.decode()
