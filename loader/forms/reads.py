@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
+from elevata.web.forms import MetadataForm
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
 from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
@@ -123,7 +124,8 @@ class ComparisonForm(forms.Form):
                 self.fields[name] = self._side(by, label, by_number, versions)
         for field in self.fields.values():
             field.help_text = self.HELP[by]
-            field.widget.attrs["aria-describedby"] = "compare-help"
+            css_class = "form-select" if isinstance(field.widget, forms.Select) else "form-control"
+            field.widget.attrs |= {"class": css_class, "aria-describedby": "compare-help"}
 
     def _side(self, by: str, label: str, by_number: bool, versions: Sequence[tuple[int, str]]) -> forms.Field:
         if by == VERSIONS:
@@ -141,7 +143,7 @@ class ComparisonForm(forms.Form):
         return {name: _utc(value) if isinstance(value, datetime) else str(value) for name, value in values.items()}
 
 
-class DeliveredRowForm(forms.Form):
+class DeliveredRowForm(MetadataForm):
     """Form of a delivered row: its load run, its file or partition, and its number."""
 
     run = forms.CharField(label="Load run", max_length=100, help_text="Run that loaded the delivery.")
