@@ -184,7 +184,7 @@ def _profile(table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
     if manifest.arguments.get("known_version") == version:
         return {"table_version": version, "unchanged": True}
     described = manifest.table.of_purpose("business_key", "attribute") or manifest.table.columns
-    frame = table.framevalid_at(version)
+    frame = table.frame_as_of(version)
     names = [column.name for column in described if column.name in frame.columns]
     hidden = _masked_columns(manifest)
     profiled = profile(frame.select(*map(quote_identifier, names)), hidden)
@@ -202,7 +202,7 @@ def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: R
         own=manifest.table.key,
         fill=placeholder_values("", at),
     )
-    checked = checker.check(table.framevalid_at(version), specs)
+    checked = checker.check(table.frame_as_of(version), specs)
     results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"])
     return {"table_version": version, "results": [result.as_json() for result in results]}
 
