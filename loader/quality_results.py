@@ -163,7 +163,7 @@ class ShownProfile:
 
     rows: int
     columns: tuple[ColumnProfile, ...]
-    table_version: int
+    table_version: int | None
     at: datetime
     sensitive: frozenset[str] = frozenset()
 

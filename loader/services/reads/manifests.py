@@ -1,6 +1,7 @@
 """Manifests of reads and of history checks."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from architecture.domain.tables import (
@@ -149,6 +150,8 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
     if read.kind == COMPARE:
         return comparison_manifest(read, table, arguments, masking, timeout_seconds=timeout_seconds)
     sources = view_sources(state, user=read.requested_by, environment=read.environment) if table.kind == VIEW else ()
+    if read.kind == PROFILE:  # it counts masked values, too, and has none
+        sources = tuple(replace(source, masking=None) for source in sources)
     return ReadManifest(
         read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
     )
@@ -177,7 +180,7 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
     metadata.
     """
     state = known or dataset_state(dataset)
-    if state.materialization == "view" and kind == "sample":
+    if state.materialization == "view" and kind in ("sample", PROFILE):
         return view_table(state)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")

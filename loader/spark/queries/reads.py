@@ -108,21 +108,13 @@ def _origin(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
 
 
 def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
-    arguments = manifest.arguments
-    if manifest.kind in _WITHOUT_TABLE:
-        return _WITHOUT_TABLE[manifest.kind](spark, warehouse, manifest)
-    kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
-        "key_search": _key_search,
-        "versions": _versions,
-        "as_of": valid_at,
-    }
-    kind, rows_of = rows_kind(manifest.kind, arguments), _exported if manifest.kind == EXPORT else _rows
-    if kind not in (*kinds, "changes", "profile", "quality", "sample"):
+    kind = rows_kind(manifest.kind, manifest.arguments)
+    if kind in _WITHOUT_TABLE:
+        return _WITHOUT_TABLE[kind](spark, warehouse, manifest)
+    if kind not in (*_FRAMES, "changes", "profile", "quality", "sample"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     if manifest.sources:
-        frame, names = select_statements.view_rows(spark, warehouse, manifest)
-        result = select_rows(frame, manifest.table, RowSelection.from_arguments(arguments), names)
-        return {"table_version": None, **rows_of(result, arguments, names)}
+        return _of_view(spark, warehouse, manifest, kind)
     table = DeltaTable(spark, warehouse, manifest.table.key)
     if not table.exists():
         raise Refusal(
@@ -130,35 +122,63 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             f"{manifest.table.qualified_name} does not exist in the warehouse yet",
             hint="A load run creates it.",
         )
-    known_at = arguments.get("known_at")
-    if known_at and kind == "as_of":
-        with history_queries.within_retention(manifest.table, known_at):
-            commit = history_queries.commit_known_at(table, manifest.table, known_at)
-            frame, hidden_then = readable(table, manifest.table, commit.version, manifest.masking)
-            present = history_queries.frame_as_known(frame, table, manifest.table, commit.version)
-            names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
-            answer = rows_of(valid_at(present, manifest.table, arguments), arguments, names)
-            return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
+    if kind == "as_of" and manifest.arguments.get("known_at"):
+        return _as_known(table, manifest)
     version = table.version()
     if kind == "profile":
-        return _profile(table, manifest, version)
+        if manifest.arguments.get("known_version") == version:
+            return {"table_version": version, "unchanged": True}
+        return _profile(table.frame_as_of(version), manifest, version)
     if kind == "quality":
         return _checked(spark, warehouse, table, manifest, version)
-    frame, names = readable(table, manifest.table, version, manifest.masking)
+    return {"table_version": version, **_of_version(table, manifest, kind, version)}
+
+
+def _of_view(spark: SparkSession, warehouse: str, manifest: ReadManifest, kind: str) -> dict:
+    """Return the profile of a view, or selected rows of it."""
+    frame, names = select_statements.view_rows(spark, warehouse, manifest)
+    if kind == "profile":
+        return _profile(frame, manifest, None)
+    result = select_rows(frame, manifest.table, RowSelection.from_arguments(manifest.arguments), names)
+    return {"table_version": None, **_shown(result, manifest, names)}
+
+
+def _as_known(table: DeltaTable, manifest: ReadManifest) -> dict:
+    """Return the rows of a history as of a time, as known at another."""
+    spec, known_at = manifest.table, manifest.arguments["known_at"]
+    with history_queries.within_retention(spec, known_at):
+        commit = history_queries.commit_known_at(table, spec, known_at)
+        frame, hidden_then = readable(table, spec, commit.version, manifest.masking)
+        present = history_queries.frame_as_known(frame, table, spec, commit.version)
+        names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
+        answer = _shown(valid_at(present, spec, manifest.arguments), manifest, names)
+        return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
+
+
+def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: int) -> dict:
+    spec, arguments = manifest.table, manifest.arguments
+    frame, names = readable(table, spec, version, manifest.masking)
     if kind == "changes":
-        answer = changes(frame, manifest.table, arguments, _limit(arguments))
+        answer = changes(frame, spec, arguments, _limit(arguments))
         for change in answer["changes"] if names else ():
             sides = [side for side in ("before", "after") if change[side] is not None]
             change |= zip(sides, hidden(answer["columns"], [change[side] for side in sides], names), strict=True)
-        return {"table_version": version, "masked": names, **answer}
+        return {"masked": names, **answer}
     if kind == "sample":
         selection, newest = RowSelection.from_arguments(arguments), bool(arguments.get("newest"))
-        result = select_rows(frame, manifest.table, selection, names, newest=newest)
-    else:
-        result = kinds[kind](frame, manifest.table, arguments)
+        return _shown(select_rows(frame, spec, selection, names, newest=newest), manifest, names)
     if kind == "versions":
-        return {"table_version": version, **_rows(result, arguments, names, in_order=True)}
-    return {"table_version": version, **rows_of(result, arguments, names)}
+        return _rows(_versions(frame, spec, arguments), arguments, names, in_order=True)
+    return _shown(_FRAMES[kind](frame, spec, arguments), manifest, names)
+
+
+def _shown(frame: DataFrame, manifest: ReadManifest, masked_names: list[str]) -> dict:
+    """Return the first rows as text; of an export, write all of them to its file."""
+    arguments = manifest.arguments
+    if manifest.kind != EXPORT:
+        return _rows(frame, arguments, masked_names)
+    texts = frame.select(*(_as_text(frame, name) for name in frame.columns))
+    return export_rows(texts, masked_names, arguments["path"], exact=bool(arguments.get("exact")))
 
 
 def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
@@ -179,12 +199,9 @@ def _masked_columns(manifest: ReadManifest) -> list[str]:
     return masked_names(described, manifest.masking) if manifest.masking is not None else []
 
 
-def _profile(table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
+def _profile(frame: DataFrame, manifest: ReadManifest, version: int | None) -> dict:
     """Return the profile of a table's business columns; masked columns have counts and no values."""
-    if manifest.arguments.get("known_version") == version:
-        return {"table_version": version, "unchanged": True}
     described = manifest.table.of_purpose("business_key", "attribute") or manifest.table.columns
-    frame = table.frame_as_of(version)
     names = [column.name for column in described if column.name in frame.columns]
     hidden = _masked_columns(manifest)
     profiled = profile(frame.select(*map(quote_identifier, names)), hidden)
@@ -222,12 +239,6 @@ def _rows(frame: DataFrame, arguments: dict, masked_names: list[str], *, in_orde
         "truncated": len(rows) > limit,
         "masked": [name for name in frame.columns if name in masked_names],
     }
-
-
-def _exported(frame: DataFrame, arguments: dict, masked_names: list[str]) -> dict:
-    """Write all rows as text to the file of an export."""
-    texts = frame.select(*(_as_text(frame, name) for name in frame.columns))
-    return export_rows(texts, masked_names, arguments["path"], exact=bool(arguments.get("exact")))
 
 
 def _limit(arguments: dict) -> int:
@@ -268,4 +279,9 @@ _WITHOUT_TABLE: dict[str, Callable[[SparkSession, str, ReadManifest], dict]] = {
     COMPARE: compare_tables,
     "discover": _discovered,
     "quarantine": _quarantined,
+}
+_FRAMES: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
+    "key_search": _key_search,
+    "versions": _versions,
+    "as_of": valid_at,
 }

@@ -97,6 +97,15 @@ def test_rows_of_a_view_are_read_from_the_tables_beneath(reader: Client, view: T
     assert manifest.table.kind == "view"
 
 
+def test_a_view_is_profiled_with_counts_of_masked_columns(reader: Client, view: TargetDataset):
+    TargetColumn.objects.filter(dataset__name="raw_air_airport", name="name").update(pii=True)
+    assert 'name="kind" value="profile"' in read(reader, f"/datasets/{view.key}/quality/profile/")
+    ask(reader, view, kind="profile")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert [source.masking for source in manifest.sources] == [None, None]
+    assert masked_names(manifest.table.columns, manifest.masking) == ["name"]
+
+
 def test_a_view_over_tables_that_do_not_exist_yet_is_refused(reader: Client, airport: TargetDataset):
     ask(reader, TargetDataset.objects.get(name="stg_air_airport"), kind="sample", rows="20")
     with pytest.raises(Refusal, match=r"stage.stg_air_airport reads a table that does not exist"):

@@ -85,6 +85,12 @@ def test_rows_of_a_view_are_selected_and_exported_without_masked_values(item: Da
     answer = read(item.spark, item.warehouse, manifest, "view")
     assert (answer["columns"], answer["table_version"]) == (["mail", "loud", "sum"], None)
     assert answer["rows"] == [["eve@x", MASK, "=Bonn"], ["bob@x", MASK, "=Bonn"]]
+    profiled = read(item.spark, item.warehouse, replace(manifest, kind="profile"), "view")
+    assert [(column["name"], column.get("hidden", False)) for column in profiled["profile"]] == [
+        ("mail", False),
+        ("loud", True),
+        ("sum", False),
+    ]
     export = replace(manifest, kind="export", arguments=manifest.arguments | {"path": str(path)})
     told = read(item.spark, item.warehouse, export, "view")
     assert (told["exported"], told["truncated"], told["masked"]) == (2, False, ["loud"])
