@@ -118,7 +118,7 @@ class RunPicture:
             Node(
                 part.key,
                 part.name.partition(".")[2] or part.name,
-                told(part),
+                summary(part),
                 part.layer,
                 state=part.status,
                 # There is room for one label, and rows and seconds imply that the dataset succeeded.
@@ -152,7 +152,7 @@ class RunPicture:
         return bars
 
 
-def told(part: Part) -> str:
+def summary(part: Part) -> str:
     """Return a dataset's rows and seconds, ``28,130 rows, 6.4 s``, or its phase if it is unfinished."""
     if part.status in _UNFINISHED:
         return part.phase

@@ -122,16 +122,16 @@ class DatasetPair:
 
     def facts(self, names: Mapping[str, str]) -> Iterator["Fact"]:
         """Yield the differences of the dataset itself."""
-        before, after = (_told(side, names) if side else {} for side in (self.before, self.after))
+        before, after = (_facts_by_label(side, names) if side else {} for side in (self.before, self.after))
         for label in dict.fromkeys((*after, *before)):
             if before.get(label, "") != after.get(label, ""):
                 yield Fact(label, before.get(label, ""), after.get(label, ""))
 
-    def told(self, names: Mapping[str, str]) -> "Told":
+    def rendered(self, names: Mapping[str, str]) -> "RenderedPair":
         """Return the rendered comparison. ``names`` are the names of datasets and columns by stable key."""
         rows = tuple(_column_row(pair, names) for pair in self.columns if not pair.is_same)
         same = tuple(f"{pair.either.name} {pair.either.type}" for pair in self.columns if pair.is_same)
-        return Told(self, tuple(self.facts(names)), rows, same)
+        return RenderedPair(self, tuple(self.facts(names)), rows, same)
 
 
 # --- rendered comparison ---------------------------------------------------------------------
@@ -163,7 +163,7 @@ class ColumnRow:
 
 
 @dataclass(frozen=True)
-class Told:
+class RenderedPair:
     """Pair of datasets with the rendered differences; ``same`` are the unchanged columns."""
 
     pair: DatasetPair
@@ -172,7 +172,7 @@ class Told:
     same: tuple[str, ...]
 
 
-def _told(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str]:
+def _facts_by_label(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str]:
     texts = {
         "Name": dataset.name,
         "Stored as": dataset.materialization,

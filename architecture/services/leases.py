@@ -107,9 +107,9 @@ def _refuse_held_beside(environment: Environment, keys: Collection[str], silent:
     # The lock serializes environments, which could otherwise take the same dataset at the same time.
     list(same.select_for_update().order_by("pk").values_list("pk", flat=True))
     beside = Lease.objects.filter(environment__in=same, dataset_key__among=keys, heartbeat_at__gte=silent)
-    held = beside.exclude(environment=environment).exclude(holder_kind="").select_related("environment").first()
-    if held is not None:
-        raise _refused(held)
+    row = beside.exclude(environment=environment).exclude(holder_kind="").select_related("environment").first()
+    if row is not None:
+        raise _refused(row)
 
 
 def release_leases(*, environment: Environment, holder: Holder) -> int:
@@ -123,21 +123,21 @@ def break_lease(*, lease: Lease, user: Any, reason: str) -> Lease:
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_environment(lease.environment))
     if not reason.strip():
         raise Refused("NO_REASON")
-    held = Lease.objects.select_for_update().get(pk=lease.pk)
-    if held.holder_kind:
-        Lease.objects.filter(pk=held.pk).update(**_FREE, fence=F("fence") + 1)
+    row = Lease.objects.select_for_update().get(pk=lease.pk)
+    if row.holder_kind:
+        Lease.objects.filter(pk=row.pk).update(**_FREE, fence=F("fence") + 1)
         with on_behalf_of(user):
             record_change(
                 action="broken",
                 subject_kind="lease",
-                subject_key=f"{held.environment}/{held.dataset_key}",
-                subject_name=f"lease of {_name(held)} in {held.environment}",
-                before={"holder": f"{held.holder_kind} {held.holder_id}"},
-                dataset_key=held.dataset_key,
+                subject_key=f"{row.environment}/{row.dataset_key}",
+                subject_name=f"lease of {_name(row)} in {row.environment}",
+                before={"holder": f"{row.holder_kind} {row.holder_id}"},
+                dataset_key=row.dataset_key,
                 reason=reason.strip(),
             )
-    held.refresh_from_db()
-    return held
+    row.refresh_from_db()
+    return row
 
 
 def _leases(environment: Environment, keys: Collection[str]) -> QuerySet[Lease]:

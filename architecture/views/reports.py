@@ -256,7 +256,7 @@ class ReportDifferences(ReportPart):
         page = Paginator(compare(self.row.content), DATASETS_COMPARED).get_page(self.request.GET.get("page"))
         names = names_of({key for pair in page.object_list for key in pair.input_keys})
         return super().context() | {
-            "comparisons": [pair.told(names) for pair in page.object_list],
+            "comparisons": [pair.rendered(names) for pair in page.object_list],
             "page": page,
             "by_number": dict(enumerate(operations_of(self.row), start=1)),
             "operations_shown": OPERATIONS_SHOWN,

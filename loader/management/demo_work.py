@@ -221,7 +221,7 @@ def leave_work(*, people: DemoUsers, folder: Path) -> Work:
     return work
 
 
-def told(work: Work, people: DemoUsers) -> list[tuple[str, str]]:
+def prepared_tasks(work: Work, people: DemoUsers) -> list[tuple[str, str]]:
     """Return lines about the prepared work and its pages, each with the name of its user."""
     waiting, blocked = (str(report.report_id)[:8] for report in (work.waiting, work.blocked))
     (difference, *_) = work.drifted.differences

@@ -78,7 +78,7 @@ def create_schedule(*, name: str, cron: str, **described: Any) -> Schedule:
         _check(schedule)
         _set_next(schedule)
         store(schedule)
-        _log("created", schedule, after=told(schedule))
+        _log("created", schedule, after=logged_values(schedule))
         return schedule
 
 
@@ -89,11 +89,11 @@ def update_schedule(*, schedule: Schedule, expected_version: int, **changes: Any
     """
     with writing():
         row = claim(schedule, expected_version)
-        before = told(row)
+        before = logged_values(row)
         if not assign(row, _field_values(changes), FIELDS):
             return row
         _check(row)
-        after = told(row)
+        after = logged_values(row)
         if any(before[name] != after[name] for name in ("active", "cron", "time_zone")):
             _set_next(row)
         if row.waiting and any(before[name] != after[name] for name in ("active", "scope", "wait")):
@@ -109,7 +109,7 @@ def delete_schedule(*, schedule: Schedule, expected_version: int) -> None:
         row = claim(schedule, expected_version)
         # One statement, because a schedule may have many runs; runs have no change log.
         LoadRun.objects.filter(schedule=row).update(schedule=None)
-        _log("deleted", row, before=told(row))
+        _log("deleted", row, before=logged_values(row))
         remove([row])
 
 
@@ -139,7 +139,7 @@ def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
         return requested
 
 
-def told(schedule: Schedule) -> dict[str, Any]:
+def logged_values(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as the change log records it."""
     return {
         "name": schedule.name,

@@ -27,7 +27,7 @@ from loader.services.reads.read_permissions import may_read
 from loader.source_state import loaded_dataset
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import reach
-from loader.views.run_status import Standing
+from loader.views.run_status import RunState
 from loader.views.source_steps import step_address, steps_of
 from loader.views.systems import SystemPage
 from metadata.domain.history.history_policy_labels import CHOICES
@@ -212,20 +212,20 @@ class SourceFirstLoad(RowPage, TemplatePage):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         run = get_object_or_404(load_runs(), run_id=self.kwargs["run_id"])
-        standing = Standing.of(run)
-        if request.htmx and standing.seen == request.GET.get("seen") and not run.is_finished:
+        state = RunState.of(run)
+        if request.htmx and state.seen == request.GET.get("seen") and not run.is_finished:
             return HttpResponse(status=204)
-        return self.render(**self._progress(standing))
+        return self.render(**self._progress(state))
 
-    def _progress(self, standing: Standing) -> dict[str, Any]:
-        source, run, dataset = self.row, standing.run, loaded_dataset(self.row)
+    def _progress(self, state: RunState) -> dict[str, Any]:
+        source, run, dataset = self.row, state.run, loaded_dataset(self.row)
         keys = list(source.generated.values_list("key", flat=True))
         rows = DatasetRun.objects.filter(run=run, dataset_key__among=keys).select_related("dataset__schema", "run")
         return {
             "run": run,
-            "seen": standing.seen,
-            "wait": standing.wait,
-            "workers": standing.workers,
+            "seen": state.seen,
+            "wait": state.wait,
+            "workers": state.workers,
             "rows": rows.order_by("ordinal"),
             "dataset": dataset,
             "history": dataset.history if dataset is not None and dataset.historize else None,

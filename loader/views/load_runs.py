@@ -29,7 +29,7 @@ from loader.forms.load_runs import StartLoadForm
 from loader.models import LoadRun
 from loader.selectors import load_runs, newest_runs, with_totals
 from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
-from loader.views.run_status import Standing, live_part
+from loader.views.run_status import RunState, live_part
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import target_datasets
 
@@ -128,25 +128,25 @@ def run_address(request: HttpRequest, requested: Any) -> str:
 @require_safe
 def run_page(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show a load run."""
-    return _render_run(request, Standing.of(_run(run_id)), "loader/runs/run_page.html")
+    return _render_run(request, RunState.of(_run(run_id)), "loader/runs/run_page.html")
 
 
 @require_safe
 def run_live(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show the part of a run's page that changes; 204 while it is unchanged."""
-    standing = Standing.of(_run(run_id))
-    if standing.seen == request.GET.get("seen") and not standing.run.is_finished:
+    state = RunState.of(_run(run_id))
+    if state.seen == request.GET.get("seen") and not state.run.is_finished:
         return HttpResponse(status=204)
-    return _render_run(request, standing, "loader/runs/run_live.html")
+    return _render_run(request, state, "loader/runs/run_live.html")
 
 
 def _run(run_id: str) -> LoadRun:
     return get_object_or_404(load_runs().select_related("execution"), run_id=run_id)
 
 
-def _render_run(request: HttpRequest, standing: Standing, template: str) -> HttpResponse:
-    live, query = live_part(request, standing)
-    return render(request, template, {"run": standing.run, "live": live, "seen": standing.seen, "query": query})
+def _render_run(request: HttpRequest, state: RunState, template: str) -> HttpResponse:
+    live, query = live_part(request, state)
+    return render(request, template, {"run": state.run, "live": live, "seen": state.seen, "query": query})
 
 
 class RunPage(ForStarters, RowPage):

@@ -64,7 +64,7 @@ _DECISIONS = {
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunState:
     """State of a run: everything that changes while it is active, read once."""
 
     run: LoadRun
@@ -75,7 +75,7 @@ class Standing:
     wait: states.Wait | None
 
     @classmethod
-    def of(cls, run: LoadRun) -> "Standing":
+    def of(cls, run: LoadRun) -> "RunState":
         rows = DatasetRun.objects.filter(run=run).order_by("ordinal", "pk").values(*_LIGHT)
         newest = run_events(run=run).order_by("-pk").values_list("pk", flat=True).first()
         workers = 0 if run.is_finished else live_workers().count()
@@ -109,10 +109,10 @@ class Standing:
         return RunPicture(self.parts, {} if self.run.is_finished else usual_seconds(self.run))
 
 
-def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
+def live_part(request: HttpRequest, state: RunState) -> tuple[str, str]:
     """Return the part as HTML, and the query string that selects the same datasets."""
-    run, picture = standing.run, standing.picture
-    chosen = _Selection(request, standing.parts)
+    run, picture = state.run, state.picture
+    chosen = _Selection(request, state.parts)
     urls = chosen.urls()
     lines = list(run_events(run=run).order_by("-pk")[: LINES + 1])
     context = {
@@ -120,31 +120,30 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "scope": Scope.from_json(run.scope),
         "user": request.user,
         "chosen": chosen,
-        "layers": _layers(standing, chosen.page),
+        "layers": _layers(state, chosen.page),
         "picture": picture,
-        "graph": picture.graph(urls) if len(standing.parts) > 1 else None,
+        "graph": picture.graph(urls) if len(state.parts) > 1 else None,
         "urls": urls,
-        "executions": standing.executions,
+        "executions": state.executions,
         "asked": _request_details(run),
         "tables": sorted(run.details.get("tables", {}).items()),
         "lines": lines[:LINES][::-1],
         "lines_left_out": len(lines) > LINES,
-        "wait": standing.wait,
-        "workers": standing.workers,
+        "wait": state.wait,
+        "workers": state.workers,
         "decisions": _decisions(run),
         "may_start": may(request.user, Permission.START_LOAD, on=here),
         # A request to repeat a run marks it as lost first, if its last heartbeat is too old.
-        "restartable": run.status in LoadRun.RESTARTABLE
-        or (standing.wait is not None and standing.wait.code == states.GONE),
-        "revertible": run.is_finished and run.kind in BRINGING and _loaded_tables(standing),
+        "restartable": run.status in LoadRun.RESTARTABLE or (state.wait is not None and state.wait.code == states.GONE),
+        "revertible": run.is_finished and run.kind in BRINGING and _loaded_tables(state),
         "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
     }
     return render_to_string("loader/runs/run_state.html", context), chosen.query
 
 
-def _loaded_tables(standing: Standing) -> bool:
+def _loaded_tables(state: RunState) -> bool:
     """Return True if the run loaded a table that is not raw."""
-    return any(part.status == DatasetRun.Status.SUCCEEDED and part.layer != "raw" for part in standing.parts)
+    return any(part.status == DatasetRun.Status.SUCCEEDED and part.layer != "raw" for part in state.parts)
 
 
 class _Selection:
@@ -188,10 +187,10 @@ class _Selection:
         }
 
 
-def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, Any]]]]:
+def _layers(state: RunState, page: Page) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the rows of a page by layer, each with the datasets it waits for, its time bar and its slack."""
-    run, picture = standing.run, standing.picture
-    names = {part.key: part.name for part in standing.parts}
+    run, picture = state.run, state.picture
+    names = {part.key: part.name for part in state.parts}
     bars = picture.bars(start=run.started_at, end=run.finished_at or timezone.now())
     rows = DatasetRun.objects.filter(run=run, dataset_key__in=list(page.object_list)).order_by("ordinal", "pk")
     checks = results_of_run(run.pk, page.object_list)

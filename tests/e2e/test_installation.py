@@ -46,6 +46,7 @@ def sideways(page: Page) -> int:
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
+@pytest.mark.nightly
 def test_from_sign_in_to_one_airports_history(page: Page, installation: Installation):
     installation.deliver_airports([FRANKFURT, TEMPELHOF, HEATHROW])
     sign_in(page, installation.address)
@@ -79,6 +80,7 @@ def test_from_sign_in_to_one_airports_history(page: Page, installation: Installa
     page.screenshot(path=ARTIFACTS / "history-narrow.png", full_page=True)
 
 
+@pytest.mark.nightly
 def test_a_source_is_added_and_its_first_rows_are_shown(page: Page, installation: Installation):
     """The guided path with a real load: from a folder with a file to its rows in rawcore."""
     folder = installation.data_dir / "landing" / "shop"

@@ -75,7 +75,7 @@ def expected(before: dict, after: dict) -> dict[tuple[str, str], set[str]]:
             found.setdefault(owner, set()).add(field)
         else:
             differing = {name for name in {*was, *now} if was.get(name) != now.get(name)}
-            found.setdefault(known, set()).update(differing - subjects.UNTOLD)
+            found.setdefault(known, set()).update(differing - subjects.UNLOGGED)
     result = {}
     for (model, pk), fields in found.items():
         row = after.get((model, pk)) or before[model, pk]

@@ -87,6 +87,7 @@ def test_duckdb_reads_every_name(shop: Installation):
     assert rows_of(readers_python(), "tests/readers/duckdb_rows.py", file, *QUERIES) == ROWS
 
 
+@pytest.mark.nightly
 def test_plain_spark_reads_every_name(shop: Installation, tmp_path: Path):
     file = catalog(shop, "spark")
     command = (sys.executable, "tests/readers/spark_rows.py", SPARK_JARS, file, tmp_path / "warehouse")

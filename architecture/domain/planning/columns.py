@@ -36,10 +36,10 @@ class Draft:
     alters: bool = False
 
 
-def block_taken_names(drafts: Iterable[Draft], held: Mapping[str, frozenset[str]]) -> list[Draft]:
+def block_taken_names(drafts: Iterable[Draft], names_in_use: Mapping[str, frozenset[str]]) -> list[Draft]:
     """Return the drafts. Block those whose name is never freed, and the drafts that depend on them.
 
-    ``held`` are the names in use, by namespace. Base and history of one change are blocked together.
+    ``names_in_use`` are the names in use, by namespace. Base and history of one change are blocked together.
     """
     drafts = list(drafts)
     freeing = {(draft.space, draft.frees): index for index, draft in enumerate(drafts) if draft.frees}
@@ -50,7 +50,7 @@ def block_taken_names(drafts: Iterable[Draft], held: Mapping[str, frozenset[str]
         if not draft.takes or draft.takes == draft.frees:
             continue
         changes.setdefault(_change_of(draft), []).append(index)
-        if draft.takes in held.get(draft.space, ()):
+        if draft.takes in names_in_use.get(draft.space, ()):
             freed = freeing.get((draft.space, draft.takes))
             if freed is None or drafts[freed].operation.decision == BLOCKED:
                 pending.append(index)
@@ -129,7 +129,7 @@ class ColumnPlan:
     matching: Matching[ColumnState]
     drafts: list[Draft] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
-    held: set[str] = field(default_factory=set)
+    names_in_use: set[str] = field(default_factory=set)
 
 
 def plan_columns(side: Side) -> ColumnPlan:
@@ -153,7 +153,7 @@ def plan_columns(side: Side) -> ColumnPlan:
     plan.warnings.extend(
         (*_ambiguity_warnings(side, matching), *_duplicate_warnings(side, matching), *_key_warnings(plan.drafts))
     )
-    plan.held = {_name(column) for column in _columns_in_use(side, matching, set(dropped))}
+    plan.names_in_use = {_name(column) for column in _columns_in_use(side, matching, set(dropped))}
     if side.before.view and side.after.view:
         plan.drafts = [_on_view(draft) for draft in plan.drafts]
     elif side.readers == OPEN:

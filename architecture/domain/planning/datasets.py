@@ -31,11 +31,11 @@ class DatasetPlan:
 
     drafts: list[Draft] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
-    held: dict[str, frozenset[str]] = field(default_factory=dict)
+    names_in_use: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, plan: ColumnPlan, side: str, key: str) -> None:
         self.drafts += plan.drafts
-        self.held[f"{side} {key}"] = frozenset(plan.held)
+        self.names_in_use[f"{side} {key}"] = frozenset(plan.names_in_use)
         known = {(warning.code, warning.column) for warning in self.warnings}
         self.warnings += [warning for warning in plan.warnings if (warning.code, warning.column) not in known]
 

@@ -306,7 +306,7 @@ class Planned:
     def within(self, only: Collection[str] | None) -> Plan:
         """Return the operations on datasets with these stable keys; None means all."""
         drafts = [_decide(draft, self.policy, only) for plan in self.plans for draft in plan.drafts]
-        names_in_use = {space: names for plan in self.plans for space, names in plan.held.items()}
+        names_in_use = {space: names for plan in self.plans for space, names in plan.names_in_use.items()}
         names_in_use[TABLES] = frozenset(_used_table_names(self.found))
         drafts = block_taken_names(drafts, names_in_use)
         inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]

@@ -97,7 +97,7 @@ class FeedLog:
     def newest(self) -> int:
         return max(self.runs.values(), default=0)
 
-    def held(self, note: str | None, raw: str) -> int:
+    def number_in(self, note: str | None, raw: str) -> int:
         """Return the newest number in a history, from its commit's note."""
         table, number = json.loads(note or "{}").get(raw, ("", 0))
         return number if table == self.table else 0
@@ -136,11 +136,11 @@ def choose(
     log: FeedLog,
     listed: Iterable[FeedFile],
     *,
-    held: int,
+    applied: int,
     one_file: bool,
     changed_files: str = REFUSE_CHANGED,
 ) -> FeedChoice:
-    """Return the files to read from a feed's location, if all its histories have the numbers up to ``held``.
+    """Return the files to read from a feed's location, if all its histories have the numbers up to ``applied``.
 
     ``one_file``: the location is one file, which every delivery replaces; it is read again if it has changed.
     Otherwise ``changed_files`` decides on a file that changed after it was loaded: it is read again, or left out, or
@@ -150,7 +150,7 @@ def choose(
     files, changed = [], []
     for path, file in by_path.items():
         loaded = log.files.get(path)
-        if loaded is not None and loaded.number <= held:
+        if loaded is not None and loaded.number <= applied:
             if file.is_as(loaded):
                 continue
             if not one_file and changed_files == REFUSE_CHANGED:
@@ -159,15 +159,15 @@ def choose(
                 changed.append(path)
                 continue
         files.append(file)
-    unread = [file for file in log.files.values() if file.number > held]
+    unread = [file for file in log.files.values() if file.number > applied]
     missing = tuple(file.path for file in unread if file.path not in by_path)
     lost = {file.number for file in unread if file.path not in by_path}
-    replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
+    replaced = tuple(run for run, number in log.runs.items() if number > applied and number not in lost)
     return FeedChoice(tuple(files), replaced, missing, changed=tuple(changed))
 
 
-def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lost: bool = False) -> FeedChoice:
-    """Return the messages to read from a topic, if all histories of the feed have the numbers up to ``held``.
+def choose_messages(name: str, log: FeedLog, topic: Topic, *, applied: int, skip_lost: bool = False) -> FeedChoice:
+    """Return the messages to read from a topic, if all histories of the feed have the numbers up to ``applied``.
 
     A new partition is read from its earliest message. Raise Refusal TOPIC_REPLACED or OFFSETS_EXPIRED if messages
     that were not loaded no longer exist; with ``skip_lost``, read from the earliest message instead.
@@ -177,10 +177,10 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
     if known and (not same or {offsets.partition for offsets in same} - set(topic.partitions)) and not skip_lost:
         raise _topic_replaced(name, topic, "was deleted and created again")
     ranges, skipped, restarted = [], 0, bool(known) and not same
-    lost = {offsets.number for offsets in log.ranges if offsets.number > held and offsets not in same}
+    lost = {offsets.number for offsets in log.ranges if offsets.number > applied and offsets not in same}
     for partition, (earliest, end) in sorted(topic.partitions.items()):
         own = [offsets for offsets in same if offsets.partition == partition]
-        start = _next_offset(own, held, earliest)
+        start = _next_offset(own, applied, earliest)
         if not earliest <= start <= end:
             if not skip_lost and start > end:
                 message = f"ends at offset {end} in partition {partition}, of which {start} offsets were read"
@@ -190,14 +190,14 @@ def choose_messages(name: str, log: FeedLog, topic: Topic, *, held: int, skip_lo
             lost |= {
                 offsets.number
                 for offsets in own
-                if offsets.number > held and not earliest <= offsets.start <= offsets.end <= end
+                if offsets.number > applied and not earliest <= offsets.start <= offsets.end <= end
             }
             skipped += max(earliest - start, 0)
             restarted = restarted or start > end
             start = earliest
         if start < end:
             ranges.append(FeedRange(topic.name, topic.id, partition, start, end))
-    replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
+    replaced = tuple(run for run, number in log.runs.items() if number > applied and number not in lost)
     return FeedChoice(replaced=replaced, ranges=tuple(ranges), skipped=skipped, restarted=restarted)
 
 
@@ -212,15 +212,15 @@ VERSIONS_LOST = (
 
 
 def choose_versions(
-    name: str, log: FeedLog, table: str, table_id: str, newest: int, *, held: int, full: bool = False
+    name: str, log: FeedLog, table: str, table_id: str, newest: int, *, applied: int, full: bool = False
 ) -> FeedChoice:
-    """Return the versions to read from a Delta table, if all histories of the feed have the numbers up to ``held``.
+    """Return the versions to read from a Delta table, if all histories of the feed have the numbers up to ``applied``.
 
     Without loaded versions, or with ``full``, it is all rows at the newest version. Raise Refusal TABLE_REPLACED if the
     loaded versions are those of an earlier table, or of a newer state of its folder.
     """
-    loaded = [read for read in log.ranges if read.topic == table and read.number <= held]
-    replaced = tuple(run for run, number in log.runs.items() if number > held)
+    loaded = [read for read in log.ranges if read.topic == table and read.number <= applied]
+    replaced = tuple(run for run, number in log.runs.items() if number > applied)
     known_id, base, end = _loaded_versions(loaded)
     is_other = bool(loaded) and (known_id != table_id or newest + 1 < end)
     if full or not loaded:
@@ -253,10 +253,10 @@ def _loaded_versions(loaded: Iterable[FeedRange]) -> tuple[str, int, int]:
     return table_id, base, end
 
 
-def _next_offset(ranges: Iterable[FeedRange], held: int, earliest: int) -> int:
+def _next_offset(ranges: Iterable[FeedRange], applied: int, earliest: int) -> int:
     """Return the first offset of a partition that not every history has."""
     ranges = list(ranges)
-    loaded = [offsets.end for offsets in ranges if offsets.number <= held]
+    loaded = [offsets.end for offsets in ranges if offsets.number <= applied]
     return max(loaded) if loaded else min((offsets.start for offsets in ranges), default=earliest)
 
 

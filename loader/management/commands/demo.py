@@ -128,7 +128,7 @@ class Command(ProductCommand):
         for user in people:
             self.say(f"  {user.name:<6}{user.role:<10}password {user.password}")
         self.say("\nwhat they find:")
-        for user_name, line in demo_work.told(work, people):
+        for user_name, line in demo_work.prepared_tasks(work, people):
             self.say(f"  {user_name:<6}{line}")
         if folder.parent == data_folder.ROOT:
             data_folder.activate(folder.name)

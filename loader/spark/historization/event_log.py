@@ -107,15 +107,15 @@ EVENT_LOG_CHANGED, EVENT_LOG_MISSING = "EVENT_LOG_CHANGED", "EVENT_LOG_MISSING"
 VOID = "void"
 
 
-def refuse_changed(event_log: DeltaTable, name: str, *, held: int | None = None) -> bool:
+def refuse_changed(event_log: DeltaTable, name: str, *, newest_run: int | None = None) -> bool:
     """Raise Refusal EVENT_LOG_CHANGED if another writer changed or restored the event log since its newest run.
 
     The history's versions are computed from these events; from other events, a load could open a key twice. With
-    ``held``, the newest run sequence in the history, changes are permitted unless they removed events of runs in the
-    history. Return True if there are foreign changes.
+    ``newest_run``, the newest run sequence in the history, changes are permitted unless they removed events of runs
+    in the history. Return True if there are foreign changes.
     """
     foreign = event_log.foreign_changes()
-    if not foreign or (held is not None and not _lost_events(event_log, held)):
+    if not foreign or (newest_run is not None and not _lost_events(event_log, newest_run)):
         return bool(foreign)
     changes = ", ".join(change.described for change in foreign)
     raise Refusal(
@@ -143,12 +143,12 @@ def refuse_missing(event_log: TableFiles, name: str, *, versions: int = 0, rows:
     )
 
 
-def _lost_events(event_log: DeltaTable, held: int) -> bool:
-    """Return True if a RESTORE removed events of runs up to sequence ``held``."""
+def _lost_events(event_log: DeltaTable, newest_run: int) -> bool:
+    """Return True if a RESTORE removed events of runs up to sequence ``newest_run``."""
     newest = event_log.newest_run_commit()
     current = newest.version if newest else -1
     runs = (run_commit for run_commit in event_log.run_commits() if run_commit.what not in (PRUNE, COMPACT))
-    return any(run.version > current and run.sequence <= held for run in runs)
+    return any(run.version > current and run.sequence <= newest_run for run in runs)
 
 
 def forget_unfinished(

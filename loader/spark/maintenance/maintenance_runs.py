@@ -269,7 +269,7 @@ def accept(context: MaintenanceContext, manifest: AcceptManifest) -> dict[str, i
     if not done:
         if target.event_log is not None and load.event_log is not None:
             context.phase("removing events of missing runs")
-            changed = refuse_changed(target.event_log, load.name, held=newest_sequence)
+            changed = refuse_changed(target.event_log, load.name, newest_run=newest_sequence)
             forget_unfinished(context.session, target.event_log, load.event_log, newest_sequence, signed)
             if changed:
                 commit(open_files(context.session, target.event_log), load.event_log.key, sequence)

@@ -263,12 +263,12 @@ class Feed:
             own = raw.frame().where(F.col(quote_identifier(column)) == run_id).count()
             message = "The table already held this run: nothing was added."
             return cls(load, run_id, table, log, FeedChoice(()), rows=own, warnings=(message,))
-        held = _common_feed_number(session, warehouse, load, manifest, log)
+        applied = _common_feed_number(session, warehouse, load, manifest, log)
         if load.source.cluster is not None:
-            choice, warnings = new_messages(session, load, log, held)
+            choice, warnings = new_messages(session, load, log, applied)
             return cls(load, run_id, table, log, choice, warnings=warnings)
         if reads_changes(load.source.format, load.source.options):
-            choice, warnings = new_versions(session, load, log, held, full=manifest.full)
+            choice, warnings = new_versions(session, load, log, applied, full=manifest.full)
             return cls(load, run_id, table, log, choice, warnings=warnings)
         location = load.source.location
         listed = {file.path: file for file in list_files(session, location, source_roots(session))}
@@ -276,7 +276,7 @@ class Feed:
             load.name,
             log,
             (FeedFile(file.path, file.size, file.written, file.etag) for file in listed.values()),
-            held=held,
+            applied=applied,
             one_file=is_one_file(session, location),
             changed_files=load.source.options.get("changed_files", REFUSE_CHANGED),
         )
@@ -346,7 +346,7 @@ def _common_feed_number(
     for reader in manifest.rawcore:
         if any(source.feed and source.table.key == load.table.key for source in reader.inputs):
             commit = DeltaTable(session, warehouse, reader.leading.key).newest_run_commit()
-            numbers.append(log.held(commit.notes.get(NOTE) if commit else None, load.table.key))
+            numbers.append(log.number_in(commit.notes.get(NOTE) if commit else None, load.table.key))
     return min(numbers)
 
 

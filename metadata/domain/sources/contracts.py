@@ -46,18 +46,18 @@ def compare(known: Iterable[DeliveredColumn], delivered: Iterable[DeliveredColum
     The order of the file decides only on the order of new columns.
     """
     by_name = {column.name: column for column in known}
-    held = {name.lower() for name in by_name}
+    names = {name.lower() for name in by_name}
     new, returning, clashing, seen = [], [], [], set()
     for column in delivered:
         match = by_name.get(column.name)
         if match is not None:
             if not match.active:
                 returning.append(match)
-        elif column.name.lower() in held:
+        elif column.name.lower() in names:
             clashing.append(column)
         else:
             new.append(column)
-            held.add(column.name.lower())
+            names.add(column.name.lower())
         seen.add(column.name)
     missing = tuple(c for c in by_name.values() if c.active and c.name not in seen)
     return ColumnProposals(tuple(new), tuple(returning), missing, tuple(clashing))

@@ -323,9 +323,9 @@ def _free_key_ordinal(row: TargetColumn, others: list[TargetColumn]) -> int | No
     """Return the column's position in the business key, or the next free one if a user assigned it to another."""
     if row.key_ordinal is None:
         return None
-    held = {other.key_ordinal for other in others if other.active and other is not row}
+    taken = {other.key_ordinal for other in others if other.active and other is not row}
     ordinal = row.key_ordinal
-    while ordinal in held:
+    while ordinal in taken:
         ordinal += 1
     return ordinal
 

@@ -132,9 +132,9 @@ def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, 
             if following:
                 check_dataset_columns(TargetDataset.objects.get(pk=dataset.pk))
             followed[dataset.key] = {column.name for column, _ in following}
-        for told in preview.datasets:
-            names = followed.get(told.key, set())
-            told.differences = [one for one in told.differences if one.field == TYPE and one.column in names]
+        for effect in preview.datasets:
+            names = followed.get(effect.key, set())
+            effect.differences = [one for one in effect.differences if one.field == TYPE and one.column in names]
         return preview
 
 
@@ -274,15 +274,15 @@ def _changes(column: TargetColumn, spec: GeneratedColumn) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if getattr(column, name) != value}
 
 
-def _as_json(told: DatasetPreview) -> dict[str, Any]:
+def _as_json(effect: DatasetPreview) -> dict[str, Any]:
     return {
-        "key": str(told.key),
-        "status": told.status,
-        "added": told.added,
-        "retired": told.retired,
-        "returned": told.returned,
+        "key": str(effect.key),
+        "status": effect.status,
+        "added": effect.added,
+        "retired": effect.retired,
+        "returned": effect.returned,
         "differences": [
             [difference.column, difference.field, difference.stands, difference.proposed]
-            for difference in told.differences
+            for difference in effect.differences
         ],
     }

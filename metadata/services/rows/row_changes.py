@@ -28,7 +28,7 @@ from metadata.domain.sensitivity import is_sensitive
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.permissions import must_be_changeable
 from metadata.selectors.classification import classifications
-from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, held, linked, read, stable_key
+from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, linked, read, stable_key, stored_values
 
 # Check that a metadata change does not make sensitive values readable for an actor who may not read them.
 #
@@ -165,7 +165,7 @@ class ChangedRows:
                     self._part_of[model][row.pk] = row.dataset_id
                 if self._cached_count < _MAX_CACHED:
                     self._cached_count += 1
-                    self._new_rows[model][row.pk] = held(row)
+                    self._new_rows[model][row.pk] = stored_values(row)
 
     def rolled_back(self) -> None:
         """Drop the cached new rows after part of the work was rolled back."""
@@ -283,7 +283,7 @@ class _Comparison:
         """Return a row's fields, with its links, and its new columns if the row itself is new."""
         if row is None:
             return {}
-        fields = self._names.told(model, row)
+        fields = self._names.named_values(model, row)
         for link, kind in LINKS.items():
             if kind.owner is model and pk in self._links.get(link, {}):
                 fields[kind.field] = self._link_names(link, self._links_of(link, pk, now=now))

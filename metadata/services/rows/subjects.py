@@ -69,7 +69,7 @@ LINKS: dict[Model, LinkKind] = {
 }
 
 # Counters and times of the row itself; the entry has its own time.
-UNTOLD = frozenset({"id", "version", "created_at", "updated_at"})
+UNLOGGED = frozenset({"id", "version", "created_at", "updated_at"})
 _TYPE_PARTS = {field.name for field in TypedColumn._meta.fields} - {"nullable"}
 _BATCH = 500
 
@@ -84,7 +84,7 @@ def read(model: Model, pks: Iterable[int], *fields: str, lock: bool = False) -> 
     return found
 
 
-def held(row: models.Model) -> Values:
+def stored_values(row: models.Model) -> Values:
     """Return the fields of a model instance, in the form that ``read`` returns."""
     return {name: getattr(row, name) for name in _columns(type(row))}
 
@@ -188,22 +188,22 @@ class Names:
             return self.dataset_key(upstream, self.row(upstream, row["dataset_id"]))
         return None
 
-    def told(self, model: Model, row: Values) -> dict[str, Any]:
+    def named_values(self, model: Model, row: Values) -> dict[str, Any]:
         """Return the row's fields as values for canonical JSON, with referenced rows by name."""
-        told: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         references = dict(_upstream(model))
         typed = issubclass(model, TypedColumn)
         for name, value in row.items():
-            if name in UNTOLD or (typed and name in _TYPE_PARTS):
+            if name in UNLOGGED or (typed and name in _TYPE_PARTS):
                 continue
             if name in references:
-                told[name.removesuffix("_id")] = None if value is None else self.named(references[name], value)
+                values[name.removesuffix("_id")] = None if value is None else self.named(references[name], value)
             else:
-                told[name] = plain(value)
+                values[name] = plain(value)
         if typed:
             parts = (row["data_type"], row["length"], row["precision"], row["scale"])
-            told["type"] = str(DataType(*parts))
-        return told
+            values["type"] = str(DataType(*parts))
+        return values
 
 
 def stable_key(model: Model, row: Values) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from architecture.domain import comparison
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.comparison import ColumnRow, DatasetPair, Told, compare
+from architecture.domain.comparison import ColumnRow, DatasetPair, RenderedPair, compare
 from architecture.domain.current_state import CurrentState
 from architecture.domain.data_contracts import promise_of
 from architecture.domain.report import build_report
@@ -27,9 +27,9 @@ def pairs(before: ArchitectureState | CurrentState, after: ArchitectureState) ->
     return compare(json.loads(json.dumps(report(before, after, EVERYTHING_ALLOWED).content)))
 
 
-def told(before: DatasetState, after: DatasetState, names: dict[str, str] | None = None) -> Told:
+def told(before: DatasetState, after: DatasetState, names: dict[str, str] | None = None) -> RenderedPair:
     (pair,) = pairs(state(before), state(after))
-    return pair.told(names or {})
+    return pair.rendered(names or {})
 
 
 def side(said: tuple) -> str:
@@ -37,7 +37,7 @@ def side(said: tuple) -> str:
     return " ".join(f"«{one.text}»" if one.differs else one.text for one in said)
 
 
-def row(told: Told) -> tuple[str, str]:
+def row(told: RenderedPair) -> tuple[str, str]:
     (only,) = told.columns
     return side(only.before), side(only.after)
 
@@ -97,7 +97,7 @@ def test_a_new_column_has_nothing_before_and_a_gone_one_nothing_after():
 
 def test_a_new_dataset_is_told_whole():
     (pair,) = pairs(state(), state(dataset("d1", "rc_a", historize=True, history_key="h1", filter="v > 1")))
-    found = pair.told({})
+    found = pair.rendered({})
     assert pair.change == "new"
     assert [(fact.label, fact.before, fact.after) for fact in found.facts] == [
         ("Name", "", "rawcore.rc_a"),
@@ -113,7 +113,7 @@ def test_a_new_dataset_is_told_whole():
 
 def test_a_dataset_that_goes_is_told_whole():
     (pair,) = pairs(state(dataset("d1", "rc_a")), state())
-    assert (pair.change, pair.after, len(pair.told({}).columns)) == ("gone", None, 2)
+    assert (pair.change, pair.after, len(pair.rendered({}).columns)) == ("gone", None, 2)
 
 
 def test_a_dataset_that_is_renamed_is_one():
@@ -129,7 +129,7 @@ def test_a_dataset_whose_key_moved_is_known_by_its_name():
     after = replace(after, columns=(*after.columns, column("new")))
     (pair,) = pairs(state(before), state(after))
     assert (pair.before.key, pair.after.key) == ("d1", "d2")
-    assert [side(one.after) for one in pair.told({}).columns] == ["new string(50)"]
+    assert [side(one.after) for one in pair.rendered({}).columns] == ["new string(50)"]
 
 
 def test_policies_are_told_field_by_field():
@@ -151,7 +151,7 @@ def test_what_a_foreign_key_pairs_is_told_by_both_names():
     before = dataset("d1", "rc_a", ID, column("f", role="foreign_key", inputs=("k1=k2",)))
     after = dataset("d1", "rc_a", ID, column("f", role="foreign_key", inputs=("k1=k3",)))
     (pair,) = compare({"current": [[_row(before), [], []]], "desired": [_row(after)], "operations": []})
-    (only,) = pair.told({"k1": "a", "k2": "b", "k3": "c"}).columns
+    (only,) = pair.rendered({"k1": "a", "k2": "b", "k3": "c"}).columns
     assert side(only.before).endswith("foreign key «from a = b»")
     assert side(only.after).endswith("foreign key «from a = c»")
     assert pair.input_keys == {"k1", "k2", "k3"}
@@ -191,13 +191,13 @@ def found_in(current: CurrentState, after: DatasetState) -> tuple[DatasetPair, .
 def test_before_is_what_the_table_shows():
     current = in_warehouse(seen("id", "id", "int"), seen("c", "renamed_by_hand", "bigint"))
     (pair,) = found_in(current, dataset(KEY, "rc_a", ID, column("c", type_="integer")))
-    rows = {side(one.before): side(one.after) for one in pair.told({}).columns}
+    rows = {side(one.before): side(one.after) for one in pair.rendered({}).columns}
     assert rows["«renamed_by_hand» «bigint»"] == "«c» «integer»"
 
 
 def test_a_column_that_the_table_lost_has_nothing_before():
     (pair,) = found_in(in_warehouse(seen("id", "id", "int")), dataset(KEY, "rc_a", ID, column("c", type_="integer")))
-    assert ("", "c integer") in [(side(one.before), side(one.after)) for one in pair.told({}).columns]
+    assert ("", "c integer") in [(side(one.before), side(one.after)) for one in pair.rendered({}).columns]
 
 
 def test_a_table_that_is_missing_is_told():
@@ -225,7 +225,7 @@ def test_every_column_stands_once_on_each_side_where_it_is(left: list, right: li
     found = pairs(state(_of(left)), state(_of(right)))
     assert bool(found) == (sorted(left) != sorted(right))
     for pair in found:
-        told = pair.told({})
+        told = pair.rendered({})
         assert _names(told.columns, "before") | {one.split()[0] for one in told.same} == {n for n, *_ in left} | {"id"}
         assert _names(told.columns, "after") | {one.split()[0] for one in told.same} == {n for n, *_ in right} | {"id"}
         told_of = {number for one in told.columns for number in one.operations}

@@ -71,6 +71,7 @@ def everywhere(who: str, told: bool) -> list[Death]:
     return [Death(step, who, told) for step in range(STEPS)]
 
 
+@pytest.mark.nightly
 @pytest.mark.takes(seconds=60)
 @pytest.mark.parametrize(
     "deaths",

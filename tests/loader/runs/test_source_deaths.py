@@ -77,6 +77,7 @@ SOURCES = {
 MARKS = {"postgresql": [pytest.mark.services], "kafka": [pytest.mark.servers]}
 
 
+@pytest.mark.nightly
 def test_there_are_at_least_forty_deaths():
     assert len(SOURCES) * len(DEATHS) + len(BATCH_DEATHS) >= 40
 
@@ -120,6 +121,7 @@ def assert_equal(installation: Installation, *tables: str) -> None:
         assert found[ITEM] == found[CALM], name
 
 
+@pytest.mark.nightly
 @pytest.mark.takes(seconds=90)
 @pytest.mark.parametrize(
     ("source", "boundaries"),

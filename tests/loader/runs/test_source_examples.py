@@ -74,14 +74,25 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         yield made
 
 
-def orders_of(shop: Installation, kind: str, location: str = "") -> list[tuple]:
-    """Import an example, with the location of its server, load it, and return the orders in rawcore."""
-    text = (FOLDER / f"{kind}.yaml").read_text()
-    if location:
-        text = re.sub(r"location: \w+://\S+", f"location: {location}", text)
-    shop.import_text(text, by="edda")
-    shop.load(f"{kind}-1", "--dataset", f"rawcore.rc_{kind}_orders")
+@pytest.fixture(scope="module")
+def loaded_files(shop: Installation) -> Installation:
+    """The examples of all file formats, loaded by one run."""
+    for kind in FILES:
+        shop.import_text((FOLDER / f"{kind}.yaml").read_text(), by="edda")
+    shop.load("files-1", "--select", " ".join(f"+rawcore.rc_{kind}_orders" for kind in FILES))
+    return shop
+
+
+def orders_of(shop: Installation, kind: str) -> list[tuple]:
     return shop.rows(f"rawcore.rc_{kind}_orders", "id", "customer", "amount", "ordered_on")
+
+
+def loaded_orders(shop: Installation, kind: str, location: str) -> list[tuple]:
+    """Import an example with the location of its server, load it, and return the orders in rawcore."""
+    text = (FOLDER / f"{kind}.yaml").read_text()
+    shop.import_text(re.sub(r"location: \w+://\S+", f"location: {location}", text), by="edda")
+    shop.load(f"{kind}-1", "--dataset", f"rawcore.rc_{kind}_orders")
+    return orders_of(shop, kind)
 
 
 def test_every_format_has_an_example_and_every_example_a_test():
@@ -91,14 +102,14 @@ def test_every_format_has_an_example_and_every_example_a_test():
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_the_example_of_a_file_format_is_loaded(shop: Installation, kind: str):
-    assert orders_of(shop, kind) == ORDERS
+def test_the_example_of_a_file_format_is_loaded(loaded_files: Installation, kind: str):
+    assert orders_of(loaded_files, kind) == ORDERS
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=MARKS.get(kind, [])) for kind in SERVERS])
 def test_the_example_of_a_server_is_loaded(shop: Installation, kind: str):
     with SERVERS[kind]() as location:
-        assert orders_of(shop, kind, location) == ORDERS
+        assert loaded_orders(shop, kind, location) == ORDERS
 
 
 @pytest.mark.servers
@@ -108,7 +119,7 @@ def test_the_example_of_mariadb_is_loaded_with_its_driver(tmp_path: Path):
     server = start_mariadb(tmp_path / "mariadb", ("SET NAMES utf8mb4", *statements, *reader))
     try:
         with installation(tmp_path / "data", ELEVATA_SPARK_JARS=str(JARS)) as shop:
-            assert orders_of(shop, "mariadb", f"mariadb://reader@127.0.0.1:{server.port}/sales") == ORDERS
+            assert loaded_orders(shop, "mariadb", f"mariadb://reader@127.0.0.1:{server.port}/sales") == ORDERS
     finally:
         server.stop()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loader import run_picture
-from loader.run_picture import Part, RunPicture, told
+from loader.run_picture import Part, RunPicture, summary
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 
@@ -80,7 +80,7 @@ def test_rows_that_wait_for_each_other_in_a_circle_have_no_path():
     ],
 )
 def test_a_node_says_rows_and_seconds_or_what_is_being_done(known: Part, said: str):
-    assert told(known) == said
+    assert summary(known) == said
 
 
 def test_a_node_that_did_not_succeed_says_its_state_in_words():

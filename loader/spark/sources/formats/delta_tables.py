@@ -139,7 +139,7 @@ def _events(changes: DataFrame, keys: tuple[str, ...], base: int) -> DataFrame:
 
 
 def new_versions(
-    spark: SparkSession, load: RawLoad, log: FeedLog, held: int, *, full: bool
+    spark: SparkSession, load: RawLoad, log: FeedLog, applied: int, *, full: bool
 ) -> tuple[FeedChoice, tuple[str, ...]]:
     """Return the versions that a feed has not loaded, up to the present one, and warnings.
 
@@ -149,7 +149,7 @@ def new_versions(
     if metadata_of(snapshot).properties.get("delta.enableChangeDataFeed") != "true":
         raise _no_change_feed(load.source.location, "records no changes")
     newest = snapshot.version()
-    choice = choose_versions(load.name, log, path, snapshot.metadata().id(), newest, held=held, full=full)
+    choice = choose_versions(load.name, log, path, snapshot.metadata().id(), newest, applied=applied, full=full)
     for read in choice.ranges:
         if read.partition == CHANGES and table.commit(read.start) is None:
             raise _versions_gone(load.source.location, f"its log has no version {read.start}")

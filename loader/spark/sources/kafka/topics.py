@@ -107,7 +107,7 @@ class OpenedTopic(Opened):
             yield
 
 
-def new_messages(spark: SparkSession, load: RawLoad, log: FeedLog, held: int) -> tuple[FeedChoice, tuple[str, ...]]:
+def new_messages(spark: SparkSession, load: RawLoad, log: FeedLog, applied: int) -> tuple[FeedChoice, tuple[str, ...]]:
     """Return the messages that a feed has not loaded, up to the present end of each partition, and warnings.
 
     Raise Refusal OFFSETS_EXPIRED or TOPIC_REPLACED, or those of ``loader.kafka.client``.
@@ -115,7 +115,7 @@ def new_messages(spark: SparkSession, load: RawLoad, log: FeedLog, held: int) ->
     source = load.source
     options = TopicOptions.of(source.name, source.options)
     topic = _cluster(spark, source).describe(source.location)
-    choice = choose_messages(load.name, log, topic, held=held, skip_lost=options.skips_lost)
+    choice = choose_messages(load.name, log, topic, applied=applied, skip_lost=options.skips_lost)
     warnings = []
     if choice.restarted:
         warnings.append(f"{topic.name} was deleted and created again: it is read from its earliest message on.")

@@ -15,8 +15,8 @@ def loaded(*runs: tuple[str, tuple[FeedFile, ...]]) -> FeedLog:
     return FeedLog.of("t", transactions)
 
 
-def chosen(log: FeedLog, *listed: FeedFile, held: int | None = None, one_file: bool = False):
-    return choose("raw.r", log, listed, held=log.newest if held is None else held, one_file=one_file)
+def chosen(log: FeedLog, *listed: FeedFile, applied: int | None = None, one_file: bool = False):
+    return choose("raw.r", log, listed, applied=log.newest if applied is None else applied, one_file=one_file)
 
 
 def test_a_table_without_a_record_takes_every_file():
@@ -46,7 +46,7 @@ def test_in_a_folder_a_file_that_changed_is_refused_and_where_each_delivery_repl
 @pytest.mark.parametrize(("choice", "files", "changed"), [("reload", (A.path,), ()), ("keep", (), (A.path,))])
 def test_a_source_may_read_changed_files_again_or_keep_what_was_loaded(choice, files, changed):
     log = loaded(("r1", (A,)))
-    found = choose("raw.r", log, [FeedFile(A.path, 11, 1)], held=1, one_file=False, changed_files=choice)
+    found = choose("raw.r", log, [FeedFile(A.path, 11, 1)], applied=1, one_file=False, changed_files=choice)
     assert (tuple(file.path for file in found.files), found.changed) == (files, changed)
 
 
@@ -59,21 +59,21 @@ def test_where_the_store_tags_content_the_tag_decides_and_not_the_time():
 
 def test_files_of_a_run_that_did_not_reach_the_history_are_read_again_and_its_rows_replaced():
     log = loaded(("r1", (A,)), ("r2", (B,)))
-    choice = chosen(log, A, B, held=1)
+    choice = chosen(log, A, B, applied=1)
     assert (choice.files, choice.replaced, choice.gone) == ((B,), ("r2",), ())
     corrected = FeedFile(B.path, 21, 9)
-    assert chosen(log, A, corrected, held=1).files == (corrected,)
+    assert chosen(log, A, corrected, applied=1).files == (corrected,)
 
 
 def test_rows_whose_file_is_gone_stay_and_the_file_is_named():
-    choice = chosen(loaded(("r1", (A, B))), A, held=0)
+    choice = chosen(loaded(("r1", (A, B))), A, applied=0)
     assert (choice.files, choice.replaced, choice.gone) == ((A,), (), (B.path,))
 
 
 def test_a_history_notes_the_run_whose_rows_it_read():
     log = loaded(("r1", (A,)), ("r2", (B,)))
     note = with_note(None, "raw", log, "r1")
-    assert log.held(note, "raw") == 1
+    assert log.number_in(note, "raw") == 1
     assert with_note(note, "raw", log, "no rows") == note
-    assert log.held(with_note(note, "raw", log, "r2"), "raw") == 2
-    assert FeedLog("another table").held(note, "raw") == log.held(None, "raw") == 0
+    assert log.number_in(with_note(note, "raw", log, "r2"), "raw") == 2
+    assert FeedLog("another table").number_in(note, "raw") == log.number_in(None, "raw") == 0

@@ -12,16 +12,16 @@ def topic(*partitions: tuple[int, int], id: str = ID, name: str = NAME) -> Topic
     return Topic(name, id, dict(enumerate(partitions)))
 
 
-def chosen(log: FeedLog, place: Topic, held: int | None = None, **options) -> FeedChoice:
-    return choose_messages("raw.r", log, place, held=log.newest if held is None else held, **options)
+def chosen(log: FeedLog, place: Topic, applied: int | None = None, **options) -> FeedChoice:
+    return choose_messages("raw.r", log, place, applied=log.newest if applied is None else applied, **options)
 
 
-def loaded(*runs: tuple[str, Topic], held: int | None = None) -> FeedLog:
+def loaded(*runs: tuple[str, Topic], applied: int | None = None) -> FeedLog:
     """Return the log after runs that read all messages that the topic then had."""
     transactions: dict[str, int] = {}
     for run_id, place in runs:
         log = FeedLog.of("t", transactions)
-        transactions |= log.transactions(run_id, chosen(log, place, held))
+        transactions |= log.transactions(run_id, chosen(log, place, applied))
     return FeedLog.of("t", transactions)
 
 
@@ -29,9 +29,9 @@ def offsets(choice: FeedChoice) -> list[tuple[int, int, int]]:
     return [(read.partition, read.start, read.end) for read in choice.ranges]
 
 
-def refused(log: FeedLog, place: Topic, held: int | None = None) -> Refusal:
+def refused(log: FeedLog, place: Topic, applied: int | None = None) -> Refusal:
     with pytest.raises(Refusal) as refusal:
-        chosen(log, place, held)
+        chosen(log, place, applied)
     return refusal.value
 
 
@@ -97,28 +97,28 @@ def test_another_topic_at_the_location_starts_at_its_earliest_message():
 
 def test_messages_of_a_run_that_did_not_reach_the_history_are_read_again_and_its_rows_replaced():
     log = loaded(("r1", topic((0, 5))), ("r2", topic((0, 8))))
-    choice = chosen(log, topic((0, 9)), held=1)
+    choice = chosen(log, topic((0, 9)), applied=1)
     assert (offsets(choice), choice.replaced) == ([(0, 5, 9)], ("r2",))
 
 
 def test_a_first_run_that_did_not_reach_the_history_is_read_again_from_its_start():
     log = loaded(("r1", topic((3, 5))))
-    choice = chosen(log, topic((3, 6)), held=0)
+    choice = chosen(log, topic((3, 6)), applied=0)
     assert (offsets(choice), choice.replaced) == ([(0, 3, 6)], ("r1",))
-    assert refused(log, topic((4, 6)), held=0).code == "OFFSETS_EXPIRED"
+    assert refused(log, topic((4, 6)), applied=0).code == "OFFSETS_EXPIRED"
 
 
 def test_rows_whose_messages_are_gone_stay():
     log = loaded(("r1", topic((3, 5))))
-    choice = chosen(log, topic((4, 6)), held=0, skip_lost=True)
+    choice = chosen(log, topic((4, 6)), applied=0, skip_lost=True)
     assert (offsets(choice), choice.replaced, choice.skipped) == ([(0, 4, 6)], (), 1)
 
 
 def test_a_history_notes_the_run_whose_messages_it_has():
     log = loaded(("r1", topic((0, 5))), ("r2", topic((0, 8))))
     note = with_note(None, "raw", log, "r1")
-    assert log.held(note, "raw") == 1
-    assert log.held(with_note(note, "raw", log, "r2"), "raw") == 2
+    assert log.number_in(note, "raw") == 1
+    assert log.number_in(with_note(note, "raw", log, "r2"), "raw") == 2
 
 
 def test_files_and_messages_of_one_table_are_recorded_side_by_side():

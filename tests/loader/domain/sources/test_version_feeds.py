@@ -22,9 +22,9 @@ def changes(start: int, end: int, number: int) -> FeedRange:
     return FeedRange(TABLE, ID, CHANGES, start, end, number)
 
 
-def chosen(log: FeedLog, newest: int, *, held: int | None = None, table_id: str = ID, full: bool = False):
+def chosen(log: FeedLog, newest: int, *, applied: int | None = None, table_id: str = ID, full: bool = False):
     choice = choose_versions(
-        "lake.item", log, TABLE, table_id, newest, held=log.newest if held is None else held, full=full
+        "lake.item", log, TABLE, table_id, newest, applied=log.newest if applied is None else applied, full=full
     )
     return [(read.partition, read.start, read.end, read.base) for read in choice.ranges], choice.replaced
 
@@ -37,8 +37,8 @@ def test_the_first_load_reads_the_whole_table_and_later_ones_the_versions_since(
 
 
 def test_versions_of_a_run_that_died_before_the_history_are_read_again():
-    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 9, held=1) == ([(CHANGES, 5, 10, 0)], ("run-2",))
-    assert chosen(log_of(whole(5, 1)), 6, held=0) == ([(WHOLE, 0, 7, 0)], ("run-1",))
+    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 9, applied=1) == ([(CHANGES, 5, 10, 0)], ("run-2",))
+    assert chosen(log_of(whole(5, 1)), 6, applied=0) == ([(WHOLE, 0, 7, 0)], ("run-1",))
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_another_location_is_read_whole():
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["run", "run", "dies", "full", "replaced"])), max_size=12))
 def test_in_any_sequence_of_runs_each_version_is_read_once_and_the_order_only_grows(happened):
-    newest, table, held, ranges, last = 0, 1, 0, [], -1
+    newest, table, applied, ranges, last = 0, 1, 0, [], -1
     for number, (added, what) in enumerate(happened, start=1):
         newest, table = (added, table + 1) if what == "replaced" else (newest + added, table)
         log, full = log_of(*ranges), what in ("full", "replaced")
-        choice = choose_versions("lake.item", log, TABLE, f"table-{table}", newest, held=held, full=full)
+        choice = choose_versions("lake.item", log, TABLE, f"table-{table}", newest, applied=applied, full=full)
         ranges = [read for read in ranges if f"run-{read.number}" not in choice.replaced]
         for read in choice.ranges:
             ranges.append(FeedRange(read.topic, read.topic_id, read.partition, read.start, read.end, number))
@@ -78,4 +78,4 @@ def test_in_any_sequence_of_runs_each_version_is_read_once_and_the_order_only_gr
             if what != "dies":
                 last = end - 1
         if what != "dies":
-            held = number if choice.ranges else held
+            applied = number if choice.ranges else applied

@@ -11,7 +11,7 @@ from django.conf import settings
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.installation import PASSWORD_FILE, Installation, files_with, make_logged_installation, working
 
-pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.takes(seconds=120)]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.takes(seconds=120), pytest.mark.nightly]
 
 # The example of the documentation, with this server's port and database.
 PAGE = (settings.BASE_DIR / "docs/use/sources.md").read_text()

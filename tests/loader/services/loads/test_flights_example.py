@@ -8,7 +8,7 @@ import pytest
 from loader.management.demo_data import deliver_flights, package_folder
 from tests.loader.installation import make_installation, working
 
-pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120)]
+pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120), pytest.mark.nightly]
 
 LOAD = """
 from pathlib import Path

@@ -14,7 +14,7 @@ from tests.loader.installation import Installation, files_with, make_installatio
 from tests.loader.processes import wait_until
 from tests.loader.rest.api_server import HERE, Answer, Request
 
-pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120)]
+pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120), pytest.mark.nightly]
 
 # The example of the documentation, with this server's address.
 PAGE = (settings.BASE_DIR / "docs/use/sources.md").read_text()

@@ -111,6 +111,7 @@ def test_a_reverted_run_takes_its_rows_and_cannot_be_repeated(sale):
     assert rows(sale) == [("a", 1, "run-1"), ("a", 3, "run-3"), ("a", 5, "run-5")]
 
 
+@pytest.mark.nightly
 def test_the_files_of_a_reverted_run_stay_read(sale):
     folder = sale.folder / "facts"
     folder.mkdir()
@@ -132,6 +133,7 @@ def keyed(spark, tmp_path) -> Kept:
     return Kept(spark, tmp_path, name="sale", columns=COLUMNS, keys=("place",), policy=APPEND, historize=False)
 
 
+@pytest.mark.nightly
 def test_with_a_business_key_rows_of_one_batch_collapse_or_conflict(keyed):
     status, event = keyed.load([fact("a", 1), fact("a", 1)], at=DAY[0])
     assert (status, rows(keyed)) == ("succeeded", [("a", 1, "run-1")])

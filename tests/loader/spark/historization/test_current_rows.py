@@ -53,6 +53,7 @@ def test_rows_synced_before_are_ended(item):
     assert item.rawcore_keys() == [2]
 
 
+@pytest.mark.nightly
 def test_a_new_version_has_all_other_values(item):
     assert change(item, at=T2, before={"synced": T2}, values={"v": "new"})["opened"] == 1
     assert versions(item) == [
@@ -63,6 +64,7 @@ def test_a_new_version_has_all_other_values(item):
     ]
 
 
+@pytest.mark.nightly
 def test_a_version_that_started_later_is_replaced(item):
     assert change(item, at="2024-01-15T00:00:00Z", copies={"w": "v"})["opened"] == 1
     assert versions(item)[1:] == [
@@ -82,11 +84,13 @@ def test_only_rows_with_a_value_are_changed(item):
     ]
 
 
+@pytest.mark.nightly
 def test_rows_with_a_value_are_ended(item):
     assert change(item, at=T3, equal={"w": "x"}, deletes=True)["closed"] == 1
     assert versions(item) == [FIRST, (*SECOND[:2], "2024-03-01 00:00:00", *SECOND[3:]), THIRD]
 
 
+@pytest.mark.nightly
 def test_ended_rows_come_back(item):
     assert change(item, at=T3, ended=True, values={"v": "back"})["opened"] == 1
     assert versions(item) == [FIRST, SECOND, THIRD, (3, "2024-03-01 00:00:00", OPEN, "back", *THIRD[4:])]

@@ -88,6 +88,7 @@ def test_a_key_list_closes_keys_of_any_age_in_the_commit_of_the_delta(lake):
     assert (item.mark(), len(key_lists(item))) == ("10", 1)
 
 
+@pytest.mark.nightly
 def test_an_empty_key_list_needs_a_decision(lake):
     item = lake("key_list")
     item.run(1, (1, "a", 1))
@@ -108,6 +109,7 @@ BOUNDARIES = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("boundary", [*map(by_night, list(BOUNDARIES)[:-1]), list(BOUNDARIES)[-1]])
 def test_a_run_that_dies_moves_no_mark_and_closes_no_key(lake, monkeypatch, boundary):
     item = lake("key_list")
@@ -170,6 +172,7 @@ class Files(Kept):
         return event
 
 
+@pytest.mark.nightly
 def test_files_have_their_key_list_at_a_place_of_its_own(spark, tmp_path):
     item = Files(spark, tmp_path, policy={"input": "delta", "delete_detection": "key_list", "deletes": "tombstone"})
     item.run(1, [{"id": n, "v": "a"} for n in (1, 2, 3)], [{"id": n} for n in (1, 2, 3)])

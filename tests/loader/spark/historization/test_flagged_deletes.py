@@ -60,7 +60,7 @@ def size(request, monkeypatch):
 @pytest.mark.parametrize(
     ("size", "more"),
     [
-        ("rewritten", {}),
+        by_night("rewritten", {}),
         ("marked", {"deletes": "tombstone"}),
         by_night("rewritten", {"deletes": "tombstone"}),
         by_night("marked", {}),
@@ -82,12 +82,14 @@ def test_a_flagged_row_ends_its_key_and_opens_no_version(spark, tmp_path, more):
     assert [one["missing"] for one in counts] == [0, 1, 1, 1]
 
 
+@pytest.mark.nightly
 def test_without_a_history_the_row_goes(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FLAGGED, historize=False)
     load_all(item)
     assert values(item.current()) == values(reference(FLAGGED).current())
 
 
+@pytest.mark.nightly
 def test_deletes_may_be_skipped(spark, tmp_path):
     policy = FLAGGED | {"deletes": "ignore"}
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=policy, historize=False)

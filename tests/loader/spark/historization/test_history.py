@@ -158,6 +158,7 @@ def test_a_snapshot_that_lacks_many_keys_stops_until_the_run_allows_it(spark, tm
     assert (status, event["counts"]["deleted"]) == ("succeeded", 3)
 
 
+@pytest.mark.nightly
 def test_a_snapshot_of_dated_rows_that_lacks_many_keys_stops_until_the_run_allows_it(spark, tmp_path):
     columns = {"id": "integer", "v": "string", "t": "timestamp"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "snapshot", "time": "t"})
@@ -227,6 +228,7 @@ def test_a_dataset_without_history_follows_its_snapshots(spark, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_column_names_that_need_quotes_are_loaded(spark, tmp_path):
     item = Dataset(spark, tmp_path, columns={"id": "integer", "größe `x`": "float", "select": "string"})
     status, event = item.load([{"id": 1, "größe `x`": 1.5, "select": "s"}], at=DAY[0])
@@ -349,6 +351,7 @@ def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_pa
     assert event["counts"]["late"] == 1
 
 
+@pytest.mark.nightly
 def test_a_feed_keeps_every_runs_rows_in_raw_and_a_repeated_runs_once(spark, tmp_path):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})

@@ -162,6 +162,7 @@ def chance_versions(random: Random, policy: HistoryPolicy) -> list[dict]:
     return rows
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name if name in BY_DAY else by_night(name) for name in POLICIES])
 def test_the_check_says_of_chance_histories_what_the_reference_says(written, name):
     described = POLICIES[name]

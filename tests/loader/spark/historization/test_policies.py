@@ -203,6 +203,7 @@ KILLS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("commit_path")
 @pytest.mark.parametrize(
     ("kind", "point", "then"),
@@ -254,6 +255,7 @@ ODD = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("commit_path")
 @pytest.mark.parametrize(
     "policy",

@@ -48,6 +48,7 @@ def test_a_version_keeps_the_hash_over_the_columns_it_was_written_with(item):
     assert findings(dated) == {"ROW_HASH": 1, "RAWCORE_DIFFERS": 1}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "policy",
     [pytest.param({}, id="dated by the load"), pytest.param(DATED, id="dated by a column", marks=pytest.mark.nightly)],

@@ -55,6 +55,7 @@ def test_an_early_childs_key_is_null_and_filled_in_place_when_the_parent_arrives
     assert versions(shop.orders, 20) == [(2, "2024-05-06", "new")]
 
 
+@pytest.mark.nightly
 def test_a_delta_fills_the_keys_of_rows_that_are_not_delivered_again(family):
     shop = family("null", children={"policy": {"input": "delta"}})
     shop.load([P1], ORDERS, at=MONDAY)
@@ -74,6 +75,7 @@ def test_a_delta_fills_keys_though_stored_rows_have_no_delete_flag(family):
     assert shop.keys() == {20: True, 30: False}
 
 
+@pytest.mark.nightly
 def test_keys_come_back_when_the_rule_is_given_up(family):
     shop = family("null", children={"historize": False})
     shop.load([P1], ORDERS, at=MONDAY)
@@ -110,6 +112,7 @@ def test_rows_with_unknown_parents_are_quarantined_until_the_parent_arrives(fami
     assert shop.keys() == {10: True, 20: True, 30: False}
 
 
+@pytest.mark.nightly
 def test_a_stored_row_stays_while_its_new_version_is_quarantined(family):
     shop = family("quarantine")
     shop.load([P1], [{"id": 10, "plant": 1}], at=MONDAY)
@@ -148,6 +151,7 @@ def test_a_deleted_parent_becomes_a_ghost_row_until_nothing_refers_to_it(family)
     assert shop.plants.current() == [P1]
 
 
+@pytest.mark.nightly
 def test_parents_that_would_become_ghost_rows_count_as_deletes(family):
     shop = family("ghost")
     shop.load([P1, P2], ORDERS, at=MONDAY)
@@ -157,6 +161,7 @@ def test_parents_that_would_become_ghost_rows_count_as_deletes(family):
     assert (plants["error"]["code"], plants["error"]["count"]) == ("TOO_MANY_DELETES", 2)
 
 
+@pytest.mark.nightly
 def test_a_delta_keeps_its_rows_and_its_ghost_rows(family):
     delta = {"policy": {"input": "delta"}}
     shop = family("ghost", parents=delta, children=delta)
@@ -166,6 +171,7 @@ def test_a_delta_keeps_its_rows_and_its_ghost_rows(family):
     assert shop.plants.current() == [P1, {"id": 2, "v": None}, P3, {"id": 4, "v": None}]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("deletes", "ghosts"), [("close", None), by_night("ignore", 1)])
 def test_a_deleted_row_refers_to_nothing(family, deletes: str, ghosts: int | None):
     children = FLAGGED | {"policy": FLAGGED["policy"] | {"deletes": deletes}}
@@ -176,6 +182,7 @@ def test_a_deleted_row_refers_to_nothing(family, deletes: str, ghosts: int | Non
     assert [row["id"] for row in shop.plants.current()] == [1, 2][: 1 + (ghosts or 0)]
 
 
+@pytest.mark.nightly
 def test_an_outranked_row_refers_to_nothing(family, spark: SparkSession, tmp_path: Path):
     shop = family("ghost")
     old = Dataset(spark, tmp_path, "old", {"id": "integer", "plant": "bigint"}, format="parquet")
@@ -197,6 +204,7 @@ def test_a_key_that_does_not_fit_the_parents_type_gets_no_ghost_row(family):
     assert orders["counts"]["unknown_parents"] == 1
 
 
+@pytest.mark.nightly
 def test_a_run_that_died_between_parent_and_child_ends_like_an_undisturbed_one(family):
     shop = family("ghost")
     whole = shop.manifest([P1], ORDERS, at=MONDAY)
@@ -208,6 +216,7 @@ def test_a_run_that_died_between_parent_and_child_ends_like_an_undisturbed_one(f
     assert versions(shop.plants, 2) == [(None, "2024-05-06", "new")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rule", [by_night("null"), "ghost"])
 def test_a_run_again_changes_nothing(family, rule: str):
     shop = family(rule)

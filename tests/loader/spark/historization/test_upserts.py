@@ -104,6 +104,7 @@ class Killed(Exception):
     pass
 
 
+@pytest.mark.nightly
 def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeypatch):
     item = loaded(kept(spark, tmp_path / "a"), BATCHES[:1])
     undisturbed = loaded(kept(spark, tmp_path / "b"), BATCHES)
@@ -122,6 +123,7 @@ def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeyp
     assert item.current() == undisturbed.current()
 
 
+@pytest.mark.nightly
 def test_a_run_can_be_reverted(spark, tmp_path):
     item = loaded(kept(spark, tmp_path / "a"), BATCHES)
     never = loaded(kept(spark, tmp_path / "b"), [BATCHES[0], *BATCHES[2:]])
@@ -133,6 +135,7 @@ def test_a_run_can_be_reverted(spark, tmp_path):
     assert item.current() == never.current()
 
 
+@pytest.mark.nightly
 def test_a_history_begins_with_the_versions_of_all_events(spark, tmp_path):
     item = loaded(kept(spark, tmp_path / "a"), BATCHES[:2])
     always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)
@@ -180,6 +183,7 @@ def test_a_choice_that_needs_versions_is_refused_before_anything_is_read(spark, 
     assert finished(events, item.state.key)["error"]["code"] == "LOAD_TYPE"
 
 
+@pytest.mark.nightly
 def test_a_prune_removes_events_and_older_rows_are_refused(spark, tmp_path):
     item = loaded(kept(spark, tmp_path), BATCHES)
     event_log = item.table(event_log_table(item.state))

@@ -128,6 +128,7 @@ def test_by_window_no_day_is_left_out_after_a_pause(warehouse):
     assert [str(day) for day, _ in warehouse.rows("mart.totals")] == ["2024-01-09", "2024-01-12", "2024-01-30"]
 
 
+@pytest.mark.nightly
 def test_by_window_without_a_key_the_public_path_keeps_rows_outside(warehouse, monkeypatch):
     monkeypatch.setattr(commits, "_path", CommitPath(PUBLIC, "this test"))
     warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-09")])
@@ -141,6 +142,7 @@ def test_by_window_without_a_key_the_public_path_keeps_rows_outside(warehouse, m
     assert [id_ for id_, _ in warehouse.rows("mart.days")] == [1, 3]
 
 
+@pytest.mark.nightly
 def test_by_window_a_row_that_moves_into_the_window_is_not_there_twice(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-01")])
     select = "SELECT id, sold FROM sales.orders"
@@ -187,6 +189,7 @@ def test_by_changed_keys_rows_that_are_marked_as_deleted_in_a_file_are_those_of_
     assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 1, "9.00")]
 
 
+@pytest.mark.nightly
 def test_by_changed_keys_rows_of_an_earlier_version_that_is_restored_are_computed(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
     version = warehouse.execute("sales.orders", "DELETE FROM {table} WHERE id = 2")
@@ -200,6 +203,7 @@ def test_by_changed_keys_rows_of_an_earlier_version_that_is_restored_are_compute
     assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 1, "1.00"), ("cid", 1, "1.00")]
 
 
+@pytest.mark.nightly
 def test_by_changed_keys_the_input_may_have_a_further_column(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
@@ -225,6 +229,7 @@ def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
     assert totals(warehouse) == [("ann", 1, "1.00")]
 
 
+@pytest.mark.nightly
 def test_by_changed_keys_all_rows_are_computed_if_former_files_of_the_input_are_gone(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
@@ -240,6 +245,7 @@ def test_by_changed_keys_all_rows_are_computed_if_former_files_of_the_input_are_
     assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 1, "7.00")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("later_commits", [0, 3], ids=["lower version", "higher version"])
 def test_by_changed_keys_all_rows_are_computed_if_the_input_was_created_anew(warehouse, later_commits):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
@@ -256,6 +262,7 @@ def test_by_changed_keys_all_rows_are_computed_if_the_input_was_created_anew(war
     assert totals(warehouse)[0] == ("ann", 1, "5.00")
 
 
+@pytest.mark.nightly
 def test_by_changed_keys_all_rows_are_computed_if_another_input_changed(warehouse):
     rates = {"customer": "string", "rate": "integer"}
     select = """

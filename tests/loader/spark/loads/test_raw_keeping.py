@@ -127,6 +127,7 @@ def test_keys_of_a_delivery_that_is_not_the_newest_any_more_count_as_changed(spa
     assert {row["id"] for row in changed.collect()} == {1, 2}
 
 
+@pytest.mark.nightly
 def test_a_table_that_keeps_the_latest_again_has_one_delivery_after_the_next_load(spark, tmp_path):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1)
@@ -150,6 +151,7 @@ def test_deliveries_are_partitioned_by_the_day_of_their_load(spark, tmp_path, ro
     assert dataset.deliveries() == BOTH
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("before", "after"), [by_night(ALL, BY_DAY), (BY_DAY, LATEST)])
 def test_a_rebuild_changes_the_partitions_and_keeps_every_row(spark, tmp_path, before, after):
     dataset = kept(spark, tmp_path)
@@ -164,6 +166,7 @@ def test_a_rebuild_changes_the_partitions_and_keeps_every_row(spark, tmp_path, b
     assert dataset.current() == ONE
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", [by_night(ALL), BY_DAY])
 def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, tmp_path, mode):
     dataset = kept(spark, tmp_path)

@@ -65,6 +65,7 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
     assert pruned.rawcore_keys() == whole.rawcore_keys()
 
 
+@pytest.mark.nightly
 def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS | {"op": "string"}, policy={"input": "cdc", "time": "t", "op": "op"})
 
@@ -112,6 +113,7 @@ def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
     assert (status, event["counts"]["versions"], event["counts"]["open"]) == ("succeeded", 4, 2)
 
 
+@pytest.mark.nightly
 def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     history = item.table(item.history_spec)

@@ -80,6 +80,7 @@ def killing(*_args, **_more):
     raise Killed
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("place", ["event_log", by_night("rawcore")])
 @pytest.mark.parametrize("healed_by", [by_night("the revert again"), "the next load"])
 def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
@@ -101,6 +102,7 @@ def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
         assert feed.versions() == never(BATCHES[0], BATCHES[2], later)
 
 
+@pytest.mark.nightly
 def test_a_run_whose_rows_came_again_is_not_reverted(feed):
     feed.given(([row(1, "a", 0)], DAY[10]), ([row(1, "a", 0), row(2, "b", 0)], DAY[11]))
     before = feed.table(feed.history_spec).version()
@@ -139,6 +141,7 @@ def test_a_reverted_run_is_not_applied_again(snapshot):
     assert [v[1] for v in snapshot.versions()] == ["a"]
 
 
+@pytest.mark.nightly
 def test_a_restore_that_died_before_rawcore_is_made_good_by_the_next_load(snapshot, monkeypatch):
     snapshot.given(
         ([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]), ([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], DAY[1])

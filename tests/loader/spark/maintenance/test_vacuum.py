@@ -73,6 +73,7 @@ def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
     assert item.load([{"id": n, "v": "c"} for n in range(5)], at=DAY[2])[0] == "succeeded"
 
 
+@pytest.mark.nightly
 def test_a_vacuum_removes_key_lists_that_no_commit_names(item):
     raw = next(table for table in tables(item) if table.key == item.tables()[0].key)
     left = Path(raw.location, "_key_lists", "left")
@@ -81,6 +82,7 @@ def test_a_vacuum_removes_key_lists_that_no_commit_names(item):
     assert not left.exists()
 
 
+@pytest.mark.nightly
 def test_disk_use_is_that_of_the_folder(item):
     _, event = vacuum(item, dry_run=True)
     counts, files = event["counts"], data_files(item)
@@ -110,6 +112,7 @@ def log_of(table):
     return sorted(path for path in Path(table.location, "_delta_log").iterdir() if path.name[0].isdigit())
 
 
+@pytest.mark.nightly
 def test_the_expired_log_goes_but_what_has_not_expired_can_still_be_read(item):
     table = tables(item)[-1]
     table._log.checkpoint()
@@ -131,6 +134,7 @@ def test_the_expired_log_goes_but_what_has_not_expired_can_still_be_read(item):
     assert item.load([{"id": 1, "v": "e"}], at=DAY[3])[0] == "succeeded"
 
 
+@pytest.mark.nightly
 def test_the_log_keeps_the_newest_commit_of_a_run_however_old(item):
     table = tables(item)[-1]
     table.spark.sql(f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ('a.b' = 'c')")

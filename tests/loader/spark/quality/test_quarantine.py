@@ -66,6 +66,7 @@ def test_failing_rows_are_kept_aside_with_their_reasons_and_the_others_are_loade
     assert (kept["3"]["run_id"], kept["3"]["state"]) == ("run-1", "waiting")
 
 
+@pytest.mark.nightly
 def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(item):
     load(item, [row(1), row(2), row(3)])
     event, _ = load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1], policy=item.policy)
@@ -75,6 +76,7 @@ def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(it
     assert opened == [(1, None), (2, None), (3, DAY[1])]
 
 
+@pytest.mark.nightly
 def test_the_next_complete_delivery_replaces_the_rows_that_wait(item):
     load(item, [row(1, name=None), row(2, name=None)], NAMED)
     load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1])
@@ -84,6 +86,7 @@ def test_the_next_complete_delivery_replaces_the_rows_that_wait(item):
     assert names(item) == {1: "a", 2: "a"}
 
 
+@pytest.mark.nightly
 def test_rows_that_repeat_values_are_all_kept_aside(item):
     twice = check("unique", "quarantine", columns=["name"], where="id > 1")
     load(item, [row(1, name="x"), row(2, name="x"), row(3, name="x"), row(4, name="y")], twice)
@@ -100,6 +103,7 @@ def test_a_released_row_goes_into_the_next_load_as_it_is(item):
     assert results["not_null"]["failed"] == 2
 
 
+@pytest.mark.nightly
 def test_a_released_row_of_a_delta_is_added_to_the_next_load_once(delta):
     load(delta, [row(1), row(2, name=None, price="7.25")], NAMED)
     assert names(delta) == {1: "a"}
@@ -112,6 +116,7 @@ def test_a_released_row_of_a_delta_is_added_to_the_next_load_once(delta):
     assert [found["state"] for found in quarantined(delta)] == ["loaded"]
 
 
+@pytest.mark.nightly
 def test_a_released_row_is_loaded_after_its_check_was_removed(delta):
     load(delta, [row(1), row(2, name=None)], NAMED)
     decision(delta, "release")
@@ -119,6 +124,7 @@ def test_a_released_row_is_loaded_after_its_check_was_removed(delta):
     assert names(delta) == {1: "a", 2: None}
 
 
+@pytest.mark.nightly
 def test_of_several_released_rows_of_a_key_the_newest_is_loaded(delta):
     load(delta, [row(1), row(2, name=None, price="7.25")], NAMED)
     load(delta, [row(2, name=None, price="8.50")], NAMED, at=DAY[1])
@@ -129,6 +135,7 @@ def test_of_several_released_rows_of_a_key_the_newest_is_loaded(delta):
     ]
 
 
+@pytest.mark.nightly
 def test_a_released_row_of_an_append_is_added_once(sale):
     load(sale, [row(1), row(2, name=None)], NAMED)
     decision(sale, "release")
@@ -145,6 +152,7 @@ def test_dropped_rows_are_removed_and_nothing_is_left_to_decide(item):
         decision(item, "drop", run_id="another")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("chosen", "counts"), [("release", {"released": 1}), ("drop", {"dropped": 1})])
 def test_a_decision_that_is_repeated_has_its_counts_and_leaves_later_rows(delta, chosen, counts):
     load(delta, [row(1), row(2, name=None)], NAMED)

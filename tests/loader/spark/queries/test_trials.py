@@ -87,6 +87,7 @@ def test_a_trial_has_at_most_the_rows_that_were_asked_for(warehouse: Warehouse):
     assert (len(answer["rows"]), answer["truncated"]) == (1, True)
 
 
+@pytest.mark.nightly
 def test_a_sample_is_the_same_part_of_each_table_each_time(warehouse: Warehouse):
     warehouse.table("sales.orders", ORDERS, [order(number) for number in range(1000)])
     select, columns = "SELECT id FROM sales.orders", {"id": "integer"}

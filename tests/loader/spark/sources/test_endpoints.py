@@ -70,6 +70,7 @@ def test_no_content_is_a_delivery_without_rows(items, api):
     assert (status, finished(events, run.raw[0].dataset)["counts"]["rows"]) == ("succeeded", 0)
 
 
+@pytest.mark.nightly
 def test_an_endpoint_has_its_key_list_at_another_path(spark, tmp_path, api):
     policy = {"input": "delta", "delete_detection": "key_list"}
     items = Dataset(spark, tmp_path, columns={"id": "integer", "name": "string"}, policy=policy)

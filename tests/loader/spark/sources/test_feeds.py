@@ -109,6 +109,7 @@ def test_a_run_that_died_after_raw_is_repeated_without_doubling_it(feed, monkeyp
     assert (feed.raw(), feed.values()) == ([("a", "r1"), ("late", "r2")], [(1, "a"), (2, "late")])
 
 
+@pytest.mark.nightly
 def test_files_of_a_run_that_the_history_refused_come_with_the_next_run_and_leave_no_rows_in_raw(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
@@ -137,6 +138,7 @@ def test_after_a_restore_of_the_control_database_raw_is_not_doubled(feed):
     assert feed.values() == [(1, "a"), (2, "b"), (3, "c")]
 
 
+@pytest.mark.nightly
 def test_what_was_loaded_is_known_after_the_log_was_cleaned_and_the_table_compacted(feed):
     table = feed.table(feed.tables()[0])
     for number in range(2):
@@ -172,6 +174,7 @@ def test_a_history_that_joins_later_gets_the_files_that_were_loaded_before(feed)
     assert (second.values(), second.raw()) == ([(1, "a")], [("a", "r2")])
 
 
+@pytest.mark.nightly
 def test_a_run_that_another_one_overtakes_in_raw_doubles_nothing(feed, monkeypatch):
     """Two runners, one with a broken lease, have both listed the new file."""
     feed.put("a.jsonl", (1, "a", 0))

@@ -35,6 +35,7 @@ def test_a_load_reads_the_rows_from_the_mark_on(lake):
     assert (item.kept(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c"), (4, "d")], "6")
 
 
+@pytest.mark.nightly
 def test_a_run_that_dies_between_raw_and_history_loses_no_rows(lake, monkeypatch):
     item = lake()
     item.run(1, (1, "a", 1))

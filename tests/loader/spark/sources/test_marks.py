@@ -145,6 +145,7 @@ def test_a_run_that_dies_between_raw_and_history_loses_no_rows(table, monkeypatc
     assert (item.kept(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c")], shown(4))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("policy", [DELTA, EFFECTIVE], ids=["by restore", "by the event log"])
 def test_the_rows_of_a_reverted_run_are_read_again(table, policy):
     item = table(policy)

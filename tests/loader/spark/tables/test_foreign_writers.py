@@ -121,6 +121,7 @@ def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
     assert item.current() == CHANGED
 
 
+@pytest.mark.nightly
 def test_a_history_that_moves_at_every_comparison_is_refused_and_left_alone(item, before):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)
@@ -184,6 +185,7 @@ def incomplete(table: DeltaTable) -> None:
     path.write_text(json.dumps(said))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("which", "damage"),
     [
@@ -291,6 +293,7 @@ def findings(feed: Dataset) -> list[str]:
 THIRD = [{"id": 1, "v": "c", "valid_from": DAY[2]}]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("statement", [by_night("RESTORE"), "DELETE FROM {table} WHERE id = 1"])
 def test_an_event_log_that_another_writer_changed_is_refused_until_it_is_back(feed, statement):
     log = event_log(feed)
@@ -312,6 +315,7 @@ def test_an_event_log_that_another_writer_changed_is_refused_until_it_is_back(fe
     assert [row["v"] for row in feed.history() if row["id"] == 1] == ["a", "b", "c"]
 
 
+@pytest.mark.nightly
 def test_an_event_log_that_is_gone_is_not_made_anew_without_a_word(feed):
     log = event_log(feed)
     kept = shutil.move(log.location, feed.folder / "kept")
@@ -327,6 +331,7 @@ def test_an_event_log_that_is_gone_is_not_made_anew_without_a_word(feed):
     assert [row["v"] for row in feed.history() if row["id"] == 1] == ["a", "b", "c"]
 
 
+@pytest.mark.nightly
 def test_a_history_and_its_event_log_that_were_restored_together_are_accepted(feed):
     restore(event_log(feed), 1)
     with pytest.raises(Refusal) as refused:

@@ -288,6 +288,7 @@ def test_a_table_that_was_changed_by_hand_refuses_the_steps(warehouse, items):
     assert warehouse.version(items) == before
 
 
+@pytest.mark.nightly
 def test_a_rebuild_that_writes_other_rows_is_taken_back(warehouse, items, monkeypatch):
     wanted = replace(items, columns=(column("id", "string"), *items.columns[1:]))
     rows = warehouse.rows(items)
@@ -300,6 +301,7 @@ def test_a_rebuild_that_writes_other_rows_is_taken_back(warehouse, items, monkey
     assert [row["id"] for row in warehouse.rows(wanted)] == ["1", "2"]
 
 
+@pytest.mark.nightly
 def test_tables_swap_their_names(warehouse):
     one, two = (warehouse.make(warehouse.spec(name, column("x")), f"('{name}')") for name in ("left_", "right_"))
     wanted = replace(one, name="right_"), replace(two, name="left_")
@@ -339,6 +341,7 @@ def test_a_dropped_table_comes_back_with_its_rows(warehouse, items):
     assert warehouse.rows(items) == rows
 
 
+@pytest.mark.nightly
 def test_a_new_table_in_the_place_of_a_dropped_one_is_empty(warehouse, items):
     gone = [Operation("drop_table", items.qualified_name, items.key)]
     place = place_of(items.key, warehouse.folder)
@@ -405,6 +408,7 @@ def test_a_dry_run_shows_before_and_after_and_leaves_nothing_behind(warehouse, i
     assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_a_dry_run_masks_sensitive_values_before_and_after(warehouse, items):
     wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
     seen = dry_run_result(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))

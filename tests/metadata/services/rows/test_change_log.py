@@ -308,12 +308,12 @@ def test_a_service_that_fails_at_its_end_leaves_no_entry(name: str) -> None:
 def test_every_stored_field_of_metadata_is_told() -> None:
     generated()
     for model in subjects.KINDS:
-        fields = {field.attname for field in model._meta.concrete_fields} - subjects.UNTOLD
+        fields = {field.attname for field in model._meta.concrete_fields} - subjects.UNLOGGED
         row = {field.attname: None for field in model._meta.concrete_fields} | {"data_type": "string"}
         names = subjects.Names(None)
-        told_fields = set(names.told(model, {name: row[name] for name in row if name in fields | subjects.UNTOLD}))
+        logged = set(names.named_values(model, {name: row[name] for name in row if name in fields | subjects.UNLOGGED}))
         parts = {"data_type", "length", "precision", "scale"} & fields
-        assert told_fields == {name.removesuffix("_id") for name in fields - parts} | ({"type"} if parts else set())
+        assert logged == {name.removesuffix("_id") for name in fields - parts} | ({"type"} if parts else set())
 
 
 def test_every_model_of_metadata_is_a_subject_or_a_link() -> None:

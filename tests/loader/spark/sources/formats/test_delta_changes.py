@@ -106,6 +106,7 @@ def test_raw_rows_name_the_version_that_made_the_change(item):
     assert {*places} == whole | {(2, "U", "v2", None), (3, "D", "v3", None)}
 
 
+@pytest.mark.nightly
 def test_a_version_that_writes_a_key_anew_changes_it(item):
     item.run(1)
     item.sql("INSERT OVERWRITE LAKE VALUES (1, 'a'), (2, 'B')")
@@ -120,6 +121,7 @@ BOUNDARIES = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("boundary", [*map(by_night, list(BOUNDARIES)[:-1]), list(BOUNDARIES)[-1]])
 def test_a_run_that_dies_loses_no_version_and_doubles_none(item, monkeypatch, boundary):
     item.run(1)
@@ -157,6 +159,7 @@ def vacuum(item: Changing) -> None:
     shutil.rmtree(item.folder / "lake" / "_change_data")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("remove", [by_night(clean_log), vacuum])
 def test_versions_that_were_removed_before_they_were_loaded_are_refused(item, remove):
     item.run(1)
@@ -171,6 +174,7 @@ def test_versions_that_were_removed_before_they_were_loaded_are_refused(item, re
     assert (item.status, item.kept()) == ("succeeded", [(1, "A"), (2, "B"), (3, "c")])
 
 
+@pytest.mark.nightly
 def test_changes_before_and_after_a_column_was_renamed_are_refused(item):
     mapped = "delta.columnMapping.mode = 'name', delta.minReaderVersion = 2, delta.minWriterVersion = 5"
     item.sql(f"ALTER TABLE LAKE SET TBLPROPERTIES ({mapped})", "ALTER TABLE LAKE ADD COLUMNS (w STRING)")
