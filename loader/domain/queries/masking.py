@@ -43,13 +43,13 @@ def masking_of(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy, se
     """Return the masking for a reader without the permission to read sensitive values."""
     described = table.of_purpose("business_key", "attribute")
     masked = {column.key for column in described if sensitive.has(column)}
+    row_hash = {column.key for column in table.of_purpose("row_hash")} if masked else set()
+    if _is_dated_by_sensitive(table, sensitive, policy):
+        masked |= {column.key for column in table.of_purpose(*_DATED)}
     hashed = {column.key for column in table.columns if masked & {part for _, part in column.hash_of}}
     # A history key is a hash of the entity key, so it is hashed if that is hashed.
     hashed |= {column.key for column in table.columns if hashed & {part for _, part in column.hash_of}}
-    if masked:
-        masked |= {column.key for column in table.of_purpose("row_hash")}
-    if _is_dated_by_sensitive(table, sensitive, policy):
-        masked |= {column.key for column in table.of_purpose(*_DATED)}
+    masked |= row_hash
     shown = [column for column in table.columns if column.key not in masked | hashed]
     others = sensitive.known_keys - sensitive.keys - masked - hashed
     return Masking(
