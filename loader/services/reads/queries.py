@@ -16,7 +16,7 @@ from loader.domain.catalogs.catalog import TABLE, Entry
 from loader.domain.historization.stage import with_other_names
 from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.select_statements import MOST_ROWS, CheckedQuery, check_query, masked_results
+from loader.domain.queries.select_statements import MOST_ROWS, UNKNOWN, CheckedQuery, check_query, masked_results
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest, SavedQuery
 from loader.services.publication import published
@@ -178,6 +178,8 @@ def view_sources(state: DatasetState, *, user: Any, environment: Environment) ->
         name = f"{quote_identifier(state.schema)}.{quote_identifier(state.name)}"
         return prepare(f"SELECT * FROM {name}", user=user, environment=environment).sources()
     except Refusal as refusal:
+        if refusal.code != UNKNOWN:
+            raise
         raise Refusal(
             "NO_TABLE",
             f"{state.qualified_name} reads a table that does not exist in the warehouse yet",
