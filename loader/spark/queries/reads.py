@@ -108,9 +108,9 @@ def _origin(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
 
 
 def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
+    if manifest.kind in _WITHOUT_TABLE:
+        return _WITHOUT_TABLE[manifest.kind](spark, warehouse, manifest)
     kind = rows_kind(manifest.kind, manifest.arguments)
-    if kind in _WITHOUT_TABLE:
-        return _WITHOUT_TABLE[kind](spark, warehouse, manifest)
     if kind not in (*_FRAMES, "changes", "profile", "quality", "sample"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     if manifest.sources:
