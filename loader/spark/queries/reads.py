@@ -54,11 +54,12 @@ from loader.spark.quality.profiles import profile
 from loader.spark.quality.quarantine import quarantine_table, waiting_rows
 from loader.spark.queries import history_queries, select_statements, trials
 from loader.spark.queries.comparisons import compare_tables
-from loader.spark.queries.exports import export_rows
+from loader.spark.queries.exports import export_rows, export_session
 from loader.spark.queries.history_queries import after_key, business_key, changes, valid_at
 from loader.spark.queries.masking import hidden, readable
 from loader.spark.queries.origins import read_descendants, read_origin
 from loader.spark.queries.row_selections import select_rows
+from loader.spark.session import fit_shuffles
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -110,6 +111,8 @@ def _origin(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
 def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
     if manifest.kind in _WITHOUT_TABLE:
         return _WITHOUT_TABLE[manifest.kind](spark, warehouse, manifest)
+    if manifest.kind == EXPORT:
+        spark = export_session(spark)
     kind = rows_kind(manifest.kind, manifest.arguments)
     if kind not in (*_FRAMES, "changes", "profile", "quality", "sample"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
@@ -136,7 +139,8 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
 
 def _of_view(spark: SparkSession, warehouse: str, manifest: ReadManifest, kind: str) -> dict:
     """Return the profile of a view, or selected rows of it."""
-    frame, names = select_statements.view_rows(spark, warehouse, manifest)
+    session = spark if manifest.kind == EXPORT else fit_shuffles(spark.newSession())
+    frame, names = select_statements.view_rows(session, warehouse, manifest)
     if kind == "profile":
         return _profile(frame, manifest, None)
     result = select_rows(frame, manifest.table, RowSelection.from_arguments(manifest.arguments), names)
@@ -177,8 +181,12 @@ def _shown(frame: DataFrame, manifest: ReadManifest, masked_names: list[str]) ->
     arguments = manifest.arguments
     if manifest.kind != EXPORT:
         return _rows(frame, arguments, masked_names)
-    texts = frame.select(*(_as_text(frame, name) for name in frame.columns))
-    return export_rows(texts, masked_names, arguments["path"], exact=bool(arguments.get("exact")))
+    texts, ordered = frame.select(*(_as_text(frame, name) for name in frame.columns)), _is_ordered(arguments)
+    return export_rows(texts, masked_names, arguments["path"], ordered=ordered, exact=bool(arguments.get("exact")))
+
+
+def _is_ordered(arguments: dict) -> bool:
+    return bool(arguments.get("sort") or arguments.get("at"))
 
 
 def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:

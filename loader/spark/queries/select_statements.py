@@ -124,9 +124,12 @@ def _column(field: T.StructField, key: str | None, masking: Masking | None) -> C
     return column.alias(field.name)
 
 
-def view_rows(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> tuple[DataFrame, list[str]]:
-    """Return the rows of a view, the last of the manifest's sources, and the names of its masked columns."""
-    session, masking = fit_shuffles(spark.newSession()), manifest.masking
+def view_rows(session: SparkSession, warehouse: str, manifest: ReadManifest) -> tuple[DataFrame, list[str]]:
+    """Return the rows of a view, the last of the manifest's sources, and the names of its masked columns.
+
+    ``session`` has the temporary views afterwards.
+    """
+    masking = manifest.masking
     try:
         for source in manifest.sources:
             source_frame(session, warehouse, source).createOrReplaceTempView(source.view)
