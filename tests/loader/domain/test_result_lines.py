@@ -44,11 +44,6 @@ def test_an_empty_text_is_told_from_null():
     assert list(csv_lines(answer([["", None]])))[1] == '"",\r\n'
 
 
-def test_only_the_wanted_changes_are_told():
-    told = [json.loads(line)["entity_key"] for line in json_lines(changed("I", "R", "I"), "R")]
-    assert (told, rows_of(changed("I", "R", "I"), "R")) == (["k1"], 1)
-
-
 def test_the_next_part_begins_after_the_last_row_even_if_that_is_not_told():
     assert next_after("as_of", answer([["1", "a"], ["2", "b"]], truncated=True), ["id"]) == {"id": "2"}
     assert next_after("changes", changed("R", "I", truncated=True), ["id"]) == {"id": "1"}
