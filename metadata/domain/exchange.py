@@ -11,6 +11,7 @@ from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
 from metadata.domain import exposures
+from metadata.domain.declarations import with_stored_fields
 from metadata.domain.quality import check_kinds, unknown_parents
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.sources import contracts, formats, raw_keeping
@@ -210,4 +211,4 @@ def read_file(node: Node) -> Record:
     """
     if isinstance(node.value, dict) and "format" in node.value:
         FILE["format"].read(node.value["format"], "format")
-    return strict.read_record(node, FILE, "file")
+    return strict.read_record(with_stored_fields(node), FILE, "file")
