@@ -16,7 +16,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from django.urls import reverse
 from django.utils import timezone
 
@@ -94,12 +94,13 @@ def tell(
 def _group_of(event: Event) -> UUID:
     """Return the group of a new event.
 
-    It is that of the events of its kind about the same subject, or else the one of its kind that began within
+    It is the group of its kind that is only about its subject, or else the one of its kind that began within
     ``GROUPED_FOR``, or else a new one.
     """
     same = Q(subject_kind=event.subject_kind, subject_key=event.subject_key)
     recent = Q(at__gte=timezone.now() - GROUPED_FOR, group=F("event_id"))
-    alike = Event.objects.filter(same | recent, kind=event.kind, environment=event.environment)
+    mixed = Exists(Event.objects.filter(group=OuterRef("group")).exclude(same))
+    alike = Event.objects.filter(recent | (same & ~mixed), kind=event.kind, environment=event.environment)
     alike = alike.annotate(is_same=Case(When(same, then=1), default=0)).order_by("-is_same", "-pk")
     return alike.values_list("group", flat=True).first() or event.event_id
 
