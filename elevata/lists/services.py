@@ -76,6 +76,11 @@ def unset_favourite(*, user: Any, subject_kind: str, subject_key: UUID) -> None:
         Favourite.objects.filter(user=user, subject_kind=subject_kind, subject_key=subject_key).delete()
 
 
+def delete_favourites_of(*, kind: str, keys: Collection[UUID]) -> None:
+    """Delete the favourites of subjects that are deleted, in the same transaction."""
+    Favourite.objects.filter(subject_kind=kind, subject_key__in=keys).delete()
+
+
 def _must_be_list(route: str) -> Any:
     must_write()
     view = filtered_lists().get(route)
