@@ -186,19 +186,22 @@ def mark_settled(
     subject_key: str | QuerySet,
     kinds: Collection[Kind] = (),
     user: Any = None,
+    environment: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> int:
     """Mark the notices about a subject that needs no action any more as read; return the number of unread ones.
 
     ``subject_key`` can be a query of keys, for several subjects of one kind. ``kinds`` are the events that asked for
     the action (default: all), of these with these ``facts``; ``user`` is the only one whose notices are marked
-    (default: all users').
+    (default: all users'). ``environment`` is that of the events (default: any).
     """
     of_subject = {"subject_key": subject_key} if isinstance(subject_key, str) else {"subject_key__in": subject_key}
     events = Event.objects.filter(subject_kind=subject_kind, **of_subject)
     events = events.filter(**{f"facts__{name}": value for name, value in (facts or {}).items()})
     if kinds:
         events = events.filter(kind__in=kinds)
+    if environment:
+        events = events.filter(environment=environment)
     notices = Notice.objects.filter(event__in=events, read_at__isnull=True)
     if user is not None:
         notices = notices.filter(user=user)
