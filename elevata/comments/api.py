@@ -17,7 +17,9 @@ SUBJECT_KINDS = [(kind, kind) for kind in kinds()]
 
 class CommentSerializer(serializers.ModelSerializer):
     author = serializers.SlugRelatedField(slug_field="username", read_only=True)
-    mentioned = serializers.ListField(child=serializers.CharField(), help_text="Mentioned users who may see the subject.")
+    mentioned = serializers.ListField(
+        child=serializers.CharField(), help_text="Mentioned users who may see the subject."
+    )
     unnotified = serializers.ListField(
         child=serializers.CharField(), help_text="Mentioned users who may not see the subject and get no notice."
     )
