@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import django_filters as filters
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -85,6 +85,13 @@ def favourites_of(user: Any) -> QuerySet[Favourite]:
 def favourite_keys(user: Any, kind: str) -> QuerySet:
     """Return the query of the keys of the user's favourites of a kind."""
     return favourites_of(user).filter(subject_kind=kind).order_by().values("subject_key")
+
+
+def favourite_rows(rows: QuerySet, user: Any, kind: str, key: str = "key") -> QuerySet:
+    """Return the rows that the user marked, the last marked first; ``key`` is their field of the subject's key."""
+    mark = favourites_of(user).filter(subject_kind=kind, subject_key=OuterRef(key)).order_by().values("pk")
+    marked = rows.filter(**{f"{key}__in": favourite_keys(user, kind)})
+    return marked.annotate(mark=Subquery(mark)).order_by("-mark")
 
 
 def is_favourite(user: Any, kind: str, key: UUID) -> bool:

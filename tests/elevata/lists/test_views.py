@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from elevata.bootstrap.places import ROOT
 from elevata.core.errors import MetadataError
+from elevata.home import favourites
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
 from elevata.lists.selectors import filtered_lists
 from elevata.lists.services import save_filter
@@ -20,6 +21,7 @@ from tests.architecture.world import World
 from tests.elevata.web.forms import words
 from tests.elevata.web.html import html_of, text_of
 from tests.elevata.web.pages import signed_in
+from tests.factories import TargetDatasetFactory
 from tests.loader.factories import loaded
 
 pytestmark = pytest.mark.django_db
@@ -156,6 +158,15 @@ def test_a_favourite_is_marked_found_and_on_the_home_page(reader: Client, airpor
     page = text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
     assert re.findall(r"rawcore\.\w+(?=</a>)", page) == ["rawcore.rc_air_airport"]
     assert "Favourites Datasets Reports rawcore.rc_air_airport" in words(text_of(reader, "/"))
+
+
+def test_the_home_page_has_the_last_marked_favourite_first(reader: Client, airport: TargetDataset):
+    other = TargetDatasetFactory()
+    marked(reader, other, on="on")
+    marked(reader, airport, on="on")
+    other.save()
+    names = [name for _, name in favourites(User.objects.get(pk=reader.session["_auth_user_id"]))]
+    assert names == [str(airport), str(other)]
 
 
 def test_a_favourite_is_removed(reader: Client, airport: TargetDataset):
