@@ -22,17 +22,17 @@ def save_filter(*, owner: Any, route: str, name: str, query: str, shared: bool =
     ``unknown_list``, ``invalid`` or ``too_many``.
     """
     _must_be_list(route)
-    name, kept = name.strip(), filters_of(route, query)
+    name, filters = name.strip(), filters_of(route, query)
     if not name:
         raise MetadataError("invalid", "needs a name", "name")
-    if not kept:
+    if not filters:
         raise MetadataError("invalid", "has nothing to save: choose a filter or an order first", "query")
     with writing():
         saved = SavedFilter.objects.select_for_update().filter(owner=owner, route=route, name=name).first()
         if saved is None and SavedFilter.objects.filter(owner=owner).count() >= MAX_FILTERS:
             raise MetadataError("too_many", f"you have {MAX_FILTERS} saved filters already; delete one first")
         saved = saved or SavedFilter(owner=owner, route=route, name=name)
-        saved.query, saved.shared = kept, shared
+        saved.query, saved.shared = filters, shared
         check_fields(saved, name)
         saved.save()
         return saved

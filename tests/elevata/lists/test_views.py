@@ -81,9 +81,27 @@ def test_what_cannot_be_saved_names_its_field(person: User, given: dict[str, str
     assert refused.value.field == field
 
 
-def test_a_page_of_another_host_is_not_returned_to(reader: Client):
-    answer = reader.post("/lists/filters/", {"route": LIST, "name": "x", "query": "layer=raw", "back": "//evil.org/"})
+@pytest.mark.parametrize("back", ["//evil.org/", "https://evil.org/", "abc", ""])
+def test_only_a_path_of_this_host_is_returned_to(reader: Client, back: str):
+    answer = reader.post("/lists/filters/", {"route": LIST, "name": "x", "query": "layer=raw", "back": back})
     assert answer.url == "/"
+
+
+def test_an_error_on_a_page_names_its_field(reader: Client):
+    assert "Nothing was saved. Name: This field is required." in words(html_of(saved(reader, name="")))
+
+
+def test_a_shared_filter_of_a_list_that_a_user_may_not_open_is_not_offered(reader: Client, starter: User):
+    SavedFilter.objects.create(owner=starter, route="delivery_list", name="failed", query="status=failed", shared=True)
+    SavedFilter.objects.create(owner=starter, route=LIST, name="raw", query="layer=raw", shared=True)
+    answer = reader.get("/api/v1/saved-filters/").json()
+    assert [row["name"] for row in answer["results"]] == ["raw"]
+
+
+def test_filters_saved_on_the_page_of_an_error_are_those_of_the_list(operator: Client):
+    page = html_of(operator.post("/start-load/", {"scope": "odd"}))
+    assert '<input type="hidden" name="route" value="run_list">' in page
+    assert "run_start" not in filtered_lists()
 
 
 def test_every_list_with_filters_can_be_saved():
