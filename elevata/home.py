@@ -34,7 +34,7 @@ from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
 from elevata.jobs.registry import live_workers
-from elevata.lists.selectors import favourite_keys
+from elevata.lists.selectors import favourite_rows
 from elevata.web import middleware
 from elevata.web.middleware import body_too_big
 from loader import charts, selectors
@@ -291,9 +291,9 @@ def first_steps(user: Any) -> list[FirstStep]:
 
 
 def favourites(user: Any) -> list[tuple[str, str]]:
-    """Return favourites of a user, of each kind the newest: addresses and names of datasets and reports."""
-    datasets = target_datasets().filter(key__in=favourite_keys(user, "dataset")).order_by("-updated_at", "pk")
-    chosen = reports().filter(report_id__in=favourite_keys(user, "report")).prefetch_related(None).order_by("-pk")
+    """Return favourites of a user, of each kind the last marked: addresses and names of datasets and reports."""
+    datasets = favourite_rows(target_datasets(), user, "dataset")
+    chosen = favourite_rows(reports().prefetch_related(None), user, "report", "report_id")
     rows = [(reverse("dataset_page", args=[row.key]), str(row)) for row in datasets[:FAVOURITES]]
     return rows + [
         (reverse("report_page", args=[row.report_id]), f"Report of {scope_of(row)}") for row in chosen[:FAVOURITES]

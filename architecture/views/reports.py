@@ -57,6 +57,7 @@ class ReportList(ListPage):
     """Reports, newest first, and the form that creates one."""
 
     filterset, per_page, template_name = ReportFilter, PER_PAGE, "architecture/report_list.html"
+    list_route = "report_list"
     listed = staticmethod(reports)
     columns: ClassVar = (
         Column("Report", {"report": "report_id", "fingerprint": "fingerprint"}),

@@ -4,10 +4,12 @@ from collections import Counter
 
 from django.http import HttpResponse
 
+from architecture.domain.report import SELECTION, Scope, ScopeProblem
 from architecture.selectors import inbox
 from architecture.selectors.pending import pending_operations
 from architecture.services.states import current_environment
 from architecture.views.refusals import ForBuilders
+from elevata.core.errors import as_sentence
 from elevata.core.words import counted
 from metadata.views.bulk_edits import SelectedDatasets, SelectedRow
 
@@ -18,12 +20,17 @@ class DatasetsReport(ForBuilders, SelectedDatasets):
     template_name = "architecture/selected_report.html"
 
     def handle(self) -> HttpResponse:
+        bases = {row.pk: row.history_of or row for row in self.datasets}
+        selection = " ".join(sorted(set(map(str, bases.values()))))
+        try:
+            Scope(SELECTION, selection)
+        except ScopeProblem as problem:
+            return self.refuse(as_sentence(problem.message))
         environment = current_environment()
         operations, problem = pending_operations(environment, inbox.signal(environment.pk))
         counts = Counter(operation.key for operation in operations)
-        bases = {row.pk: row.history_of or row for row in self.datasets}
         rows = [SelectedRow(str(row), _effect(counts[str(bases[row.pk].key)], problem)) for row in self.datasets]
-        return self.render(edits=rows, problem=problem, selection=" ".join(sorted(set(map(str, bases.values())))))
+        return self.render(edits=rows, problem=problem, selection=selection)
 
 
 def _effect(count: int, problem: str) -> str:

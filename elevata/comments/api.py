@@ -17,9 +17,11 @@ SUBJECT_KINDS = [(kind, kind) for kind in kinds()]
 
 class CommentSerializer(serializers.ModelSerializer):
     author = serializers.SlugRelatedField(slug_field="username", read_only=True)
-    mentioned = serializers.ListField(child=serializers.CharField(), help_text="Mentioned users who got a notice.")
+    mentioned = serializers.ListField(
+        child=serializers.CharField(), help_text="Mentioned users who may see the subject."
+    )
     unnotified = serializers.ListField(
-        child=serializers.CharField(), help_text="Mentioned users who may not see the subject and got no notice."
+        child=serializers.CharField(), help_text="Mentioned users who may not see the subject and get no notice."
     )
     answered = serializers.BooleanField(help_text="True once another user commented later: it stays as it is.")
 

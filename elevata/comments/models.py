@@ -12,8 +12,8 @@ from elevata.audit.models import Versioned
 class Comment(Versioned):
     """Comment of a user on a subject, which is identified by kind and key (setting ``SUBJECTS``).
 
-    ``mentioned`` are the names of the mentioned users who got a notice, ``unnotified`` of those who may not see the
-    subject and got none.
+    ``mentioned`` are the names of the mentioned users who may see the subject, ``unnotified`` of those who may not, and
+    get no notice.
     """
 
     LOG_KIND: ClassVar[str] = "comment"

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import django_filters as filters
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -35,12 +35,13 @@ def list_tools(user: Any, route: str, columns: Sequence[Column], chosen: list[st
 
 
 @cache
-def filtered_lists() -> dict[str, type]:
+def filtered_lists() -> dict[str, Any]:
     """Return the lists with filters, by route."""
-    return dict(_lists(get_resolver()))
+    views = dict(_lists(get_resolver()))
+    return {route: view for route, view in views.items() if view.list_route in ("", route)}
 
 
-def _lists(resolver: URLResolver) -> Iterator[tuple[str, type]]:
+def _lists(resolver: URLResolver) -> Iterator[tuple[str, Any]]:
     for entry in resolver.url_patterns:
         if isinstance(entry, URLResolver):
             yield from _lists(entry)
@@ -55,16 +56,18 @@ def _view_of(pattern: URLPattern) -> type | None:
 def filters_of(route: str, query: str) -> str:
     """Return the part of a query string that filters and orders the list; empty if nothing does."""
     names = filtered_lists()[route].filterset.base_filters
-    given, kept = QueryDict(query), QueryDict(mutable=True)
-    for name in given:
-        if name in names and given[name]:
-            kept.setlist(name, given.getlist(name))
-    return kept.urlencode()
+    values, filters_only = QueryDict(query), QueryDict(mutable=True)
+    for name in values:
+        if name in names and values[name]:
+            filters_only.setlist(name, values.getlist(name))
+    return filters_only.urlencode()
 
 
 def visible_filters(user: Any) -> QuerySet[SavedFilter]:
-    """Return the user's saved filters and the shared ones of others, by name."""
-    return SavedFilter.objects.filter(Q(owner=user) | Q(shared=True)).select_related("owner").order_by("name", "pk")
+    """Return the user's saved filters, and the shared ones of lists that the user may open, by name."""
+    routes = [route for route, view in filtered_lists().items() if view.is_open_to(user)]
+    visible = SavedFilter.objects.filter(Q(owner=user) | Q(shared=True, route__in=routes))
+    return visible.select_related("owner").order_by("name", "pk")
 
 
 def saved_filters(user: Any, route: str) -> QuerySet[SavedFilter]:
@@ -85,6 +88,13 @@ def favourites_of(user: Any) -> QuerySet[Favourite]:
 def favourite_keys(user: Any, kind: str) -> QuerySet:
     """Return the query of the keys of the user's favourites of a kind."""
     return favourites_of(user).filter(subject_kind=kind).order_by().values("subject_key")
+
+
+def favourite_rows(rows: QuerySet, user: Any, kind: str, key: str = "key") -> QuerySet:
+    """Return the rows that the user marked, the last marked first; ``key`` is their field of the subject's key."""
+    mark = favourites_of(user).filter(subject_kind=kind, subject_key=OuterRef(key)).order_by().values("pk")
+    marked = rows.filter(**{f"{key}__in": favourite_keys(user, kind)})
+    return marked.annotate(mark=Subquery(mark)).order_by("-mark")
 
 
 def is_favourite(user: Any, kind: str, key: UUID) -> bool:

@@ -22,17 +22,17 @@ def save_filter(*, owner: Any, route: str, name: str, query: str, shared: bool =
     ``unknown_list``, ``invalid`` or ``too_many``.
     """
     _must_be_list(route)
-    name, kept = name.strip(), filters_of(route, query)
+    name, filters = name.strip(), filters_of(route, query)
     if not name:
         raise MetadataError("invalid", "needs a name", "name")
-    if not kept:
+    if not filters:
         raise MetadataError("invalid", "has nothing to save: choose a filter or an order first", "query")
     with writing():
         saved = SavedFilter.objects.select_for_update().filter(owner=owner, route=route, name=name).first()
         if saved is None and SavedFilter.objects.filter(owner=owner).count() >= MAX_FILTERS:
             raise MetadataError("too_many", f"you have {MAX_FILTERS} saved filters already; delete one first")
         saved = saved or SavedFilter(owner=owner, route=route, name=name)
-        saved.query, saved.shared = kept, shared
+        saved.query, saved.shared = filters, shared
         check_fields(saved, name)
         saved.save()
         return saved
@@ -74,6 +74,11 @@ def unset_favourite(*, user: Any, subject_kind: str, subject_key: UUID) -> None:
     """Remove a subject from the user's favourites, if it is one."""
     with writing():
         Favourite.objects.filter(user=user, subject_kind=subject_kind, subject_key=subject_key).delete()
+
+
+def delete_favourites_of(*, kind: str, keys: Collection[UUID]) -> None:
+    """Delete the favourites of subjects that are deleted, in the same transaction."""
+    Favourite.objects.filter(subject_kind=kind, subject_key__in=keys).delete()
 
 
 def _must_be_list(route: str) -> Any:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.contrib import messages
+from django.core.exceptions import NON_FIELD_ERRORS
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from elevata.lists.forms import ColumnsForm, FavouriteForm, ReturnForm, SaveFilterForm
@@ -16,8 +17,9 @@ from elevata.web.views import Page, RowPage
 
 
 def page_before(back: str) -> HttpResponse:
-    """Redirect to the page that a form names; another host's is not followed."""
-    return redirect(back if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) else "home")
+    """Redirect to the page that a form names by its path; to the home page if it names none or another host's."""
+    is_path = back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None)
+    return HttpResponseRedirect(back if is_path else reverse("home"))
 
 
 class Button(Page):
@@ -34,8 +36,9 @@ class Button(Page):
         form = self.form_class(request.POST)
         message = form.attempt(lambda: self.act(**{name: form.cleaned_data[name] for name in self.arguments(form)}))
         if message is None:
-            errors = [str(error) for field in form.errors.values() for error in field]
-            messages.error(request, f"Nothing was saved. {errors[0]}")
+            name, errors = next(iter(form.errors.items()))
+            label = "" if name == NON_FIELD_ERRORS or form[name].is_hidden else f"{form[name].label}: "
+            messages.error(request, f"Nothing was saved. {label}{errors[0]}")
         else:
             messages.success(request, message)
         return page_before(request.POST.get("back", ""))

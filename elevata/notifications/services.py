@@ -16,7 +16,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from django.urls import reverse
 from django.utils import timezone
 
@@ -94,12 +94,13 @@ def tell(
 def _group_of(event: Event) -> UUID:
     """Return the group of a new event.
 
-    It is that of the events of its kind about the same subject, or else the one of its kind that began within
+    It is the group of its kind that is only about its subject, or else the one of its kind that began within
     ``GROUPED_FOR``, or else a new one.
     """
     same = Q(subject_kind=event.subject_kind, subject_key=event.subject_key)
     recent = Q(at__gte=timezone.now() - GROUPED_FOR, group=F("event_id"))
-    alike = Event.objects.filter(same | recent, kind=event.kind, environment=event.environment)
+    mixed = Exists(Event.objects.filter(group=OuterRef("group")).exclude(same))
+    alike = Event.objects.filter(recent | (same & ~mixed), kind=event.kind, environment=event.environment)
     alike = alike.annotate(is_same=Case(When(same, then=1), default=0)).order_by("-is_same", "-pk")
     return alike.values_list("group", flat=True).first() or event.event_id
 
@@ -185,19 +186,22 @@ def mark_settled(
     subject_key: str | QuerySet,
     kinds: Collection[Kind] = (),
     user: Any = None,
+    environment: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> int:
     """Mark the notices about a subject that needs no action any more as read; return the number of unread ones.
 
     ``subject_key`` can be a query of keys, for several subjects of one kind. ``kinds`` are the events that asked for
     the action (default: all), of these with these ``facts``; ``user`` is the only one whose notices are marked
-    (default: all users').
+    (default: all users'). ``environment`` is that of the events (default: any).
     """
     of_subject = {"subject_key": subject_key} if isinstance(subject_key, str) else {"subject_key__in": subject_key}
     events = Event.objects.filter(subject_kind=subject_kind, **of_subject)
     events = events.filter(**{f"facts__{name}": value for name, value in (facts or {}).items()})
     if kinds:
         events = events.filter(kind__in=kinds)
+    if environment:
+        events = events.filter(environment=environment)
     notices = Notice.objects.filter(event__in=events, read_at__isnull=True)
     if user is not None:
         notices = notices.filter(user=user)

@@ -72,12 +72,14 @@ class Page(View):
         return super().dispatch(request, *args, **kwargs)
 
     def is_allowed(self, request: HttpRequest) -> bool:
-        if not self.permissions or (self.methods and request.method not in self.methods):
-            return True
-        place = type(self).place
-        return any(
-            may_somewhere(request.user, permission) if place is None else may(request.user, permission, place)
-            for permission in self.permissions
+        return bool(self.methods and request.method not in self.methods) or self.is_open_to(request.user)
+
+    @classmethod
+    def is_open_to(cls, user: Any) -> bool:
+        """Return True if the user has one of the permissions, or if there are none."""
+        return not cls.permissions or any(
+            may_somewhere(user, permission) if cls.place is None else may(user, permission, cls.place)
+            for permission in cls.permissions
         )
 
     def context(self) -> dict[str, Any]:
@@ -142,6 +144,8 @@ class ListPage(TemplatePage):
 
     filterset: ClassVar[type[FilterSet] | None] = None
     per_page: ClassVar[int] = PER_PAGE
+    # Route of the list, where views with other routes show it, too.
+    list_route: ClassVar[str] = ""
     # Columns that users choose, in the order of the table; those with values for a file make the list's CSV.
     columns: ClassVar[tuple[Column, ...]] = ()
 
@@ -156,7 +160,7 @@ class ListPage(TemplatePage):
 
     @property
     def route(self) -> str:
-        return self.request.resolver_match.view_name
+        return self.list_route or self.request.resolver_match.view_name
 
     @cached_property
     def _chosen(self) -> list[str] | None:

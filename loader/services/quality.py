@@ -177,7 +177,12 @@ def store_results(
             for described in results
         )
         if rows and not any(row.is_problem for row in rows):
-            mark_settled(subject_kind="dataset", subject_key=str(dataset_key), kinds=(Kind.QUALITY_FAILED,))
+            mark_settled(
+                subject_kind="dataset",
+                subject_key=str(dataset_key),
+                kinds=(Kind.QUALITY_FAILED,),
+                environment=environment.name,
+            )
         elif run is not None and not repeated:
             _tell_failed(run, dataset, name, rows)
     return rows

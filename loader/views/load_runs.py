@@ -55,6 +55,7 @@ class RunList(ListPage):
     """List of load runs, newest first, with the form that starts one."""
 
     filterset, per_page, template_name = LoadRunFilter, 25, "loader/runs/run_list.html"
+    list_route = "run_list"
     columns: ClassVar = (
         Column("Run", {"run": "run_id", "kind": "kind", "requested": "requested_at", "by": "who", "reason": "reason"}),
         Column("State", {"state": "status"}),

@@ -5,6 +5,7 @@ from django.http import HttpResponse
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from loader.domain.dependencies import come_by_files, is_loaded
+from loader.domain.selection import MAX_WORDS
 from loader.views.load_runs import ForStarters
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
@@ -26,7 +27,13 @@ class DatasetsLoad(ForStarters, SelectedDatasets):
             rows.append(SelectedRow(str(dataset), "" if reason else "is loaded", reason))
             if not reason and state is not None:
                 names.append(state.qualified_name)
-        return self.render(edits=rows, selection=" ".join(names), count=len(names))
+        selection = " ".join(names)
+        if len(selection) > MAX_WORDS:
+            return self.refuse(
+                f"The names of the datasets have {len(selection)} characters; {MAX_WORDS} are possible. "
+                "Select fewer, or load a schema or a tag."
+            )
+        return self.render(edits=rows, selection=selection, count=len(names))
 
 
 def _reason(dataset: TargetDataset, state: DatasetState | None, by_files: frozenset[str]) -> str:

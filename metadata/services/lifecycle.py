@@ -6,6 +6,8 @@ from elevata.accounts.models import RoleGrant
 from elevata.audit.services.change_log import claim, writing
 from elevata.comments.services import delete_comments_on
 from elevata.core.errors import MetadataError
+from elevata.lists.services import delete_favourites_of
+from elevata.notifications.services import mark_settled
 from metadata.domain import naming
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sources.intake import Intake
@@ -224,7 +226,10 @@ def delete_column(*, column: TargetColumn, expected_version: int, reason: str = 
 
 
 def delete_dataset(*, dataset: TargetDataset, expected_version: int, reason: str = "") -> None:
-    """Delete a retired dataset's description with its columns and its history's; see ``delete_column``."""
+    """Delete a retired dataset's description with its columns and its history's; see ``delete_column``.
+
+    Comments and favourites are deleted with it, and its notices are marked as read.
+    """
     with writing(reason):
         row = claim(dataset, expected_version)
         if row.history_of_id is not None:
@@ -236,6 +241,9 @@ def delete_dataset(*, dataset: TargetDataset, expected_version: int, reason: str
             _remove(row.history)
         _remove(row)
         delete_comments_on(kind="dataset", keys=keys)
+        delete_favourites_of(kind="dataset", keys=keys)
+        for key in keys:
+            mark_settled(subject_kind="dataset", subject_key=str(key))
 
 
 def delete_system(*, system: System, expected_version: int, reason: str = "") -> None:

@@ -55,16 +55,19 @@ class SelectedDatasets(Page):
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         if not self.datasets:
-            messages.error(request, "Select at least one dataset.")
-            return redirect(self.back)
+            return self.refuse("Select at least one dataset.")
         if len(self.datasets) > MOST_ROWS:
-            messages.error(request, f"At most {MOST_ROWS} datasets are changed at once.")
-            return redirect(self.back)
+            return self.refuse(f"At most {MOST_ROWS} datasets are changed at once.")
         return self.handle()
 
     def handle(self) -> HttpResponse:
         """Return the response for the selected datasets."""
         raise NotImplementedError
+
+    def refuse(self, message: str) -> HttpResponse:
+        """Return to the list with an error."""
+        messages.error(self.request, message)
+        return redirect(self.back)
 
     @cached_property
     def datasets(self) -> list[TargetDataset]:
@@ -114,8 +117,7 @@ class DatasetsEdit(EditsPage, SelectedDatasets):
     def handle(self) -> HttpResponse:
         action = self.request.POST.get("do", "")
         if action not in ACTIONS:
-            messages.error(self.request, "Choose what to do with the selected datasets.")
-            return redirect(self.back)
+            return self.refuse("Choose what to do with the selected datasets.")
         if not {"preview", "save"} & set(self.request.POST) and action != RETIRE:
             edits = [RowEdit(str(row), row, row.version) for row in self.datasets]
             return self.render(form=BulkEditForm(action=action), edits=edits, applies=[])
@@ -134,8 +136,7 @@ class DatasetsEdit(EditsPage, SelectedDatasets):
 
     def save(self, form: BulkEditForm, seen: Mapping[UUID, int]) -> HttpResponse:
         if len(self.datasets) < len(seen):
-            messages.error(self.request, "A selected dataset does not exist any more; nothing was changed.")
-            return redirect(self.back)
+            return self.refuse("A selected dataset does not exist any more; nothing was changed.")
         try:
             edits = edits_of(self.datasets, form.cleaned_data["do"], form.value, seen)
             apply_edits(edits, form.cleaned_data["reason"])

@@ -301,7 +301,7 @@ class LoadWork:
         """Execute safe changes, with an execution record of their own."""
         reason = f"load run {self.run.run_id}"
         loaded = Scope.from_json(self.run.scope)
-        # A selection is no scope of a report; the record then lists the datasets.
+        # A load's selection has words, a report's only names, so the record lists the datasets instead.
         scope = None if loaded.kind == SELECTION else ReportScope(**self.run.scope)
         begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
         execution = retried(begin)

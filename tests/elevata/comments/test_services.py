@@ -16,6 +16,8 @@ from elevata.comments.models import Comment
 from elevata.comments.selectors import suggested_users
 from elevata.comments.services import create_comment, delete_comment, update_comment
 from elevata.core.errors import MetadataError
+from elevata.lists.models import Favourite
+from elevata.lists.services import set_favourite
 from elevata.notifications.models import Event, Notice
 from metadata.models import TargetDataset
 from metadata.services.lifecycle import delete_dataset, retire_dataset
@@ -134,14 +136,17 @@ def test_a_comment_needs_a_user(db):
         create_comment(subject_kind="dataset", subject_key=TargetDatasetFactory().key, text="Hello")
 
 
-def test_comments_of_a_deleted_dataset_go_with_it(ada: User):
+def test_comments_notices_and_favourites_of_a_deleted_dataset_go_with_it(ada: User, bob: User):
     dataset = TargetDatasetFactory()
-    commented(ada, dataset)
+    commented(ada, dataset, "@bob")
+    set_favourite(user=bob, subject_kind="dataset", subject_key=dataset.key)
     with acting_as(ada):
         retire_dataset(dataset=dataset, expected_version=dataset.version)
         dataset.refresh_from_db()
         delete_dataset(dataset=dataset, expected_version=dataset.version)
     assert not Comment.objects.exists()
+    assert not Favourite.objects.exists()
+    assert unread(bob) == []
 
 
 def test_a_comment_on_a_report_leaves_its_fingerprint_and_its_approval(world: World, renamed: ChangeReport):

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from elevata.bootstrap.places import ROOT
 from elevata.core.errors import MetadataError
+from elevata.home import favourites
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
 from elevata.lists.selectors import filtered_lists
 from elevata.lists.services import save_filter
@@ -20,6 +21,7 @@ from tests.architecture.world import World
 from tests.elevata.web.forms import words
 from tests.elevata.web.html import html_of, text_of
 from tests.elevata.web.pages import signed_in
+from tests.factories import TargetDatasetFactory
 from tests.loader.factories import loaded
 
 pytestmark = pytest.mark.django_db
@@ -79,9 +81,27 @@ def test_what_cannot_be_saved_names_its_field(person: User, given: dict[str, str
     assert refused.value.field == field
 
 
-def test_a_page_of_another_host_is_not_returned_to(reader: Client):
-    answer = reader.post("/lists/filters/", {"route": LIST, "name": "x", "query": "layer=raw", "back": "//evil.org/"})
+@pytest.mark.parametrize("back", ["//evil.org/", "https://evil.org/", "abc", ""])
+def test_only_a_path_of_this_host_is_returned_to(reader: Client, back: str):
+    answer = reader.post("/lists/filters/", {"route": LIST, "name": "x", "query": "layer=raw", "back": back})
     assert answer.url == "/"
+
+
+def test_an_error_on_a_page_names_its_field(reader: Client):
+    assert "Nothing was saved. Name: This field is required." in words(html_of(saved(reader, name="")))
+
+
+def test_a_shared_filter_of_a_list_that_a_user_may_not_open_is_not_offered(reader: Client, starter: User):
+    SavedFilter.objects.create(owner=starter, route="delivery_list", name="failed", query="status=failed", shared=True)
+    SavedFilter.objects.create(owner=starter, route=LIST, name="raw", query="layer=raw", shared=True)
+    answer = reader.get("/api/v1/saved-filters/").json()
+    assert [row["name"] for row in answer["results"]] == ["raw"]
+
+
+def test_filters_saved_on_the_page_of_an_error_are_those_of_the_list(operator: Client):
+    page = html_of(operator.post("/start-load/", {"scope": "odd"}))
+    assert '<input type="hidden" name="route" value="run_list">' in page
+    assert "run_start" not in filtered_lists()
 
 
 def test_every_list_with_filters_can_be_saved():
@@ -93,12 +113,19 @@ def test_every_list_with_filters_can_be_saved():
 # --- columns -----------------------------------------------------------------------------------
 
 
-def test_chosen_columns_are_shown_and_the_file_follows(reader: Client, airport: TargetDataset):
-    page = html_of(chosen(reader, "Layer", "Owner"))
-    hidden = re.search(r'id="rows" class="([^"]*)"', page)
-    assert hidden is not None
-    assert "without-3" in hidden[1].split()
-    assert not {"without-1", "without-2", "without-9"} & set(hidden[1].split())
+@pytest.mark.parametrize("role", ["reader", "editor"])
+def test_chosen_columns_are_shown(role: str, request: pytest.FixtureRequest, airport: TargetDataset):
+    """For an editor, the table is inside the form of the bulk actions."""
+    page = html_of(chosen(request.getfixturevalue(role), "Layer", "Owner"))
+    assert ("data-selection" in page) == (role == "editor")
+    table = re.search(r'<table class="rows ([^"]*)"', page)
+    assert table is not None
+    assert "without-3" in table[1].split()
+    assert not {"without-1", "without-2", "without-9"} & set(table[1].split())
+
+
+def test_the_file_has_the_chosen_columns(reader: Client, airport: TargetDataset):
+    chosen(reader, "Layer", "Owner")
     answer = reader.get("/datasets/?format=csv")
     (head, *_) = csv.reader(io.StringIO(b"".join(answer.streaming_content).decode(), newline=""))
     assert head == ["dataset", "layer", "owner"]
@@ -133,7 +160,7 @@ def test_declared_columns_are_those_of_the_table(route: str, request: pytest.Fix
 def test_there_is_a_rule_to_hide_every_column():
     css = (ROOT / "static/css/app.css").read_text()
     most = max(len(getattr(view, "columns", ())) for view in filtered_lists().values())
-    assert f".without-{most} > table" in css
+    assert f".without-{most} > * > tr > :nth-child({most})" in css
 
 
 # --- favourites --------------------------------------------------------------------------------
@@ -149,6 +176,15 @@ def test_a_favourite_is_marked_found_and_on_the_home_page(reader: Client, airpor
     page = text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
     assert re.findall(r"rawcore\.\w+(?=</a>)", page) == ["rawcore.rc_air_airport"]
     assert "Favourites Datasets Reports rawcore.rc_air_airport" in words(text_of(reader, "/"))
+
+
+def test_the_home_page_has_the_last_marked_favourite_first(reader: Client, airport: TargetDataset):
+    other = TargetDatasetFactory()
+    marked(reader, other, on="on")
+    marked(reader, airport, on="on")
+    other.save()
+    names = [name for _, name in favourites(User.objects.get(pk=reader.session["_auth_user_id"]))]
+    assert names == [str(airport), str(other)]
 
 
 def test_a_favourite_is_removed(reader: Client, airport: TargetDataset):

@@ -158,6 +158,13 @@ def test_a_group_takes_no_other_things_after_some_minutes():
     assert told(subject_key="r3").group == Event.objects.latest("pk").event_id
 
 
+def test_a_group_about_several_things_takes_none_of_them_after_some_minutes():
+    first = told()
+    told(subject_key="r2")
+    Event.objects.update(at=timezone.now() - timedelta(minutes=11))
+    assert told().group != first.group
+
+
 @pytest.mark.parametrize("other", [{"kind": Kind.DRIFT_FOUND}, {"environment": "prod"}])
 def test_another_kind_or_environment_is_another_group(other: dict[str, Any]):
     assert told().group != told(**other).group

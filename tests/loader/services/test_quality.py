@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from architecture.models import Environment
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from elevata.notifications.models import Event, Notice
@@ -18,6 +19,7 @@ from metadata.models import QualityCheck
 from metadata.services.quality import create_check, retire_check
 from tests.architecture.world import person
 from tests.loader.airports import target
+from tests.loader.factories import EnvironmentFactory
 from tests.loader.services.loads.test_manifests import manifest
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,13 +45,13 @@ def result(row: QualityCheck, outcome: str = "warned", **values) -> dict:
     return fields | values
 
 
-def stored(row: QualityCheck, run: LoadRun, *results: dict) -> None:
+def stored(row: QualityCheck, run: LoadRun | None, *results: dict, environment: Environment | None = None) -> None:
     dataset = row.dataset
     store_results(
         dataset_key=str(dataset.key),
         dataset=dataset,
         name=str(dataset),
-        environment=current_environment(),
+        environment=environment or current_environment(),
         results=results,
         run=run,
     )
@@ -147,12 +149,14 @@ def test_results_of_a_run_are_stored_with_notices_about_failed_checks(airports, 
     assert event.link == f"/datasets/{target(AIRPORT).key}/quality/"
 
 
-def test_a_notice_is_settled_once_all_checks_pass(airports):
+def test_a_notice_is_settled_once_all_checks_pass_in_its_environment(airports):
     person("olga", "operator")
     row = check(AIRPORT, "not_null", columns=["name"])
     run = request_load_run(run_id="r", load_timestamp=datetime(2024, 5, 1, tzinfo=UTC), wake_worker=False).run
     stored(row, run, result(row, failed=2, total=3))
     unread = Notice.objects.filter(event__kind="quality.failed", read_at__isnull=True)
+    assert unread.count() == 1
+    stored(row, None, result(row, "passed", failed=0, total=3), environment=EnvironmentFactory(name="prod"))
     assert unread.count() == 1
     stored(row, None, result(row, "passed", failed=0, total=3))
     assert unread.count() == 0

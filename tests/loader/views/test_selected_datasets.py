@@ -116,3 +116,17 @@ def test_a_load_of_the_selection_leaves_out_what_loads_do_not_write(operator: Cl
     selection = re.search(r'name="selection" value="([^"]+)"', html)[1]
     operator.post("/start-load/", {"scope": "selection", "selection": selection})
     assert LoadRun.objects.get().scope["name"] == "rawcore.rc_air_airport"
+
+
+@pytest.mark.parametrize("action", ["report", "load"])
+def test_names_that_are_too_long_together_are_refused_when_selected(
+    action: str, request: pytest.FixtureRequest, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("architecture.domain.report.MAX_NAME", 20)
+    monkeypatch.setattr("loader.views.selected_datasets.MAX_WORDS", 20)
+    client = request.getfixturevalue("editor" if action == "report" else "operator")
+    answer = client.post(f"/datasets/selected/{action}/", {"key": keys("rc_air_airport"), "filters": "layer=rawcore"})
+    assert answer["Location"] == "/datasets/?layer=rawcore"
+    assert "The names of the datasets have 22 characters; 20 are possible. Select fewer" in html_of(
+        client.get(answer["Location"])
+    )
