@@ -215,12 +215,16 @@ def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[
 
 
 def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
-    """Return waiting rows of a quarantine, with masks instead of masked values."""
+    """Return waiting rows of a quarantine, with masks instead of masked values.
+
+    The text of a malformed record is masked for every reader without the permission to read sensitive values: it may
+    have columns that nobody described.
+    """
     frame = waiting_rows(spark, warehouse, manifest.table, manifest.arguments.get("run_id", ""))
     if frame is None:
         return {"table_version": -1, "columns": [], "rows": [], "truncated": False, "masked": []}
     names = _masked_columns(manifest)
-    names += [RECORD_TEXT] if names and RECORD_TEXT in frame.columns else []
+    names += [RECORD_TEXT] if manifest.masking is not None and RECORD_TEXT in frame.columns else []
     shown = frame.select(
         *(F.lit(None).alias(name) if name in names else F.col(quote_identifier(name)) for name in frame.columns)
     )

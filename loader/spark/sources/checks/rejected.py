@@ -21,8 +21,9 @@ REASONS, RECORD = "\ue000reasons", "\ue000record"
 class RejectedRows:
     """Rows with faults: ``rows`` has the contract's columns as text, by their delivered names.
 
-    Besides it has ``REASONS``, ``RECORD`` (the text of a malformed record) and the columns of provenance. ``refusal``
-    names all classes of faults. ``is_refused``: the whole delivery is refused, since the source's options say so or no
+    Besides it has ``REASONS``, ``RECORD`` (the text of a malformed record) and the columns of provenance. The columns
+    of a malformed record are NULL, since its fields may have moved into other columns. ``refusal`` names all classes of
+    faults. ``is_refused``: the whole delivery is refused, since the source's options say so or no
     other row is left.
     """
 
@@ -50,6 +51,7 @@ def rejected_rows(
 
 
 def _described(opened: Opened, source: SourceSpec, delivered: DataFrame, rows: DataFrame, reasons: Column) -> DataFrame:
-    values = [opened.text_of(column.name).cast("string").alias(column.name) for column in source.columns]
+    is_record = F.col(MALFORMED).isNull()
+    values = [F.when(is_record, opened.text_of(c.name).cast("string")).alias(c.name) for c in source.columns]
     placed = with_provenance(opened, delivered, rows.withColumn(REASONS, reasons))
     return placed.select(SOURCE_FILE, SOURCE_ROW, REASONS, F.col(MALFORMED).alias(RECORD), *values)

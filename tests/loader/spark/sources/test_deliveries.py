@@ -571,7 +571,7 @@ def test_all_faults_of_a_delivery_are_found_in_one_pass(spark, put):
     assert (caught.value.code, caught.value.row) == ("RAGGED_ROW", 3)
     assert "; 1 in n (integer); 1 in d (date); 1 rows without a business key" in caught.value.message
     assert sorted(rejected, key=lambda row: row[0]) == [
-        (2, ["RAGGED_ROW"], "b", "b", None),
+        (2, ["RAGGED_ROW"], "b", None, None),
         (3, ["VALUE_DOES_NOT_FIT n", "NULL_KEY id"], None, None, "z"),
         (4, ["VALUE_DOES_NOT_FIT d", "NULL_VALUE name"], None, "c", "2"),
         (5, ["CONFLICTING_ROWS"], None, "e", "1"),
