@@ -133,6 +133,7 @@ class QuestionForm(forms.Form):
     )
     at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
     known_at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+    file = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -165,7 +166,7 @@ class QuestionForm(forms.Form):
             return {}
         if kind == "quarantine":
             of_run = {"run_id": values["run"]} if values["run"] else {}
-            return {"limit": MOST_QUARANTINED, **of_run}
+            return {"limit": MOST_QUARANTINED if values["file"] else ROWS_SHOWN, **of_run}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
         known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}

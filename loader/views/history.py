@@ -23,7 +23,7 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
-from loader.domain.queries.query_results import ORIGIN, entity_keys, grid_of, key_changes
+from loader.domain.queries.query_results import MOST_QUARANTINED, ORIGIN, entity_keys, grid_of, key_changes
 from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, found_rows, time_line, versions
@@ -219,6 +219,7 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         rows = [(dict(zip(about, row, strict=False)), row[len(about) :]) for row in answer["rows"]]
         return {"named": named, "about": about, "found": rows[:ROWS_SHOWN], "count": len(rows)} | {
             "truncated": answer["truncated"],
+            "has_more": answer["truncated"] and read.arguments.get("limit", 0) < MOST_QUARANTINED,
             "masked": masked,
             "of_run": read.arguments.get("run_id", ""),
         }

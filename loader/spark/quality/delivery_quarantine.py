@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.manifest.loads import RawcoreLoad, RawLoad
-from loader.domain.queries.query_results import MOST_QUARANTINED
+from loader.domain.queries.query_results import LONGEST_KEPT, MOST_QUARANTINED
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization.history import Stamp
 from loader.spark.quality.quarantine import FILE, RECORD_TEXT, REFUSED, ROW, WAITING, quarantine_table
@@ -52,10 +52,10 @@ class DeliveryQuarantine:
         waits_for_all = self._is_complete and not rejected.is_refused
         replaced = f"state = '{REFUSED}' OR (state = '{WAITING}' AND {'true' if waits_for_all else own})"
         values = [F.lit(FILE), F.col(SOURCE_FILE), F.lit(ROW), F.col(SOURCE_ROW).cast("string")]
-        values += [F.lit(RECORD_TEXT), F.col(RECORD)]
+        values += [F.lit(RECORD_TEXT), F.left(RECORD, F.lit(LONGEST_KEPT))]
         keys = {column.name: column.key or column.name for column in self.load.table.columns}
         for raw_name, name in self.load.columns:
-            values += [F.lit(keys[raw_name]), F.col(quote_identifier(name))]
+            values += [F.lit(keys[raw_name]), F.left(quote_identifier(name), F.lit(LONGEST_KEPT))]
         entry = F.sha2(F.to_json(F.array(F.lit(self.load.table.key), *values)), 256)
         entries = rows.select(
             entry.alias("entry_id"),

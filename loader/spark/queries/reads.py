@@ -42,7 +42,7 @@ from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.domain.quality.checks import CheckSpec, without_sensitive
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.query_results import MOST_QUARANTINED, MOST_ROWS, ORIGIN
+from loader.domain.queries.query_results import MOST_QUARANTINED, MOST_ROWS, ORIGIN, first_rows
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import all_of
@@ -268,10 +268,13 @@ def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: R
 def _rows(
     frame: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False, most: int = MOST_ROWS
 ) -> dict:
-    """Return the rows as text. With ``in_order``, masks show if a value differs from the previous row's."""
+    """Return the rows as text, without the last ones if they have more than ``MOST_BYTES`` characters.
+
+    With ``in_order``, masks show if a value differs from the previous row's.
+    """
     limit = _limit(arguments, most)
     rows = frame.select(*(_as_text(frame, name) for name in frame.columns)).limit(limit + 1).collect()
-    chosen = [list(row) for row in rows[:limit]]
+    chosen = first_rows(rows[:limit], select_statements.MOST_BYTES)
     if in_order:
         chosen = hidden(frame.columns, chosen, masked_names)
     else:
@@ -279,7 +282,7 @@ def _rows(
     return {
         "columns": frame.columns,
         "rows": chosen,
-        "truncated": len(rows) > limit,
+        "truncated": len(rows) > len(chosen),
         "masked": [name for name in frame.columns if name in masked_names],
     }
 
