@@ -3,7 +3,7 @@
 It is a table like any quarantine (``loader.spark.quality.quarantine``). Rows of a delivery that was loaded without them
 wait until they are dropped, or until a complete delivery replaces them. They cannot be released: their values do not
 fit. The first rows of a refused delivery are kept in the state ``refused``, so that they can be downloaded, until the
-next refusal.
+next refusal or the next delivery that is loaded.
 """
 
 from dataclasses import dataclass
@@ -72,10 +72,10 @@ class DeliveryQuarantine:
         return self.table.frame().where(f"state = '{state}' AND {own}").count()
 
     def clear(self) -> None:
-        """Remove the rows that wait, after a complete delivery without faults of a source that keeps them aside."""
-        keeps_faulty_rows = self.load.source.options.get("faulty_rows") == QUARANTINE
-        if keeps_faulty_rows and self._is_complete and self.table.exists():
-            self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state IN ('{WAITING}', '{REFUSED}')")
+        """Remove the rows of refused deliveries after a delivery without faults; if it is complete, all that wait."""
+        if self.table.exists():
+            states = f"'{REFUSED}', '{WAITING}'" if self._is_complete else f"'{REFUSED}'"
+            self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state IN ({states})")
 
 
 def lacks_rows(session: SparkSession, warehouse: str, load: RawcoreLoad) -> bool:
