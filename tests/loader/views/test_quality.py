@@ -245,3 +245,11 @@ def test_results_are_listed_by_the_api_without_keys_of_rows(reader: Client, chec
     assert (listed["id"], listed["run"], listed["failed"], listed["total"]) == (result.pk, "good", 2, 9)
     assert "samples" not in listed
     assert reader.get("/api/v1/check-results/?outcome=passed").json()["count"] == 0
+
+
+def test_a_history_batch_with_faults_keeps_no_rows(warehouse: TargetDataset):
+    row = DatasetRun.objects.filter(dataset=warehouse).first()
+    row.error = {"code": "RAGGED_ROW", "faults": [{"code": "RAGGED_ROW"}]}
+    assert row.has_rejected_rows
+    row.run.kind = LoadRun.Kind.HISTORY_BATCH
+    assert not row.has_rejected_rows

@@ -1,5 +1,7 @@
 """Rows of a delivery that do not fit its contract, with the reasons and their places."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -13,6 +15,8 @@ from loader.spark.sources.checks.keys import CONFLICTING_ROWS, KeyedRows
 from loader.spark.sources.checks.row_faults import Checked
 from loader.spark.sources.opened import MALFORMED, Opened
 from loader.spark.sources.provenance import with_provenance
+
+log = logging.getLogger(__name__)
 
 REASONS, RECORD = "\ue000reasons", "\ue000record"
 
@@ -30,6 +34,16 @@ class RejectedRows:
     rows: DataFrame
     refusal: Refusal
     is_refused: bool
+
+    def write(self, reject: Callable[["RejectedRows"], int]) -> int:
+        """Return the number of rows that ``reject`` has written; its failure does not hide a refusal of the delivery."""
+        try:
+            return reject(self)
+        except Exception:
+            if not self.is_refused:
+                raise
+            log.exception("The rejected rows of a refused delivery were not kept")
+            return 0
 
 
 def rejected_rows(
