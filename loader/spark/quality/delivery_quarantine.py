@@ -16,7 +16,7 @@ from loader.domain.queries.query_results import LONGEST_KEPT, MOST_QUARANTINED
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization.history import Stamp
 from loader.spark.quality.quarantine import FILE, RECORD_TEXT, REFUSED, ROW, WAITING, quarantine_table
-from loader.spark.sources.checks.rejected import REASONS, RECORD, RejectedRows
+from loader.spark.sources.checks.rejections import REASONS, RECORD, RejectedRows
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.domain.sql import quote_identifier, quote_text

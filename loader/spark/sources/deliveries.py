@@ -56,7 +56,7 @@ from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
 from loader.spark.sources.checks.keys import KeyedRows, check_keys
-from loader.spark.sources.checks.rejected import RejectedRows, rejected_rows
+from loader.spark.sources.checks.rejections import RejectedRows, rejected_rows
 from loader.spark.sources.checks.row_faults import check_rows, converted, refuse_faults
 from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery

@@ -202,7 +202,7 @@ def test_rejected_rows_have_their_places_and_a_file(reader: Client, person, ware
 
 
 def test_more_rows_than_the_page_has_are_read_when_a_file_is_wanted(reader: Client, person, warehouse: TargetDataset):
-    answer = {"columns": ["__entry", "name"], "rows": [["ab", "x"]], "truncated": True, "masked": [], "table_version": 1}
+    answer = {"columns": ["__entry", "name"], "rows": [["ab", "x"]], "truncated": True, "table_version": 1}
     given = {"kind": "quarantine", "dataset": warehouse, "requested_by": person, "status": "succeeded"}
     read = ReadRequestFactory(**given, arguments={"limit": 100, "run_id": "bad"}, answer=answer)
     assert 'name="file"' in text_of(reader, f"/reads/{read.pk}/")

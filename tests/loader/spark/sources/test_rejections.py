@@ -3,7 +3,7 @@
 import pytest
 
 from loader.domain.refusals import Refusal
-from loader.spark.sources.checks.rejected import RejectedRows
+from loader.spark.sources.checks.rejections import RejectedRows
 
 RAGGED = Refusal("RAGGED_ROW", "a.csv, line 3: too few fields")
 

@@ -36,7 +36,7 @@ class RejectedRows:
     is_refused: bool
 
     def write(self, reject: Callable[["RejectedRows"], int]) -> int:
-        """Return the number of rows that ``reject`` has written; its failure does not hide a refusal of the delivery."""
+        """Return the number of rows that ``reject`` has written; its failure does not hide the refusal."""
         try:
             return reject(self)
         except Exception:
@@ -55,7 +55,7 @@ def rejected_rows(
         return None
     parts = []
     if checked.faults:
-        reasons = [F.when(kind.wrong, F.lit(kind.reason)) for kind, _ in checked.faults]
+        reasons = [F.when(kind.condition, F.lit(kind.reason)) for kind, _ in checked.faults]
         parts.append((delivered.where(checked.wrong), F.array_compact(F.array(*reasons))))
     if keyed.conflicting is not None:
         parts.append((keyed.conflicting, F.array(F.lit(CONFLICTING_ROWS))))
