@@ -205,10 +205,10 @@ def test_more_rows_than_the_page_has_are_read_when_a_file_is_wanted(reader: Clie
     answer = {"columns": ["__entry", "name"], "rows": [["ab", "x"]], "truncated": True, "table_version": 1}
     given = {"kind": "quarantine", "dataset": warehouse, "requested_by": person, "status": "succeeded"}
     read = ReadRequestFactory(**given, arguments={"limit": 100, "run_id": "bad"}, answer=answer)
-    assert 'name="file"' in text_of(reader, f"/reads/{read.pk}/")
+    assert 'name="all_rows"' in text_of(reader, f"/reads/{read.pk}/")
     place = page_of(warehouse, "reads/")
     reader.post(place, {"kind": "quarantine", "run": "bad"})
-    reader.post(place, {"kind": "quarantine", "run": "bad", "file": "on"})
+    reader.post(place, {"kind": "quarantine", "run": "bad", "all_rows": "on"})
     wanted = ReadRequest.objects.filter(kind="quarantine").exclude(pk=read.pk).order_by("pk")
     assert [entry.arguments["limit"] for entry in wanted] == [100, 10_000]
 
@@ -253,3 +253,42 @@ def test_a_history_batch_with_faults_keeps_no_rows(warehouse: TargetDataset):
     assert row.has_rejected_rows
     row.run.kind = LoadRun.Kind.HISTORY_BATCH
     assert not row.has_rejected_rows
+
+
+@pytest.fixture
+def total(warehouse: TargetDataset) -> QualityCheck:
+    """The highest elevation, as a check found it before the column was classified."""
+    arguments = {
+        "columns": ["elevation"],
+        "aggregate": "max",
+        "dataset": str(warehouse),
+        "other_columns": ["elevation"],
+    }
+    check = create_check(dataset=warehouse, name="highest", kind="total", arguments=arguments)
+    add_result(check, value=4321.5, low=4320, high=4320, message="max is not the same: 4321.5 and 4320")
+    return check
+
+
+def shown(client: Client, check: QualityCheck) -> str:
+    """Return the texts of a dataset's pages, charts and run, and of the API, about a result."""
+    pages = (page_of(check.dataset), page_of(check.dataset, "charts/"), "/load-runs/good/")
+    api = client.get(f"/api/v1/check-results/?check={check.key}").content.decode()
+    one = client.get(f"/api/v1/check-results/{CheckResult.objects.get(check_key=check.key).pk}/").content.decode()
+    return " ".join([*(text_of(client, page) for page in pages), api, one]).replace(",", "")
+
+
+def test_numbers_of_columns_that_were_classified_since_are_not_shown(reader: Client, total: QualityCheck):
+    assert shown(reader, total).count("4321") >= 4
+    total.dataset.columns.filter(name="elevation").update(sensitivity="confidential")
+    text = shown(reader, total)
+    assert "432" not in text
+    assert "max is not the same" in text
+
+
+def test_numbers_of_a_check_that_is_gone_are_hidden_if_its_dataset_is_sensitive(reader: Client, total: QualityCheck):
+    result = CheckResult.objects.get(check_key=total.key)
+    QualityCheck.objects.filter(pk=total.pk).delete()
+    address = f"/api/v1/check-results/{result.pk}/"
+    assert reader.get(address).json()["value"] == 4321.5
+    total.dataset.columns.filter(name="name").update(pii=True)
+    assert reader.get(address).json()["value"] is None
