@@ -204,6 +204,7 @@ class QuestionForm(forms.Form):
     )
     at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
     known_at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+    all_rows = forms.BooleanField(required=False, widget=forms.HiddenInput)
     file = forms.CharField(max_length=4000, required=False, widget=forms.HiddenInput)
     row = forms.IntegerField(min_value=0, max_value=2**63 - 1, required=False, widget=forms.HiddenInput)
     by = forms.ChoiceField(choices=tuple(WAYS.items()), required=False, widget=forms.HiddenInput)
@@ -250,7 +251,7 @@ class QuestionForm(forms.Form):
             return {}
         if kind == "quarantine":
             of_run = {"run_id": values["run"]} if values["run"] else {}
-            return {"limit": MOST_QUARANTINED, **of_run}
+            return {"limit": MOST_QUARANTINED if values["all_rows"] else ROWS_SHOWN, **of_run}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
         return self._as_of_arguments() | {"limit": ROWS_SHOWN}

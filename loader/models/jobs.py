@@ -147,8 +147,9 @@ class DatasetRun(models.Model):
 
     @property
     def has_rejected_rows(self) -> bool:
-        """Return True if rows of the delivery had faults, and so were kept for download."""
-        return bool(self.faults or (self.error or {}).get("faults"))
+        """Return True if rows of the delivery had faults, and so were kept for download; a history batch keeps none."""
+        has_faults = bool(self.faults or (self.error or {}).get("faults"))
+        return has_faults and self.run.kind != LoadRun.Kind.HISTORY_BATCH
 
     @property
     def is_acceptable(self) -> bool:

@@ -30,6 +30,7 @@ from loader.domain.queries.query_results import (
     COMPARE,
     DESCENDANTS,
     EXPORT,
+    MOST_QUARANTINED,
     ORIGIN,
     delivered_rows,
     entity_keys,
@@ -270,6 +271,7 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         rows = [(dict(zip(about, row, strict=False)), row[len(about) :]) for row in answer["rows"]]
         return {"named": named, "about": about, "found": rows[:ROWS_SHOWN], "count": len(rows)} | {
             "truncated": answer["truncated"],
+            "has_more": answer["truncated"] and read.arguments.get("limit", 0) < MOST_QUARANTINED,
             "masked": masked,
             "of_run": read.arguments.get("run_id", ""),
         }

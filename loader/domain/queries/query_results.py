@@ -228,6 +228,8 @@ def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str])
 MOST_ROWS = 1000
 # Rows of a quarantine that an answer has, and that are kept of a refused delivery.
 MOST_QUARANTINED = 10_000
+# Maximum number of characters of a value, or of a malformed record, that a quarantine keeps of a delivery.
+LONGEST_KEPT = 4000
 # Maximum number of rows in an export.
 MOST_EXPORTED = 5_000_000
 # Kinds whose rows are ordered by business key, so that a part can begin after a key.
@@ -263,6 +265,18 @@ def csv_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         return _csv(columns, answer["rows"])
     names = [*_CHANGE, *(f"{side}.{name}" for side in ("before", "after") for name in columns)]
     return _csv(names, (_change_row(columns, change) for change in answer["changes"]))
+
+
+def first_rows(rows: Iterable[Sequence[str | None]], most: int) -> list[list[str | None]]:
+    """Return the first rows that together have at most ``most`` characters, and at least one row."""
+    chosen: list[list[str | None]] = []
+    size = 0
+    for row in rows:
+        size += sum(len(value) for value in row if value is not None)
+        if chosen and size > most:
+            break
+        chosen.append(list(row))
+    return chosen
 
 
 def rows_of(answer: Mapping[str, Any]) -> int:

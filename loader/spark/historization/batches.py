@@ -330,11 +330,8 @@ class DatedBatch:
         self._events = EventBatch(
             session, load, target.versions, target.event_log, stamp, noted, self._forgotten_before(), begins
         )
+        self.counts: dict[str, int] = {}
         self.after: dict[str, int] = {}
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return self._events.public_counts
 
     @property
     def notes(self) -> dict[str, str]:
@@ -372,11 +369,13 @@ class DatedBatch:
             refuse_missing(self._events.files, self.load.name, rows=rows)
             self._events.open_before = rows
             self._events.prepare(stage, guard=guard, expected=expected)
+            self.counts = self._events.public_counts
             return
         before = self.target.segments()
         refuse_missing(self._events.files, self.load.name, versions=before["versions"])
         self._events.open_before = before["open"]
         self._events.prepare(stage, guard=guard, expected=expected)
+        self.counts = self._events.public_counts
         self._small = before["versions"] + self._events.counts["opened"] <= REWRITE_UP_TO_ROWS // 4
         self.after = {
             "versions": before["versions"] + self._events.versions_added,

@@ -398,15 +398,20 @@ def _prepared_batch(
             task.phase("comparing")
         elif has_quarantine:
             stage = quarantine.with_released(stage, target)
-        if quarantine.closes_absent and lacks_rows(session, task.warehouse, load):
-            stage = quarantine.with_all_stored(stage, target)
+        lacks, stored = quarantine.closes_absent and lacks_rows(session, task.warehouse, load), 0
+        if lacks:
+            stage, stored = quarantine.with_all_stored(stage, target)
             warning = "Rows of its delivery were quarantined, so keys that the delivery lacks were not closed."
             outcome.warnings += [] if warning in outcome.warnings else [warning]
-        detection = detection_of(session, load, windows, **run)
+        detection = None if lacks else detection_of(session, load, windows, **run)
         batch = find_batch(session, load, target, task.stamp, committed, detection)
         resources.callback(batch.release)
         expected = _maximum_rows(task, session, load)
+        expected = None if expected is None else expected + stored
         batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
+        if stored:  # These rows were not delivered. Some may have been updated, since their parents are known now.
+            batch.counts["rows"] -= stored
+            batch.counts["unchanged"] = max(batch.counts["unchanged"] - stored, 0)
         if load.policy.get("rank"):
             batch.counts[OUTRANKED] = outranked.get[OUTRANKED]
         if quarantined:

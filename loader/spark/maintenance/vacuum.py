@@ -3,7 +3,8 @@
 Delta's VACUUM removes the files to which no version within the retention refers. Its logging is off, so it makes no
 commit, and the newest commit stays that of a run. In a raw table that keeps all deliveries, those that its retention no
 longer keeps are removed before, in one commit; their files go with a later vacuum. Log files expire by the table's
-``delta.logRetentionDuration``, but the newest commit of a run stays, because loads read its metadata.
+``delta.logRetentionDuration``, but the newest commit of a run stays, because loads read its metadata. The quarantine of
+a table is vacuumed with it, and is not counted.
 """
 
 import time
@@ -19,6 +20,7 @@ from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import VACUUM
 from loader.spark.maintenance.compaction import MaintenanceContext, carried
+from loader.spark.quality.quarantine import quarantine_table
 from loader.spark.sources.kept_deliveries import remove_deliveries, stored_deliveries
 from loader.spark.sources.key_lists import KeyList, remove_other_key_lists
 from loader.spark.tables.tables import DeltaTable
@@ -68,6 +70,7 @@ def vacuum(context: MaintenanceContext, manifest: VacuumManifest) -> dict[str, i
                 commit = table.newest_run_commit()
                 remove_other_key_lists(context.session, table, commit and KeyList.of_note(commit.notes))
             _clean_log(table)
+            _clean_quarantine(context, spec, manifest.retention_hours)
         use = disk_use(table)
         removed = {f"files_{outcome}": len(files), f"bytes_{outcome}": sum(size for _, size in files)}
         listed = [{"file": file, "bytes": size} for file, size in sorted(files)[:MOST_LISTED]]
@@ -142,16 +145,29 @@ def _content(table: DeltaTable, below: str) -> tuple[int, int]:
 
 
 def _refuse_short(spec: TableSpec, table: DeltaTable, hours: int) -> None:
-    retention = table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(
-        table.snapshot().metadata()
-    )
-    if hours * _HOUR_MS < retention:
-        needed = -(-retention // _HOUR_MS)
+    needed = _own_retention(table)
+    if hours < needed:
         raise Refusal(
             "RETENTION_TOO_SHORT",
             f"{spec.qualified_name} keeps its former files for {needed} hours (delta.deletedFileRetentionDuration)",
             hint=f"keep {needed} hours or more; reads of earlier states and reverts rest on it",
         )
+
+
+def _own_retention(table: DeltaTable) -> int:
+    """Return the hours for which a table keeps its former files."""
+    retention = table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(
+        table.snapshot().metadata()
+    )
+    return -(-retention // _HOUR_MS)
+
+
+def _clean_quarantine(context: MaintenanceContext, spec: TableSpec, hours: int) -> None:
+    """Remove the former files of the table's quarantine, which hold rows that were dropped or replaced."""
+    quarantine = quarantine_table(context.session, context.warehouse, spec.key)
+    if quarantine.exists():
+        _statement(quarantine, max(hours, _own_retention(quarantine)))
+        _clean_log(quarantine)
 
 
 def _statement(table: DeltaTable, hours: int, ending: str = "") -> DataFrame:

@@ -3,7 +3,7 @@
 It is a table like any quarantine (``loader.spark.quality.quarantine``). Rows of a delivery that was loaded without them
 wait until they are dropped, or until a complete delivery replaces them. They cannot be released: their values do not
 fit. The first rows of a refused delivery are kept in the state ``refused``, so that they can be downloaded, until the
-next refusal.
+next refusal or the next delivery that is loaded.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.manifest.loads import RawcoreLoad, RawLoad
-from loader.domain.queries.query_results import MOST_QUARANTINED
+from loader.domain.queries.query_results import LONGEST_KEPT, MOST_QUARANTINED
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization.history import Stamp
 from loader.spark.quality.quarantine import FILE, RECORD_TEXT, REFUSED, ROW, WAITING, quarantine_table
-from loader.spark.sources.checks.rejected import REASONS, RECORD, RejectedRows
+from loader.spark.sources.checks.rejections import REASONS, RECORD, RejectedRows
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.domain.sql import quote_identifier, quote_text
@@ -52,10 +52,10 @@ class DeliveryQuarantine:
         waits_for_all = self._is_complete and not rejected.is_refused
         replaced = f"state = '{REFUSED}' OR (state = '{WAITING}' AND {'true' if waits_for_all else own})"
         values = [F.lit(FILE), F.col(SOURCE_FILE), F.lit(ROW), F.col(SOURCE_ROW).cast("string")]
-        values += [F.lit(RECORD_TEXT), F.col(RECORD)]
+        values += [F.lit(RECORD_TEXT), F.left(RECORD, F.lit(LONGEST_KEPT))]
         keys = {column.name: column.key or column.name for column in self.load.table.columns}
         for raw_name, name in self.load.columns:
-            values += [F.lit(keys[raw_name]), F.col(quote_identifier(name))]
+            values += [F.lit(keys[raw_name]), F.left(quote_identifier(name), F.lit(LONGEST_KEPT))]
         entry = F.sha2(F.to_json(F.array(F.lit(self.load.table.key), *values)), 256)
         entries = rows.select(
             entry.alias("entry_id"),
@@ -72,10 +72,10 @@ class DeliveryQuarantine:
         return self.table.frame().where(f"state = '{state}' AND {own}").count()
 
     def clear(self) -> None:
-        """Remove the rows that wait, after a complete delivery without faults of a source that keeps them aside."""
-        keeps_faulty_rows = self.load.source.options.get("faulty_rows") == QUARANTINE
-        if keeps_faulty_rows and self._is_complete and self.table.exists():
-            self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state IN ('{WAITING}', '{REFUSED}')")
+        """Remove the rows of refused deliveries after a delivery without faults; if it is complete, all that wait."""
+        if self.table.exists():
+            states = f"'{REFUSED}', '{WAITING}'" if self._is_complete else f"'{REFUSED}'"
+            self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state IN ({states})")
 
 
 def lacks_rows(session: SparkSession, warehouse: str, load: RawcoreLoad) -> bool:

@@ -86,15 +86,19 @@ class Quarantine:
         count = self._write(bad, {result.key: result.name for result in results})
         good = flagged.where(F.size(_REASONS) == 0).select(*map(quote_identifier, frame.columns))
         if self.closes_absent:
-            good = self._with_stored(good, target, of=bad)
+            good = good.unionByName(self._stored(good, target, of=bad))
         return self._with_released(good, released, target), count
 
-    def with_all_stored(self, frame: DataFrame, target: Target) -> DataFrame:
+    def with_all_stored(self, frame: DataFrame, target: Target) -> tuple[DataFrame, int]:
         """Return the rows of a delivery that lacks some, with the stored rows of all keys that it does not have.
 
-        Nothing says which keys the missing rows have, so no version may be closed.
+        Nothing says which keys the missing rows have, so no version may be closed. The second value is the number of
+        stored rows. There are none where absent keys stay open without a detection of deletes.
         """
-        return self._with_stored(frame, target)
+        if not self._is_complete:
+            return frame, 0
+        stored = self._stored(frame, target)
+        return frame.unionByName(stored), stored.count()
 
     def with_released(self, frame: DataFrame, target: Target) -> DataFrame:
         """Return rows of which none is set aside, with those released since the last load.
@@ -180,14 +184,14 @@ class Quarantine:
     def _key(self) -> list[str]:
         return [column.name for column in self.load.table.of_purpose("business_key")]
 
-    def _with_stored(self, good: DataFrame, target: Target, of: DataFrame | None = None) -> DataFrame:
-        """Return the rows with the stored rows of the keys that have no other row; of those in ``of``, or of all."""
+    def _stored(self, good: DataFrame, target: Target, of: DataFrame | None = None) -> DataFrame:
+        """Return the stored rows of the keys that have no row in ``good``; of those in ``of``, or of all."""
         names = [quote_identifier(name) for name in self._key()]
         kept = target.current() if target.history else target.rawcore.frame()
         if of is not None:
             kept = kept.join(of.select(*names).distinct(), self._key(), "left_semi")
         kept = kept.join(good.select(*names).distinct(), self._key(), "left_anti")
-        return good.unionByName(_shaped(kept, good.schema))
+        return _shaped(kept, good.schema)
 
     # --- released rows -----------------------------------------------------------------------------
 

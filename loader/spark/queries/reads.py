@@ -53,6 +53,7 @@ from loader.domain.queries.query_results import (
     MOST_QUARANTINED,
     MOST_ROWS,
     ORIGIN,
+    first_rows,
     rows_kind,
 )
 from loader.domain.queries.row_selection import RowSelection
@@ -199,12 +200,16 @@ def _is_ordered(arguments: dict) -> bool:
 
 
 def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
-    """Return waiting rows of a quarantine, with masks instead of masked values."""
+    """Return waiting rows of a quarantine, with masks instead of masked values.
+
+    The text of a malformed record is masked for every reader without the permission to read sensitive values: it may
+    have columns that nobody described.
+    """
     frame = waiting_rows(spark, warehouse, manifest.table, manifest.arguments.get("run_id", ""))
     if frame is None:
         return {"table_version": -1, "columns": [], "rows": [], "truncated": False, "masked": []}
     names = _masked_columns(manifest)
-    names += [RECORD_TEXT] if names and RECORD_TEXT in frame.columns else []
+    names += [RECORD_TEXT] if manifest.masking is not None and RECORD_TEXT in frame.columns else []
     shown = frame.select(
         *(F.lit(None).alias(name) if name in names else F.col(quote_identifier(name)) for name in frame.columns)
     )
@@ -245,10 +250,13 @@ def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: R
 def _rows(
     frame: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False, most: int = MOST_ROWS
 ) -> dict:
-    """Return the rows as text. With ``in_order``, masks show if a value differs from the previous row's."""
+    """Return the rows as text, without the last ones if they have more than ``MOST_BYTES`` characters.
+
+    With ``in_order``, masks show if a value differs from the previous row's.
+    """
     limit = _limit(arguments, most)
     rows = frame.select(*(_as_text(frame, name) for name in frame.columns)).limit(limit + 1).collect()
-    chosen = [list(row) for row in rows[:limit]]
+    chosen = first_rows(rows[:limit], select_statements.MOST_BYTES)
     if in_order:
         chosen = hidden(frame.columns, chosen, masked_names)
     else:
@@ -256,7 +264,7 @@ def _rows(
     return {
         "columns": frame.columns,
         "rows": chosen,
-        "truncated": len(rows) > limit,
+        "truncated": len(rows) > len(chosen),
         "masked": [name for name in frame.columns if name in masked_names],
     }
 

@@ -55,8 +55,8 @@ from loader.domain.sources.marks import Reading, Window
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.expressions import fits, typed
 from loader.spark.session import source_roots
-from loader.spark.sources.checks.keys import check_keys
-from loader.spark.sources.checks.rejected import RejectedRows, rejected_rows
+from loader.spark.sources.checks.keys import KeyedRows, check_keys
+from loader.spark.sources.checks.rejections import RejectedRows, rejected_rows
 from loader.spark.sources.checks.row_faults import check_rows, converted, refuse_faults
 from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
@@ -169,9 +169,14 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
             result = check_rows(opened, frame, source)
             accepted = frame.where(~result.wrong) if result.faults else frame
             rows_accepted = accepted.count() if result.faults else result.rows
-            keyed = check_keys(opened, accepted, source, rows_accepted)
+            try:
+                keyed = check_keys(opened, accepted, source, rows_accepted)
+            except Refusal:
+                if not result.faults:
+                    raise
+                keyed = KeyedRows(accepted.limit(0))  # Refused for the faults, which come first.
             rejected = rejected_rows(opened, source, frame, result, keyed)
-            quarantined = reject(rejected) if rejected is not None and reject is not None else 0
+            quarantined = rejected.write(reject) if rejected is not None and reject is not None else 0
             if rejected is not None and (rejected.is_refused or reject is None):
                 raise rejected.refusal
             unknown = unknown_columns(opened, frame, wanted)

@@ -4,7 +4,7 @@ In every format the frame has the columns ``d0`` … in the order of ``names``, 
 record, else NULL. Text formats give text, the others their own types.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -276,19 +276,15 @@ class Opened(Delivered):
     def type_of(self, name: str) -> T.DataType:
         return self.types[self.names.index(name)]
 
-    def own_places(self, wrong: Column, text: Column, count: int) -> list[Place] | None:
-        """Return the first ``count`` ``wrong`` rows by their own places; None for files, whose rows are numbered.
+    @property
+    def place_columns(self) -> list[Column]:
+        """Return the columns that place a row of a source without files, in their order: its business key."""
+        return [self.column(name).cast("string") for name in self.keys]
 
-        Rows of tables are named by their business keys, in the order of the keys.
-        """
-        if self.reader.has_files:
-            return None
-        keys = [self.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(self.keys)]
-        rows = self.frame().where(wrong).select(*keys, text.alias("text"))
-        ordered = rows.orderBy(*(f"k{place}" for place, _ in enumerate(keys))) if keys else rows
-        found = ordered.limit(count).collect()
-        named = [", ".join(f"{name}={row[place]}" for place, name in enumerate(self.keys)) for row in found]
-        return [Place(self.shown, "", None, row["text"], key) for row, key in zip(found, named, strict=True)]
+    def own_place(self, values: Sequence, text: str) -> Place:
+        """Return the place of a faulty row with these values of ``place_columns``."""
+        key = ", ".join(f"{name}={value}" for name, value in zip(self.keys, values, strict=True))
+        return Place(self.shown, "", None, text, key)
 
     def declared_type(self, name: str) -> str | None:
         """Return the type that the delivery declares for a column; None for text, of which only the values tell."""

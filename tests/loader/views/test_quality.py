@@ -201,6 +201,18 @@ def test_rejected_rows_have_their_places_and_a_file(reader: Client, person, ware
     assert file.splitlines()[0].replace('"', "") == "entry,run,at,reasons,file,row,record,icao,name"
 
 
+def test_more_rows_than_the_page_has_are_read_when_a_file_is_wanted(reader: Client, person, warehouse: TargetDataset):
+    answer = {"columns": ["__entry", "name"], "rows": [["ab", "x"]], "truncated": True, "table_version": 1}
+    given = {"kind": "quarantine", "dataset": warehouse, "requested_by": person, "status": "succeeded"}
+    read = ReadRequestFactory(**given, arguments={"limit": 100, "run_id": "bad"}, answer=answer)
+    assert 'name="all_rows"' in text_of(reader, f"/reads/{read.pk}/")
+    place = page_of(warehouse, "reads/")
+    reader.post(place, {"kind": "quarantine", "run": "bad"})
+    reader.post(place, {"kind": "quarantine", "run": "bad", "all_rows": "on"})
+    wanted = ReadRequest.objects.filter(kind="quarantine").exclude(pk=read.pk).order_by("pk")
+    assert [entry.arguments["limit"] for entry in wanted] == [100, 10_000]
+
+
 def test_the_page_of_a_run_lists_all_classes_of_faults_and_leads_to_the_rows(reader: Client, warehouse: TargetDataset):
     faults = [
         {"code": code, "message": f"{code} found", "column": column, "count": count, "samples": [f"line 3: {code}-x"]}
@@ -233,6 +245,14 @@ def test_results_are_listed_by_the_api_without_keys_of_rows(reader: Client, chec
     assert (listed["id"], listed["run"], listed["failed"], listed["total"]) == (result.pk, "good", 2, 9)
     assert "samples" not in listed
     assert reader.get("/api/v1/check-results/?outcome=passed").json()["count"] == 0
+
+
+def test_a_history_batch_with_faults_keeps_no_rows(warehouse: TargetDataset):
+    row = DatasetRun.objects.filter(dataset=warehouse).first()
+    row.error = {"code": "RAGGED_ROW", "faults": [{"code": "RAGGED_ROW"}]}
+    assert row.has_rejected_rows
+    row.run.kind = LoadRun.Kind.HISTORY_BATCH
+    assert not row.has_rejected_rows
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from elevata.core.words import counted
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
@@ -130,7 +131,7 @@ def _conflicting_rows(opened: Opened, source: SourceSpec, different: DataFrame, 
     )
     return Refusal(
         CONFLICTING_ROWS,
-        f"{opened.shown}: {count} keys have rows that differ",
+        f"{opened.shown}: {counted(count, 'key has', 'keys have')} rows that differ",
         file=opened.first_shown,
         column=names[0],
         count=count,

@@ -1,6 +1,7 @@
 """Places of faulty rows in a delivery: file, record and, if it is certain, line.
 
-Used only for a delivery with faults: its numbered rows are read again, once for all its faults.
+Used only for a delivery with faults: its rows are read again, once for all its faults. Rows of tables are named by
+their business keys, messages by partition and offset.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from loader.spark.sources.files import from_uri, shown
 from loader.spark.sources.formats.text_lines import text_lines
 from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened, Place
 from loader.spark.sources.provenance import with_provenance
+from metadata.domain.sql import quote_identifier
 
 SAMPLES = 5
 _SAMPLE_LENGTH = 80  # characters
@@ -22,7 +24,7 @@ _FAULT, _CLASS, _RANK = "fault", "fault.class", "rank"
 
 
 def first_places(opened: Opened, numbered: DataFrame, wanted: Sequence[tuple[Column, Column]]) -> list[list[Place]]:
-    """Return for each condition the places of its first rows in the order of files and rows.
+    """Return for each condition the places of its first rows in the order of files and rows, or of keys.
 
     ``numbered`` are the rows of the delivery, with their numbers if it has files; ``wanted`` are pairs of a condition
     and the text that describes a row.
@@ -30,28 +32,32 @@ def first_places(opened: Opened, numbered: DataFrame, wanted: Sequence[tuple[Col
     described = [
         (wrong, F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))) for wrong, text in wanted
     ]
+    places: list[list[Place]] = [[] for _ in wanted]
     if not opened.reader.has_files:
-        return [opened.own_places(wrong, text, SAMPLES) or [] for wrong, text in described]
+        keys = {f"place_{place}": column for place, column in enumerate(opened.place_columns)}
+        for *values, place, text in _first_rows(numbered.withColumns(keys), list(keys), described):
+            places[place].append(opened.own_place(values, text))
+        return places
     word = opened.reader.numbers
     placed = numbered.withColumn(SOURCE_ROW, F.col(ORDER)) if word else with_provenance(opened, numbered, numbered)
-    rows = _first_rows(placed, described)
+    rows = _first_rows(placed, [FILE, SOURCE_ROW], described)
     units = [(word, row[SOURCE_ROW]) for row in rows] if word else _lines_or_records(opened, placed, rows)
-    places: list[list[Place]] = [[] for _ in wanted]
     for row, (unit, number) in zip(rows, units, strict=True):
         places[row["class"]].append(Place(shown(from_uri(row[FILE])), unit, number, row["text"]))
     return places
 
 
-def _first_rows(placed: DataFrame, described: Sequence[tuple[Column, Column]]) -> list:
-    """Return file, number, class and text of the first rows of each class."""
+def _first_rows(placed: DataFrame, order: Sequence[str], described: Sequence[tuple[Column, Column]]) -> list:
+    """Return the columns of ``order``, the class and the text of the first rows of each class."""
     faults = [
         F.when(wrong, F.struct(F.lit(place).alias("class"), text.alias("text")))
         for place, (wrong, text) in enumerate(described)
     ]
-    rows = placed.select(FILE, SOURCE_ROW, F.explode(F.array_compact(F.array(*faults))).alias(_FAULT))
-    in_order = Window.partitionBy(_CLASS).orderBy(FILE, SOURCE_ROW)
+    columns = [F.col(quote_identifier(name)) for name in order]
+    rows = placed.select(*columns, F.explode(F.array_compact(F.array(*faults))).alias(_FAULT))
+    in_order = Window.partitionBy(_CLASS).orderBy(*(columns or [F.col(f"{_FAULT}.text")]))
     ranked = rows.withColumn(_RANK, F.row_number().over(in_order)).where(F.col(_RANK) <= SAMPLES)
-    return ranked.orderBy(_CLASS, FILE, SOURCE_ROW).select(FILE, SOURCE_ROW, f"{_FAULT}.*").collect()
+    return ranked.orderBy(_CLASS, _RANK).select(*columns, f"{_FAULT}.*").collect()
 
 
 def _lines_or_records(opened: Opened, placed: DataFrame, rows: list) -> list[tuple[str, int]]:

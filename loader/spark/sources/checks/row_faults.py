@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from elevata.core.words import counted
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import NULL_WATERMARK
@@ -37,18 +38,18 @@ def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
 class FaultClass:
     """Faults of one kind, of one column or of whole rows.
 
-    ``wrong`` is the condition of the rows, ``text`` shows one of them. A refusal says where the first is, then
-    ``problem``; ``unit`` is what it counts, and ``briefly`` names the class among others.
+    ``condition`` is that of the rows, ``text`` shows one of them. A refusal says where the first is, then ``problem``;
+    ``noun`` is what it counts, and ``summary`` follows the count if the class is named among others.
     """
 
     code: str
-    wrong: Column
+    condition: Column
     text: Column
     problem: str
-    briefly: str
+    summary: str
     hint: str
     column: str = ""
-    unit: str = "rows"
+    noun: str = "row"
 
     @property
     def reason(self) -> str:
@@ -58,9 +59,10 @@ class FaultClass:
     def refusal(self, opened: Opened, count: int, places: Sequence[Place]) -> Refusal:
         """Return the refusal for this class. Without places it names the delivery."""
         first = places[0] if places else Place(opened.first_shown, "", None, "")
+        in_all = f"; {counted(count, self.noun)} in all" if count > 1 else ""
         return Refusal(
             self.code,
-            f"{first.where}{self.problem}; {count} {self.unit} in all",
+            f"{first.where}{self.problem}{in_all}",
             file=first.file,
             row=first.number,
             column=self.column,
@@ -81,21 +83,22 @@ class Checked:
     @property
     def wrong(self) -> Column:
         """Return the condition of the rows with faults."""
-        return F.coalesce(any_of(kind.wrong for kind, _ in self.faults), F.lit(False))
+        return F.coalesce(any_of(kind.condition for kind, _ in self.faults), F.lit(False))
 
     def refusal(self, opened: Opened, numbered: DataFrame, conflict: Refusal | None = None) -> Refusal | None:
         """Return the refusal for the first class with all classes; ``conflict`` is that of keys, the last class."""
-        wanted = [(kind.wrong, kind.text) for kind, _ in self.faults]
+        wanted = [(kind.condition, kind.text) for kind, _ in self.faults]
         places = first_places(opened, numbered, wanted) if wanted else []
         refusals = [kind.refusal(opened, count, at) for (kind, count), at in zip(self.faults, places, strict=True)]
-        briefly = [f"{count} {kind.briefly}" for kind, count in self.faults]
+        summaries = [f"{counted(count, kind.noun)} {kind.summary}" for kind, count in self.faults]
         if conflict is not None:
             refusals.append(conflict)
-            briefly.append(f"{conflict.count} keys with rows that differ")
+            summaries.append(f"{counted(conflict.count, 'key')} with rows that differ")
         if not refusals:
             return None
-        first, others = refusals[0], "".join(f"; {words}" for words in briefly[1:])
-        return replace(first, message=first.message + others, faults=tuple(refusals))
+        first, others = refusals[0], ", ".join(summaries[1:])
+        message = f"{first.message}; besides: {others}" if others else first.message
+        return replace(first, message=message, faults=tuple(refusals))
 
 
 def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Checked:
@@ -111,7 +114,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
         totals = numbered.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
-            *(F.count_if(kind.wrong).alias(f"fault_{place}") for place, kind in enumerate(kinds)),
+            *(F.count_if(kind.condition).alias(f"fault_{place}") for place, kind in enumerate(kinds)),
             *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
         ).first()
     if totals["replaced"]:
@@ -122,8 +125,8 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
         for column, count in counts.items()
         if count
     )
-    counted = ((kind, totals[f"fault_{place}"]) for place, kind in enumerate(kinds))
-    return Checked(totals["rows"], warnings, tuple((kind, count) for kind, count in counted if count))
+    faults = ((kind, totals[f"fault_{place}"]) for place, kind in enumerate(kinds))
+    return Checked(totals["rows"], warnings, tuple((kind, count) for kind, count in faults if count))
 
 
 def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Checked:
@@ -140,10 +143,10 @@ def fault_classes(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     is_record = F.col(MALFORMED).isNull()
     code, problem, hint = opened.reader.malformed
     problem = f": {problem.format(count=len(opened.names))}"
-    kinds = [FaultClass(code, ~is_record, F.col(MALFORMED), problem, "rows that are no records", hint)]
+    kinds = [FaultClass(code, ~is_record, F.col(MALFORMED), problem, "without the form of a record", hint)]
     kinds += [_misfits(opened, column, source.options) for column in source.columns]
     kinds += _missing_values(opened, source)
-    return [kinds[0], *(replace(kind, wrong=is_record & kind.wrong) for kind in kinds[1:])]
+    return [kinds[0], *(replace(kind, condition=is_record & kind.condition) for kind in kinds[1:])]
 
 
 def _misfits(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:
@@ -156,7 +159,7 @@ def _misfits(opened: Opened, column: DeliveredColumn, options: dict) -> FaultCla
         f"in {column.name} ({column.type})",
         "Correct the delivery, or change the column's type." + _skipped_time_hint(column, opened.options.timezone),
         column=column.name,
-        unit="values of this column",
+        noun="value",
     )
 
 
@@ -174,15 +177,15 @@ def _missing_values(opened: Opened, source: SourceSpec) -> list[FaultClass]:
         absent = any_of(opened.column(name).isNull() & ~opened.unfit(name) for name in keys)
         problem = f": no value in the business key ({', '.join(keys)})"
         hint = "Every row needs a value in every column of its business key."
-        kinds.append(FaultClass("NULL_KEY", absent, text, problem, "rows without a business key", hint, keys[0]))
+        kinds.append(FaultClass("NULL_KEY", absent, text, problem, "without a business key", hint, keys[0]))
     for column in source.columns:
         if column.nullable or column.business_key:
             continue
         absent = opened.lacks(column.name) & ~opened.unfit(column.name)
         problem = f": no value in {column.name}, which may not be NULL"
         hint = "Deliver a value, or let the contract allow NULL."
-        briefly = f"rows without a value in {column.name}"
-        kinds.append(FaultClass("NULL_VALUE", absent, text, problem, briefly, hint, column.name))
+        summary = f"without a value in {column.name}"
+        kinds.append(FaultClass("NULL_VALUE", absent, text, problem, summary, hint, column.name))
     if watermark := source.intake.get("watermark", ()):
         absent = all_of(opened.column(name).isNull() & ~opened.unfit(name) for name in watermark)
         problem = f": no value in the watermark ({', '.join(watermark)})"
@@ -190,7 +193,7 @@ def _missing_values(opened: Opened, source: SourceSpec) -> list[FaultClass]:
             "Without a value a load cannot know if the row is new. Fill the column in the source, leave the rows out "
             "with the option filter, or name a further watermark column that has a value."
         )
-        kinds.append(FaultClass(NULL_WATERMARK, absent, text, problem, "rows without a watermark", hint, watermark[0]))
+        kinds.append(FaultClass(NULL_WATERMARK, absent, text, problem, "without a watermark", hint, watermark[0]))
     return kinds
 
 

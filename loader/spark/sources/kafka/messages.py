@@ -151,7 +151,8 @@ def _sequence(options: TopicOptions) -> Column:
 
 def _bad_message(code: str, source: SourceSpec, wrong: DataFrame, count: int, message: str, hint: str) -> Refusal:
     text = F.left(F.make_valid_utf8("value"), F.lit(_SAMPLE_LENGTH))
-    places = places_of(wrong, source.location, text, SAMPLES)
+    rows = wrong.select("partition", "offset", text.alias("text")).orderBy("partition", "offset").limit(SAMPLES)
+    places = [place_of(source.location, *row) for row in rows.collect()]
     return Refusal(
         code,
         f"{places[0].where}: {message}; {counted(count, 'message')} in all",
@@ -163,9 +164,8 @@ def _bad_message(code: str, source: SourceSpec, wrong: DataFrame, count: int, me
     )
 
 
-def places_of(rows: DataFrame, topic: str, text: Column, count: int) -> list[Place]:
-    ordered = rows.select("partition", "offset", text.alias("text")).orderBy("partition", "offset").limit(count)
-    return [Place(topic, f"partition {row[0]}, offset", row[1], row[2]) for row in ordered.collect()]
+def place_of(topic: str, partition: int, offset: int, text: str) -> Place:
+    return Place(topic, f"partition {partition}, offset", offset, text)
 
 
 def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: TopicOptions) -> DataFrame:

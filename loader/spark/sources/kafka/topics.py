@@ -19,7 +19,7 @@ SOURCE_GONE            the connection was lost while messages were read
 =====================  =====================================================================
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
@@ -38,7 +38,7 @@ from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_op
 from loader.kafka.client import Cluster
 from loader.spark.session import source_hosts, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.kafka.messages import DELETED, HINT, checked_layout, parsed_events, places_of, rows_of
+from loader.spark.sources.kafka.messages import DELETED, HINT, checked_layout, parsed_events, place_of, rows_of
 from loader.spark.sources.opened import FileFormat, Opened, Place
 from metadata.domain.sources.formats import KAFKA
 from metadata.domain.sources.locations import Roots
@@ -93,9 +93,13 @@ class OpenedTopic(Opened):
         """Return the condition that a required value is missing; a delete needs the key only."""
         return self.column(name).isNull() & ~F.col(DELETED)
 
-    def own_places(self, wrong: Column, text: Column, count: int) -> list[Place]:
-        """Return the first ``count`` ``wrong`` rows by partition and offset."""
-        return places_of(self.frame().where(wrong), self.location, text, count)
+    @property
+    def place_columns(self) -> list[Column]:
+        """Return partition and offset."""
+        return [F.col("partition"), F.col("offset")]
+
+    def own_place(self, values: Sequence, text: str) -> Place:
+        return place_of(self.location, *values, text)
 
     def own_provenance(self) -> tuple[Column, Column]:
         """Return the topic and partition of each message, and its offset."""

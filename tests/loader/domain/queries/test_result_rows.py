@@ -17,6 +17,7 @@ from loader.domain.queries.query_results import (
     TEXT,
     cell,
     csv_lines,
+    first_rows,
     grid_of,
     key_changes,
 )
@@ -140,3 +141,9 @@ def test_of_an_insert_and_a_delete_every_described_value_is_shown():
     row = ("k", "r1", "c", "Berlin", "EDDB", "x")
     assert [field[0] for field in changed("I", None, row)[1]] == ["country_key", "name", "odd"]
     assert ("name", "Berlin", "", False) in changed("D", row, None)[1]
+
+
+def test_an_answer_has_the_first_rows_within_its_size():
+    rows = [("ab", None), ("cd", "e"), ("f", "g")]
+    assert first_rows(rows, 5) == [["ab", None], ["cd", "e"]]
+    assert first_rows(rows, 1) == [["ab", None]]

@@ -9,7 +9,7 @@ import pytest
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.provenance import SOURCE_ROW
-from loader.spark.sources.checks.rejected import REASONS, RECORD, RejectedRows
+from loader.spark.sources.checks.rejections import REASONS, RECORD, RejectedRows
 from loader.spark.sources.deliveries import discover, read_delivery
 from tests.fixtures.spark import held_in_memory
 
@@ -525,7 +525,7 @@ def test_values_that_do_not_fit(spark, put):
     refusal = refused(spark, put("a.csv", "id,name,n,d,s\n" + "\n".join(rows)), columns)
     assert (refusal.code, refusal.column, refusal.count, refusal.row) == ("VALUE_DOES_NOT_FIT", "n", 3, 3)
     assert refusal.samples == ("line 3: 1.5", "line 4: 9999999999", "line 5: zero")
-    assert "2 in d (decimal(4,2)); 1 in s (string(2))" in refusal.message
+    assert "; besides: 2 values in d (decimal(4,2)), 1 value in s (string(2))" in refusal.message
 
 
 def test_parquet_values_that_do_not_fit(spark, tmp_path):
@@ -569,9 +569,11 @@ def test_all_faults_of_a_delivery_are_found_in_one_pass(spark, put):
         ("CONFLICTING_ROWS", "id", 1, None),
     ]
     assert (caught.value.code, caught.value.row) == ("RAGGED_ROW", 3)
-    assert "; 1 in n (integer); 1 in d (date); 1 rows without a business key" in caught.value.message
+    assert (
+        "; besides: 1 value in n (integer), 1 value in d (date), 1 row without a business key" in caught.value.message
+    )
     assert sorted(rejected, key=lambda row: row[0]) == [
-        (2, ["RAGGED_ROW"], "b", "b", None),
+        (2, ["RAGGED_ROW"], "b", None, None),
         (3, ["VALUE_DOES_NOT_FIT n", "NULL_KEY id"], None, None, "z"),
         (4, ["VALUE_DOES_NOT_FIT d", "NULL_VALUE name"], None, "c", "2"),
         (5, ["CONFLICTING_ROWS"], None, "e", "1"),

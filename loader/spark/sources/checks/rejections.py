@@ -1,5 +1,7 @@
 """Rows of a delivery that do not fit its contract, with the reasons and their places."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -14,6 +16,8 @@ from loader.spark.sources.checks.row_faults import Checked
 from loader.spark.sources.opened import MALFORMED, Opened
 from loader.spark.sources.provenance import with_provenance
 
+log = logging.getLogger(__name__)
+
 REASONS, RECORD = "\ue000reasons", "\ue000record"
 
 
@@ -21,14 +25,25 @@ REASONS, RECORD = "\ue000reasons", "\ue000record"
 class RejectedRows:
     """Rows with faults: ``rows`` has the contract's columns as text, by their delivered names.
 
-    Besides it has ``REASONS``, ``RECORD`` (the text of a malformed record) and the columns of provenance. ``refusal``
-    names all classes of faults. ``is_refused``: the whole delivery is refused, since the source's options say so or no
+    Besides it has ``REASONS``, ``RECORD`` (the text of a malformed record) and the columns of provenance. The columns
+    of a malformed record are NULL, since its fields may have moved into other columns. ``refusal`` names all classes of
+    faults. ``is_refused``: the whole delivery is refused, since the source's options say so or no
     other row is left.
     """
 
     rows: DataFrame
     refusal: Refusal
     is_refused: bool
+
+    def write(self, reject: Callable[["RejectedRows"], int]) -> int:
+        """Return the number of rows that ``reject`` has written; its failure does not hide the refusal."""
+        try:
+            return reject(self)
+        except Exception:
+            if not self.is_refused:
+                raise
+            log.exception("The rejected rows of a refused delivery were not kept")
+            return 0
 
 
 def rejected_rows(
@@ -40,7 +55,7 @@ def rejected_rows(
         return None
     parts = []
     if checked.faults:
-        reasons = [F.when(kind.wrong, F.lit(kind.reason)) for kind, _ in checked.faults]
+        reasons = [F.when(kind.condition, F.lit(kind.reason)) for kind, _ in checked.faults]
         parts.append((delivered.where(checked.wrong), F.array_compact(F.array(*reasons))))
     if keyed.conflicting is not None:
         parts.append((keyed.conflicting, F.array(F.lit(CONFLICTING_ROWS))))
@@ -50,6 +65,7 @@ def rejected_rows(
 
 
 def _described(opened: Opened, source: SourceSpec, delivered: DataFrame, rows: DataFrame, reasons: Column) -> DataFrame:
-    values = [opened.text_of(column.name).cast("string").alias(column.name) for column in source.columns]
+    is_record = F.col(MALFORMED).isNull()
+    values = [F.when(is_record, opened.text_of(c.name).cast("string")).alias(c.name) for c in source.columns]
     placed = with_provenance(opened, delivered, rows.withColumn(REASONS, reasons))
     return placed.select(SOURCE_FILE, SOURCE_ROW, REASONS, F.col(MALFORMED).alias(RECORD), *values)
