@@ -85,9 +85,10 @@ def edits_of(rows: Iterable[Row], action: str, value: Any, versions: Mapping[UUI
     return edits
 
 
-def preview_edits(edits: Iterable[RowEdit]) -> list[RowEdit]:
+def preview_edits(edits: Collection[RowEdit]) -> list[RowEdit]:
     """Return the edits with the reason of each that would be refused now; nothing is written."""
     with writing():
+        _lock(edits)
         result = _attempt_all(edits)
         transaction.set_rollback(True)
     return result
@@ -95,8 +96,6 @@ def preview_edits(edits: Iterable[RowEdit]) -> list[RowEdit]:
 
 def apply_edits(edits: Collection[RowEdit], reason: str = "") -> None:
     """Make all edits or none. Raise EditsRefused with the reason by row."""
-    if len(edits) > MOST_ROWS:
-        raise MetadataError("too_many", f"at most {MOST_ROWS} rows are changed at once, not {len(edits)}")
     with writing(reason):
         _lock(edits)
         result = _attempt_all(edits)
@@ -104,8 +103,13 @@ def apply_edits(edits: Collection[RowEdit], reason: str = "") -> None:
             raise EditsRefused(result)
 
 
-def _lock(edits: Iterable[RowEdit]) -> None:
-    """Lock the datasets in the same order in all bulk edits, to avoid deadlocks."""
+def _lock(edits: Collection[RowEdit]) -> None:
+    """Lock the datasets in the same order in all bulk edits and previews, to avoid deadlocks.
+
+    Raise MetadataError ``too_many`` for more than MOST_ROWS edits.
+    """
+    if len(edits) > MOST_ROWS:
+        raise MetadataError("too_many", f"at most {MOST_ROWS} rows are changed at once, not {len(edits)}")
     rows = [edit.row for edit in edits if edit.row is not None]
     pks = {row.dataset_id if isinstance(row, TargetColumn) else row.pk for row in rows}
     list(TargetDataset.objects.select_for_update().filter(pk__in=pks).order_by("pk").values_list("pk"))
