@@ -94,13 +94,17 @@ def preview_edits(edits: Collection[RowEdit]) -> list[RowEdit]:
     return result
 
 
-def apply_edits(edits: Collection[RowEdit], reason: str = "") -> None:
-    """Make all edits or none. Raise EditsRefused with the reason by row."""
-    with writing(reason):
+def apply_edits(edits: Collection[RowEdit], reason: str = "") -> ChangeLogEntry | None:
+    """Make all edits or none, and return an entry of them. Raise EditsRefused with the reason by row.
+
+    Inside another unit of work, which writes the entries, it returns None.
+    """
+    with writing(reason) as unit:
         _lock(edits)
         result = _attempt_all(edits)
         if any(edit.problem for edit in result):
             raise EditsRefused(result)
+    return unit.entry
 
 
 def _lock(edits: Collection[RowEdit]) -> None:
@@ -175,7 +179,7 @@ def unit_of(entry: ChangeLogEntry) -> list[ChangeLogEntry]:
     same = {"at": entry.at, "actor": entry.actor, "request_id": entry.request_id}
     rows = list(ChangeLogEntry.objects.filter(**same).order_by("pk")[: 2 * MOST_ROWS + 1])
     if len(rows) > 2 * MOST_ROWS:  # a retired dataset has an entry for its history, too
-        raise MetadataError("too_many", f"at most {MOST_ROWS} rows are undone at once")
+        raise MetadataError("too_many", f"at most {2 * MOST_ROWS} changes, of {MOST_ROWS} rows, are undone at once")
     return rows
 
 

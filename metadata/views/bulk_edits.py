@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from elevata.audit.models import ChangeLogEntry
-from elevata.audit.selectors import of_row
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.words import counted
 from elevata.web.forms import MetadataForm, ReasonField
@@ -138,10 +137,9 @@ class DatasetsEdit(EditsPage, SelectedDatasets):
             return redirect(self.back)
         try:
             edits = edits_of(self.datasets, form.cleaned_data["do"], form.value, seen)
-            apply_edits(edits, form.cleaned_data["reason"])
+            entry = apply_edits(edits, form.cleaned_data["reason"])
         except MetadataError as problem:
             return self.refused(form, problem)
-        entry = of_row(self.datasets[0]).first()
         text = f"{counted(len(edits), 'dataset')} changed."
         link = reverse("change_undo", args=[entry.pk])
         messages.success(self.request, format_html('{} <a href="{}">Undo</a>', text, link))

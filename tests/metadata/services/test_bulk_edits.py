@@ -144,6 +144,15 @@ def test_other_edits_since_stay(datasets: list[TargetDataset]):
     assert (row.owner, row.description) == ("", "Kept.")
 
 
+def test_the_entry_of_an_edit_is_its_own(datasets: list[TargetDataset]):
+    """Another user's edit after it has a newer entry of the same dataset."""
+    entry = apply_edits(edits_of(datasets[:1], OWNER, "ops"))
+    row = TargetDataset.objects.get(pk=datasets[0].pk)
+    update_target_dataset(dataset=row, expected_version=row.version, description="Later.")
+    assert entry is not None
+    assert "owner" in ChangeLogEntry.objects.get(pk=entry.pk).changes
+
+
 @pytest.mark.parametrize("run", [preview_edits, apply_edits])
 def test_more_rows_than_a_bulk_edit_takes_are_refused(run: Callable, datasets: list[TargetDataset]):
     with pytest.raises(MetadataError, match="at most 500"):
