@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
-from django.utils.html import format_html
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError, as_sentence
@@ -137,12 +136,10 @@ class DatasetsEdit(EditsPage, SelectedDatasets):
             return redirect(self.back)
         try:
             edits = edits_of(self.datasets, form.cleaned_data["do"], form.value, seen)
-            entry = apply_edits(edits, form.cleaned_data["reason"])
+            self._entry = apply_edits(edits, form.cleaned_data["reason"])
         except MetadataError as problem:
             return self.refused(form, problem)
-        text = f"{counted(len(edits), 'dataset')} changed."
-        link = reverse("change_undo", args=[entry.pk])
-        messages.success(self.request, format_html('{} <a href="{}">Undo</a>', text, link))
+        self.add_message(f"{counted(len(edits), 'dataset')} changed.")
         return redirect(self.back)
 
 
@@ -177,10 +174,10 @@ class ChangeUndo(EditsPage):
             return redirect("change_undo", self.entry.pk)
         try:
             edits = undo_edits(self.entry, self.seen())
-            apply_edits(edits, form.cleaned_data["reason"] or f"Undo of change {self.entry.pk}")
+            self._entry = apply_edits(edits, form.cleaned_data["reason"] or f"Undo of change {self.entry.pk}")
         except MetadataError as problem:
             return self.refused(form, problem)
-        messages.success(request, f"{counted(len(edits), 'change')} undone.")
+        self.add_message(f"{counted(len(edits), 'change')} undone.")
         return redirect("change_list")
 
 

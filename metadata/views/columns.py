@@ -14,9 +14,10 @@ from django_htmx.http import reswap, retarget
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
+from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.conflict import conflict
-from elevata.web.views import REFUSED, CreatePage, DetailPage, EditPage
+from elevata.web.views import REFUSED, CreatePage, DetailPage, EditPage, with_links
 from metadata.domain.grid import BOOLEAN, BY_NAME, CELLS, cell_text, moved_item, read_cell
 from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.domain.sensitivity import LEVELS
@@ -26,7 +27,7 @@ from metadata.selectors.columns import column_of, details, grid_row, grid_rows, 
 from metadata.selectors.impact import impact_of
 from metadata.services.datasets.column_batches import apply, prepare
 from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
-from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of
+from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of, undo_links
 
 MAX_MOVE = 5_000
 
@@ -200,9 +201,13 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     seen = _versions(request.POST.get("versions", "")) if "save" in request.POST else None
     options = {"seen": seen, "quoted_name": "quoted_name" in request.POST}
     paste = prepare(dataset, text, column=column, cell=cell or "name", **options)
-    if "save" in request.POST and paste.edits and not paste.refused and not paste.problem and apply(paste):
-        messages.success(request, _summary(len(paste.edits) - paste.added, paste.added))
-        return redirect("dataset_page", key)
+    if "save" in request.POST and paste.edits and not paste.refused and not paste.problem:
+        with writing() as unit:
+            is_applied = apply(paste)
+        if is_applied:
+            summary = _summary(len(paste.edits) - paste.added, paste.added)
+            messages.success(request, with_links(summary, undo_links(unit.entry)))
+            return redirect("dataset_page", key)
     if paste.stale:  # the user now sees the current values, so their versions become the expected ones
         paste = prepare(dataset, text, column=column, cell=cell or "name")
         paste.stale = True

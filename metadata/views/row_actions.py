@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -130,7 +129,7 @@ class RowAction(Editing, EditPage):
         return label
 
     def done(self, form: EditForm, label: str) -> HttpResponse:
-        messages.success(self.request, f"{label} {self.action.done}.")
+        self.add_message(f"{label} {self.action.done}.")
         return redirect(self.address(self.row) if self.verb != DELETE else self.parent_address())
 
     def parent_address(self) -> str:

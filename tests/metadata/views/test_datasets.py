@@ -409,3 +409,30 @@ def test_a_dataset_is_cloned_by_its_form(editor: Client, airport: TargetDataset)
     assert 'value="rc_air_airport_copy"' in html_of(editor.get(address))
     answer = editor.post(address, {"schema": "rawcore", "name": "airport_copy"})
     assert answer["Location"] == f"/datasets/{TargetDataset.objects.get(name='airport_copy').key}/"
+
+
+# --- undo ----------------------------------------------------------------------------------------
+
+
+def test_the_message_of_a_saved_dataset_has_its_undo(editor: Client, airport: TargetDataset):
+    answer = edit(editor, airport, description="All airports.")
+    entry = ChangeLogEntry.objects.latest("pk")
+    assert f'<a href="/changes/{entry.pk}/undo/">Undo</a>' in html_of(editor.get(answer["Location"]))
+
+
+def test_the_message_of_a_retired_column_has_its_undo(editor: Client, airport: TargetDataset):
+    answer = do(editor, f"/columns/{column('elevation').key}/retire/")
+    entry = ChangeLogEntry.objects.latest("pk")
+    assert f'<a href="/changes/{entry.pk}/undo/">Undo</a>' in html_of(editor.get(answer["Location"]))
+
+
+def test_the_message_of_a_change_that_cannot_be_undone_has_no_undo(editor: Client, airport: TargetDataset):
+    answer = edit(editor, airport, filter="icao IS NOT NULL")
+    assert "/undo/" not in html_of(editor.get(answer["Location"]))
+
+
+def test_the_changes_tab_offers_the_undo_to_editors(editor: Client, viewer: Client, airport: TargetDataset):
+    edit(editor, airport, description="All airports.")
+    link = f"/changes/{ChangeLogEntry.objects.latest('pk').pk}/undo/"
+    tabs = [html_of(client.get(f"/datasets/{airport.key}/changes/")) for client in (editor, viewer)]
+    assert [link in tab for tab in tabs] == [True, False]
