@@ -1,6 +1,6 @@
 """Bases of the pages about datasets, columns and references."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +35,27 @@ def page_of(row: TargetDataset | TargetColumn | Reference) -> str:
     if isinstance(row, Reference):
         return f"{page_of(row.child)}#reference-{row.key}"
     return f"{page_of(row.dataset)}#column-{row.key}"
+
+
+def keys_of(texts: Iterable[str]) -> list[UUID]:
+    """Return the valid keys among the sent texts."""
+    keys = []
+    for text in texts:
+        try:
+            keys.append(UUID(text))
+        except ValueError:
+            continue
+    return keys
+
+
+def seen_versions(texts: Iterable[str]) -> dict[UUID, int]:
+    """Return the versions that the user saw, by key, from texts like ``KEY:3``; other texts are left out."""
+    seen: dict[UUID, int] = {}
+    for text in texts:
+        key, _, version = text.partition(":")
+        if version.isascii() and version.isdigit() and len(version) < 10:
+            seen |= dict.fromkeys(keys_of([key]), int(version))
+    return seen
 
 
 def undo_links(entry: ChangeLogEntry | None) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ from metadata.services.bulk_edits import (
     reader_counts,
     undo_edits,
 )
-from metadata.views.base import Editing
+from metadata.views.base import Editing, keys_of, seen_versions
 
 CONFLICT = 409
 
@@ -71,7 +71,7 @@ class SelectedDatasets(Page):
         return list(target_datasets().filter(key__in=keys).order_by("schema__name", "name")) if keys else []
 
     def keys(self) -> list[UUID]:
-        return list(filter(None, map(_key, self.request.POST.getlist("key"))))
+        return keys_of(self.request.POST.getlist("key"))
 
     @property
     def filters(self) -> str:
@@ -92,7 +92,7 @@ class EditsPage(Editing):
 
     def seen(self) -> dict[UUID, int]:
         """Return the versions of the rows that the user saw, by key."""
-        return seen_versions(self.request.POST.getlist("seen"))
+        return seen_versions(self.request.POST.getlist("seen")[: MOST_ROWS + 1])
 
     def refused(self, form: MetadataForm, problem: MetadataError) -> HttpResponse:
         """Show the rows with the reasons for which nothing was changed."""
@@ -184,20 +184,3 @@ class ChangeUndo(EditsPage):
 def applicable(edits: list[RowEdit]) -> list[RowEdit]:
     """Return the edits that can be made."""
     return [edit for edit in edits if edit.problem is None and edit.row is not None]
-
-
-def seen_versions(texts: list[str]) -> dict[UUID, int]:
-    """Return versions by key, from texts like ``KEY:3``; other texts are left out."""
-    seen: dict[UUID, int] = {}
-    for text in texts[: MOST_ROWS + 1]:
-        key, _, version = text.partition(":")
-        if (parsed := _key(key)) and version.isascii() and version.isdigit() and len(version) < 10:
-            seen[parsed] = int(version)
-    return seen
-
-
-def _key(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

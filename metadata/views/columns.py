@@ -1,6 +1,5 @@
 """A dataset's columns: the grid's cells, moves and pastes, and the form of one column."""
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +26,16 @@ from metadata.selectors.columns import column_of, details, grid_row, grid_rows, 
 from metadata.selectors.impact import impact_of
 from metadata.services.datasets.column_batches import apply, prepare
 from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
-from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of, undo_links
+from metadata.views.base import (
+    ColumnPage,
+    DatasetPage,
+    Editing,
+    column_here,
+    dataset_here,
+    page_of,
+    seen_versions,
+    undo_links,
+)
 
 MAX_MOVE = 5_000
 
@@ -198,7 +206,7 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     """Show the changes that a pasted block makes; with ``save``, make all of them or none."""
     dataset = dataset_here(key)
     text, column, cell = (request.POST.get(name, "") for name in ("text", "column", "cell"))
-    seen = _versions(request.POST.get("versions", "")) if "save" in request.POST else None
+    seen = seen_versions(request.POST.get("versions", "").split()) if "save" in request.POST else None
     options = {"seen": seen, "quoted_name": "quoted_name" in request.POST}
     paste = prepare(dataset, text, column=column, cell=cell or "name", **options)
     if "save" in request.POST and paste.edits and not paste.refused and not paste.problem:
@@ -217,23 +225,12 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
         "text": text,
         "column": column,
         "cell": cell,
-        "versions": json.dumps(paste.versions),
+        "versions": " ".join(f"{key}:{version}" for key, version in paste.versions.items()),
         "back": reverse("dataset_page", args=[key]),
     }
     status = 409 if paste.stale else REFUSED if paste.refused or paste.problem else 200
     template = "metadata/paste_preview.html" if request.htmx else "metadata/paste_page.html"
     return render(request, template, context, status=status)
-
-
-def _versions(text: str) -> dict[str, int]:
-    """Return the versions that the user saw, by key, without invalid entries."""
-    try:
-        versions = json.loads(text)
-    except ValueError:
-        return {}
-    if not isinstance(versions, dict):
-        return {}
-    return {key: version for key, version in versions.items() if isinstance(version, int)}
 
 
 def _summary(changed: int, added: int) -> str:
