@@ -20,7 +20,7 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
-from tests.factories import TargetSchemaFactory
+from tests.factories import TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -313,6 +313,22 @@ def test_what_would_be_rewritten_is_shown_while_the_name_is_typed(
     assert "name IS NOT NULL → `title` IS NOT NULL" in part
     part = words(read(editor, f"/datasets/{airport.key}/rename/touches/?name=rc_airfield"))
     assert "rc_air_airport_hist → rc_airfield_hist" in part
+
+
+def test_a_taken_name_is_refused_while_it_is_typed(editor: Client, airport: TargetDataset):
+    part = words(read(editor, f"/columns/{column('name').key}/rename/touches/?name=elevation"))
+    assert "Another column, 'elevation', has this name." in part
+
+
+def test_a_taken_dataset_name_is_refused_while_it_is_typed(editor: Client, airport: TargetDataset):
+    TargetDatasetFactory(schema=airport.schema, name="rc_city")
+    part = words(read(editor, f"/datasets/{airport.key}/rename/touches/?name=rc_city"))
+    assert "'rc_city' is the name of another dataset." in part
+
+
+def test_a_rename_says_that_its_reason_is_required(editor: Client, airport: TargetDataset):
+    page = words(read(editor, f"/columns/{column('name').key}/rename/"))
+    assert "Recorded in the change log. Required." in page
 
 
 def test_a_renamed_column_keeps_its_former_name_and_the_reason(
