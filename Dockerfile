@@ -7,7 +7,7 @@ RUN apt-get update \
 
 # The folders exist in the image so that new volumes mounted there belong to the user.
 RUN useradd --uid 10001 --create-home elevata \
- && mkdir -p /opt/elevata /var/lib/elevata/audit /var/lib/elevata/landing /var/lib/elevata/warehouse \
+ && mkdir -p /opt/elevata /var/lib/elevata/audit /var/lib/elevata/exports /var/lib/elevata/landing /var/lib/elevata/warehouse \
  && chown -R elevata:elevata /opt/elevata /var/lib/elevata
 USER elevata
 WORKDIR /opt/elevata

@@ -38,7 +38,7 @@ from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery
 from loader.services.sources.specs import source_datasets, source_of, source_spec
 from metadata.domain.quality.unknown_parents import GHOST, KEEP
 from metadata.domain.state import DatasetState
-from metadata.models import DatasetInput, Reference, SourceDataset, TargetDataset, TargetSchema
+from metadata.models import DatasetInput, Reference, TargetDataset
 from metadata.selectors.datasets import dataset_states
 
 
@@ -279,37 +279,6 @@ def disk_use(key: Any) -> DatasetRun | None:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Delivered row of a key: its raw table, load run, file and row number; ``source`` is None if it is unknown.
-
-    ``opened``: the run opened a version of the key.
-    """
-
-    raw: str
-    run_id: str
-    loaded_at: str
-    file: str | None
-    number: str | None
-    opened: bool
-    source: SourceDataset | None
-
-
-def origins(answer: Mapping[str, Any]) -> list[Origin]:
-    """Return the rows of an answer to a read of kind origin, with the sources of their raw tables."""
-    names = {row[0] for row in answer["rows"]}
-    inputs = DatasetInput.objects.filter(source__isnull=False, dataset__schema__layer=TargetSchema.Layer.RAW)
-    sources = {
-        str(item.dataset): item.source
-        for item in inputs.select_related("source__system", "dataset__schema")
-        if str(item.dataset) in names
-    }
-    return [
-        Origin(raw, run_id, loaded_at, file, number, opened == "true", sources.get(raw))
-        for raw, run_id, loaded_at, file, number, opened in answer["rows"]
-    ]
-
-
-@dataclass(frozen=True)
 class KeptDelivery:
     """Delivery in a raw table; ``removable``: the retention no longer keeps it."""
 
@@ -459,6 +428,26 @@ def executions_of(run: LoadRun) -> list[Execution]:
     by_reason = Q(reason=f"load run {run.run_id}"[:200])
     rows = Execution.objects.filter(by_reason | Q(pk=run.execution_id)).order_by("pk")
     return list(rows.prefetch_related("operations"))
+
+
+def table_versions(dataset: TargetDataset, limit: int = 50) -> list[tuple[int, str]]:
+    """Return the Delta versions that the newest runs left of a dataset's table, with their runs in words.
+
+    The table is the history of a dataset with one.
+    """
+    base = dataset.history_of_id or dataset.pk
+    rows = DatasetRun.objects.filter(
+        dataset_id=base,
+        status=DatasetRun.Status.SUCCEEDED,
+        run__environment=current_environment(),
+        table_version_after__isnull=False,
+    )
+    newest = rows.select_related("run").order_by("-table_version_after", "-pk")[:limit]
+    versions = {row.table_version_after: row.run for row in reversed(newest)}
+    return [
+        (version, f"{version} · {run.load_timestamp:%Y-%m-%d %H:%M} UTC · {run.run_id}")
+        for version, run in sorted(versions.items(), reverse=True)
+    ]
 
 
 def load_times(dataset: TargetDataset, limit: int = 8) -> list[LoadRun]:

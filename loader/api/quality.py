@@ -10,6 +10,7 @@ from elevata.api.resources import ReadOnly
 from elevata.web.paging import StableOrdering, is_there
 from loader.domain.quality.results import OUTCOMES
 from loader.models import CheckResult, LoadRun
+from loader.quality_results import without_sensitive_numbers
 from metadata.models import TargetDataset
 
 
@@ -52,3 +53,11 @@ class CheckResultViewSet(ReadOnly):
 
     def get_queryset(self) -> QuerySet[CheckResult]:
         return CheckResult.objects.select_related("run", "environment").order_by("-pk")
+
+    def paginate_queryset(self, queryset: QuerySet[CheckResult]) -> list[CheckResult] | None:
+        page = super().paginate_queryset(queryset)
+        return None if page is None else without_sensitive_numbers(page)
+
+    def get_object(self) -> CheckResult:
+        (result,) = without_sensitive_numbers([super().get_object()])
+        return result

@@ -1,16 +1,14 @@
-"""Endpoints of reads of the warehouse, and their arguments.
+"""Endpoints of reads of the warehouse.
 
 Requests never start Spark: a read is a row that a worker's runner answers, as for pages. Only the user who requested it
 can see it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.http import StreamingHttpResponse
-from django.utils.dateparse import parse_datetime
+from django.http import FileResponse, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers, status
@@ -21,141 +19,27 @@ from rest_framework.response import Response
 
 from architecture.domain.tables import TableSpec
 from elevata.accounts.roles import Permission
-from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import ReadOnly, permitted_to
+from loader.api.questions import KINDS, TAKES, QuestionSerializer, arguments_of
 from loader.api.serializers import RefusalSerializer
 from loader.domain.queries.query_results import (
-    IN_PARTS,
-    MOST_ROWS,
-    OPERATIONS,
+    COMPARE,
+    EXPORT,
     csv_lines,
     header_of,
     heading,
     json_lines,
     next_after,
+    rows_kind,
     rows_of,
 )
-from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors import read_requests
+from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
 from loader.services.reads.read_requests import request_read
-from metadata.domain import types
-from metadata.models import TargetDataset
-
-# Arguments of each kind of read; required ones come first.
-TAKES = {
-    "sample": ("newest", *RowSelection.__dataclass_fields__),
-    "key_search": ("text", "after"),
-    "versions": ("entity_key", "business_key"),
-    "as_of": ("at", "known_at", "text", "after"),
-    "changes": ("run_id", "op", "after"),
-    "origin": ("entity_key",),
-    "quarantine": ("run_id",),
-}
-KINDS = tuple((kind, kind) for kind in TAKES)
-_NEEDS = {"as_of": "at", "changes": "run_id", "origin": "entity_key"}
-_COMMON = ("dataset", "kind", "limit", "changelog_message")
-_LONGEST = 1000
-
-
-class _Key(serializers.DictField):
-    """Columns of the business key and their values, as text."""
-
-    child = serializers.CharField(max_length=_LONGEST, allow_blank=True, trim_whitespace=False)
-
-
-class QuestionSerializer(ChangeSerializer):
-    """A read of a dataset's table, or of its history: fields that its kind does not take are refused."""
-
-    dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
-    kind = serializers.ChoiceField(choices=KINDS)
-    limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=MOST_ROWS)
-    newest = serializers.BooleanField(required=False, help_text="sample: what was loaded last first.")
-    find = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: text in any column.")
-    column = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: column to compare.")
-    comparison = serializers.ChoiceField(required=False, choices=tuple(COMPARISONS.items()), help_text="sample.")
-    value = serializers.CharField(
-        required=False, max_length=LONGEST_TEXT, trim_whitespace=False, help_text="sample: value to compare with."
-    )
-    sort = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: column to sort by.")
-    descending = serializers.BooleanField(required=False, help_text="sample: highest value first.")
-    offset = serializers.IntegerField(
-        required=False, min_value=0, max_value=MOST_OFFSET, help_text="sample: number of rows that are left out."
-    )
-    text = serializers.CharField(
-        required=False, allow_blank=True, max_length=200, help_text="key_search, as_of: how the key begins."
-    )
-    entity_key = serializers.RegexField(
-        r"\A[0-9a-f]{64}\Z", required=False, help_text="versions, origin: the key's hash."
-    )
-    business_key = _Key(required=False, help_text="versions: the key by its columns, instead of its hash.")
-    at = serializers.CharField(
-        required=False, max_length=50, help_text="as_of: rows valid then; a time, or a number where versions have one."
-    )
-    known_at = serializers.DateTimeField(
-        required=False, default_timezone=UTC, help_text="as_of: leaves out what was loaded later, by the clock."
-    )
-    run_id = serializers.CharField(
-        required=False, max_length=100, help_text="changes: what this load run did; quarantine: rows of its delivery."
-    )
-    op = serializers.ChoiceField(
-        required=False,
-        choices=tuple(OPERATIONS.items()),
-        help_text="changes: inserted, updated, deleted, or came back after it was gone.",
-    )
-    after = _Key(required=False, help_text=f"{', '.join(IN_PARTS)}: go on after this key; `answer.next` says it.")
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        kind = attrs["kind"]
-        known = {*_COMMON, *TAKES[kind]}
-        wrong = {name: [f"A question of kind {kind} does not take it."] for name in attrs if name not in known}
-        needed = _NEEDS.get(kind)
-        if needed and not attrs.get(needed):
-            wrong[needed] = [f"A question of kind {kind} needs it."]
-        if kind == "versions" and ("entity_key" in attrs) == ("business_key" in attrs):
-            wrong["entity_key"] = ["Say either an entity_key or a business_key."]
-        if wrong:
-            raise serializers.ValidationError(wrong)
-        return attrs
-
-
-def arguments_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for ``loader.spark.queries.reads``. Raise Refusal if the dataset has no table to read."""
-    table = read_table(fields["dataset"], fields["kind"])
-    for name in ("business_key", "after"):
-        if name in fields:
-            _check_key(name, fields[name], table)
-    arguments = {name: fields[name] for name in TAKES[fields["kind"]] if fields.get(name) not in (None, "", {}, False)}
-    if "at" in arguments:
-        arguments["at"] = _instant(arguments["at"], table)
-    if "known_at" in arguments:
-        arguments["known_at"] = arguments["known_at"].astimezone(UTC).isoformat()
-    return arguments | {"limit": fields["limit"]}
-
-
-def _check_key(name: str, values: dict[str, str], table: TableSpec) -> None:
-    columns = [column.name for column in table.of_purpose("business_key")]
-    if not columns or set(values) != set(columns):
-        message = f"Must name the columns of the business key, which are {', '.join(columns) or 'none'}."
-        raise serializers.ValidationError({name: [message]})
-
-
-def _instant(text: str, table: TableSpec) -> str:
-    """Return the start of versions as text: a time in ISO 8601 (UTC without a zone), or a number."""
-    if types.parse(table.column("started_at").type).name in (types.INTEGER, types.BIGINT):
-        sign, digits = text[:1] == "-", text.lstrip("-")
-        if digits.isascii() and digits.isdecimal() and len(digits) < 20 and abs(int(digits)) < 2**63:
-            return f"{'-' if sign else ''}{int(digits)}"
-        raise serializers.ValidationError({"at": ["Versions are dated by a whole number here."]})
-    try:
-        time = parse_datetime(text) or datetime.fromisoformat(text)
-        return (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)).isoformat()
-    except (ValueError, OverflowError):
-        raise serializers.ValidationError({"at": ["Must be a time like 2026-11-21T08:15:00Z."]}) from None
-
 
 # Maximum number of a user's unfinished reads, because all users share the runner.
 MOST_WAITING = 20
@@ -177,11 +61,16 @@ class AnsweredColumnSerializer(serializers.Serializer):
 class AnswerSerializer(serializers.Serializer):
     """Description of an answer's rows; the rows themselves are at ``rows/``."""
 
-    table_version = serializers.IntegerField(help_text="The Delta version it was read at.")
+    table_version = serializers.IntegerField(
+        allow_null=True, help_text="The Delta version it was read at; null for a view."
+    )
     committed_at = serializers.CharField(required=False, help_text="When that was written; of as_of with known_at.")
     columns = AnsweredColumnSerializer(many=True)
     rows = serializers.IntegerField()
     truncated = serializers.BooleanField(help_text="True if more rows exist.")
+    difference = serializers.DictField(
+        required=False, help_text="Of compare: numbers of rows, columns, changed columns, and samples of rows."
+    )
     next = serializers.DictField(
         child=serializers.CharField(), allow_null=True, help_text="Send this as `after` to read the next part."
     )
@@ -223,10 +112,9 @@ def described(read: ReadRequest) -> dict[str, Any]:
     table = _table(read)
     key = [column.name for column in table.of_purpose("business_key")] if table is not None else []
     masked = frozenset(answer.get("masked", ()))
-    committed = {"committed_at": answer["committed_at"]} if "committed_at" in answer else {}
     return {
         "table_version": answer["table_version"],
-        **committed,
+        **{name: answer[name] for name in ("committed_at", "difference") if name in answer},
         "columns": [_column(name, table, personal, masked) for name in answer["columns"]],
         "rows": rows_of(answer),
         "truncated": answer["truncated"],
@@ -237,7 +125,7 @@ def described(read: ReadRequest) -> dict[str, Any]:
 def _table(read: ReadRequest) -> TableSpec | None:
     """Return the table's current description; None if such a read is not possible any more."""
     try:
-        return read_table(read.dataset, read.kind)
+        return read_table(read.dataset, rows_kind(read.kind, read.arguments))
     except Refusal:
         return None
 
@@ -309,7 +197,7 @@ class ReadViewSet(AskedViewSet):
         """Request a read. ``Location`` is where its answer will be; ``rows/`` below it has the rows."""
         fields, reason = self.given(QuestionSerializer)
         must_read(request.user, fields["dataset"])
-        arguments = arguments_of(fields)
+        arguments = arguments_of(fields, request.user)
         must_be_askable(request.user, fields["dataset"], fields["kind"], arguments)
         self.refuse_too_many()
         read = request_read(
@@ -323,17 +211,26 @@ class ReadViewSet(AskedViewSet):
         filters=False,
     )
     @action(detail=True, filter_backends=(), pagination_class=None)
-    def rows(self, request: Request, pk: int) -> StreamingHttpResponse:
-        """Return the rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``)."""
-        media_type = preferred_format(request, _FORMATS)
+    def rows(self, request: Request, pk: int) -> FileResponse | StreamingHttpResponse:
+        """Return the rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``).
+
+        The rows of an export are CSV.
+        """
         read = self.get_object()
+        if read.kind == COMPARE:
+            raise Refusal("NO_ROWS", "a comparison has no rows of its own", hint="read answer.difference")
+        media_type = preferred_format(request, {"csv": CSV} if read.kind == EXPORT else _FORMATS)
         must_have_rows(read)
         must_still_read(request.user, read)
         answer: dict[str, Any] = read.answer or {}
-        headers = {"X-Table-Version": str(answer["table_version"]), "X-Truncated": str(answer["truncated"]).lower()}
+        headers = {"X-Truncated": str(answer["truncated"]).lower()}
+        if answer["table_version"] is not None:
+            headers["X-Table-Version"] = str(answer["table_version"])
         headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
-        lines = _LINES[media_type](answer)
-        response = StreamingHttpResponse(lines, content_type=f"{media_type}; charset=utf-8")
+        if read.kind == EXPORT:
+            response = FileResponse(open_export(read), content_type=f"{CSV}; charset=utf-8")
+        else:
+            response = StreamingHttpResponse(_LINES[media_type](answer), content_type=f"{media_type}; charset=utf-8")
         for name, value in headers.items():
             response.headers[name] = value
         return response

@@ -1,16 +1,31 @@
 """Forms of reads: samples, changes of a run, versions, and tables as of a time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 
-from loader.domain.queries.query_results import MOST_QUARANTINED, ORIGIN
+from elevata.web.forms import MetadataForm
+from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, MOST_QUARANTINED, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
-KINDS = ("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "profile", "quarantine")
+KINDS = (
+    "sample",
+    "key_search",
+    "versions",
+    "as_of",
+    "changes",
+    ORIGIN,
+    DESCENDANTS,
+    EXPORT,
+    COMPARE,
+    "profile",
+    "quarantine",
+)
 SAMPLE_SIZES = (20, 50, 200, 1000)
 _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
@@ -82,6 +97,62 @@ class SampleForm(forms.Form):
         return RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
 
 
+class ComparisonForm(forms.Form):
+    """Form of the two sides of a comparison, for one way (``loader.domain.queries.comparison``) to compare."""
+
+    HELP: ClassVar = {
+        DATES: "Compares the rows that were valid at two times.",
+        VERSIONS: "Compares the rows after two loads of the table.",
+        ENVIRONMENTS: "Compares the rows here with those of another environment.",
+    }
+
+    def __init__(
+        self,
+        *args: Any,
+        by: str = VERSIONS,
+        by_number: bool = False,
+        versions: Sequence[tuple[int, str]] = (),
+        environments: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        if by == ENVIRONMENTS:
+            choices = [(name, name) for name in environments]
+            self.fields["base"] = forms.ChoiceField(label="With environment", choices=choices)
+        else:
+            for name, label in (("base", "From"), ("other", "To")):
+                self.fields[name] = self._side(by, label, by_number, versions)
+        for field in self.fields.values():
+            field.help_text = self.HELP[by]
+            css_class = "form-select" if isinstance(field.widget, forms.Select) else "form-control"
+            field.widget.attrs |= {"class": css_class, "aria-describedby": "compare-help"}
+
+    def _side(self, by: str, label: str, by_number: bool, versions: Sequence[tuple[int, str]]) -> forms.Field:
+        if by == VERSIONS:
+            return forms.ChoiceField(label=label, choices=versions)
+        if by_number:
+            return _number_field(label=f"{label} number")
+        messages = {"required": "Choose a date and time.", "invalid": _NO_TIME}
+        widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+        return forms.DateTimeField(label=f"{label} (UTC)", widget=widget, error_messages=messages)
+
+    @property
+    def sides(self) -> dict[str, str]:
+        """Return the chosen sides as arguments of a read."""
+        values = {name: self.cleaned_data[name] for name in self.fields}
+        return {name: _utc(value) if isinstance(value, datetime) else str(value) for name, value in values.items()}
+
+
+class DeliveredRowForm(MetadataForm):
+    """Form of a delivered row: its load run, its file or partition, and its number."""
+
+    run = forms.CharField(label="Load run", max_length=100, help_text="Run that loaded the delivery.")
+    file = forms.CharField(label="File", max_length=4000, help_text="Name of the file, or partition of a topic.")
+    row = forms.IntegerField(
+        label="Row", min_value=0, max_value=2**63 - 1, help_text="Number of the row, or offset of the message."
+    )
+
+
 class ChangesForm(forms.Form):
     """Form of a run's changes: the run, and the kind of change."""
 
@@ -133,6 +204,11 @@ class QuestionForm(forms.Form):
     )
     at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
     known_at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+    file = forms.CharField(max_length=4000, required=False, widget=forms.HiddenInput)
+    row = forms.IntegerField(min_value=0, max_value=2**63 - 1, required=False, widget=forms.HiddenInput)
+    by = forms.ChoiceField(choices=tuple(WAYS.items()), required=False, widget=forms.HiddenInput)
+    base = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
+    other = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -141,26 +217,35 @@ class QuestionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
-        fields = {"versions": "entity_key", ORIGIN: "entity_key", "as_of": "at", "changes": "run"}
+        fields = {"versions": "entity_key", ORIGIN: "entity_key", "as_of": "at", "changes": "run", DESCENDANTS: "row"}
         needed = fields.get(cleaned.get("kind", ""))
         if needed and cleaned.get(needed) in (None, "") and needed not in self.errors:
-            missing = {"entity_key": "a key", "at": "a time", "run": "a run"}[needed]
+            missing = {"entity_key": "a key", "at": "a time", "run": "a run", "row": "a row number"}[needed]
             self.add_error(needed, f"The question needs {missing}.")
         return cleaned
 
     def arguments(self) -> dict[str, Any]:
         """Return the read's arguments (``loader.spark.queries.reads``)."""
         kind, values = self.cleaned_data["kind"], self.cleaned_data
-        if kind == "sample":
+        if kind == EXPORT and values["at"] is not None:
+            return self._as_of_arguments()
+        if kind in ("sample", EXPORT):
             given = {name: values[name] for name in RowSelection.__dataclass_fields__}
             selection = RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
+            if kind == EXPORT:
+                return replace(selection, offset=0).as_arguments()
             return {"limit": values["rows"], **selection.as_arguments()}
         if kind == "changes":
             return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
+        if kind == COMPARE:
+            return Comparison.from_arguments(values).as_arguments()
         if kind == "key_search":
             return {"text": values["text"], "limit": KEYS_SHOWN}
         if kind == ORIGIN:
-            return {"entity_key": values["entity_key"], "limit": ROWS_SHOWN}
+            at = {"at": _utc(values["at"])} if values["at"] is not None else {}
+            return {"entity_key": values["entity_key"], "limit": ROWS_SHOWN, **at}
+        if kind == DESCENDANTS:
+            return {"run_id": values["run"], "file": values["file"], "row": values["row"]}
         if kind == "profile":
             return {}
         if kind == "quarantine":
@@ -168,8 +253,12 @@ class QuestionForm(forms.Form):
             return {"limit": MOST_QUARANTINED, **of_run}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
+        return self._as_of_arguments() | {"limit": ROWS_SHOWN}
+
+    def _as_of_arguments(self) -> dict[str, Any]:
+        values = self.cleaned_data
         known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}
-        return {"at": _utc(values["at"]), "text": values["text"], "limit": ROWS_SHOWN, **known}
+        return {"at": _utc(values["at"]), "text": values["text"], **known}
 
 
 def _utc(instant: datetime | int) -> str:

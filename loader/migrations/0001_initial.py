@@ -542,7 +542,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("masked", models.BooleanField()),
-                ("table_version", models.BigIntegerField()),
+                ("table_version", models.BigIntegerField(blank=True, null=True)),
                 ("content", models.JSONField()),
                 ("at", models.DateTimeField()),
                 (

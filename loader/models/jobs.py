@@ -304,10 +304,9 @@ class Schedule(Versioned):
 class ReadRequest(Job):
     """Read that the runner answers: pages never start Spark themselves.
 
-    ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``changes``, ``discover``, ``sql``, ``try_model``,
-    ``check`` (requested by a command, answered with findings) or ``source_check`` (by a schedule; the worker itself
-    answers it); ``arguments`` and ``answer`` are its JSON. The answer's ``table_version`` is the Delta version that was
-    read. ``reason`` is the user's, if one was given.
+    ``kind`` is one of ``loader.services.reads.read_requests.KINDS``, or ``source_check`` (by a schedule; the worker
+    itself answers it); ``arguments`` and ``answer`` are its JSON. The answer's ``table_version`` is the Delta version
+    that was read. ``reason`` is the user's, if one was given.
     """
 
     STATUSES: ClassVar = status_choices({states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED})

@@ -59,14 +59,14 @@ class CheckResult(models.Model):
 class TableProfile(models.Model):
     """Newest profile of a dataset's table, for readers of all values or, ``masked``, for the others.
 
-    ``table_version`` is the Delta version that was read; ``content`` has the rows and columns
+    ``table_version`` is the Delta version that was read, None for a view; ``content`` has the rows and columns
     (``loader.domain.quality.profiles``).
     """
 
     environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="+")
     dataset = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, related_name="profiles")
     masked = models.BooleanField()
-    table_version = models.BigIntegerField()
+    table_version = models.BigIntegerField(null=True, blank=True)
     content = models.JSONField()
     at = models.DateTimeField()
 

@@ -4,13 +4,13 @@ Pages of data request a read of the warehouse and show its answer (``loader.view
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 from uuid import UUID
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -23,13 +23,14 @@ from elevata.core.spreadsheets import csv_text
 from elevata.lists.columns import Column
 from elevata.web.views import DetailPage, ListPage
 from loader.charts import dataset_charts
-from loader.domain.queries.query_results import ORIGIN, header_of
+from loader.domain.queries.query_results import DESCENDANTS, EXPORT, ORIGIN, header_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
-from loader.forms.reads import ChangesForm, SampleForm
+from loader.forms.reads import ChangesForm, DeliveredRowForm, SampleForm
 from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
+from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
 from loader.services.reads.read_requests import QUARANTINED
@@ -37,16 +38,18 @@ from metadata.domain.bulk_edits import ACTIONS
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
 from metadata.forms.lineage import LineageForm
-from metadata.models import TargetDataset
+from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.column_lineage import column_lineage, requested
 from metadata.selectors.columns import found_by
 from metadata.selectors.datasets import schemas, target_datasets
+from metadata.selectors.dependents import downstream
 from metadata.views.base import DatasetPage
 from metadata.views.lineage import lineage_file
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
-_FILES = ("sample", "as_of", "versions", ORIGIN, QUARANTINED)
+_FILES = ("sample", "as_of", "versions", ORIGIN, DESCENDANTS, EXPORT, QUARANTINED)
+_MODELLED = (TargetSchema.Layer.BIZCORE, TargetSchema.Layer.SERVING)
 
 
 class DatasetList(ListPage):
@@ -159,15 +162,13 @@ class DatasetSample(DataPage, DetailPage):
     template_name, view = "loader/queries/data_sample.html", "sample"
 
     def context(self) -> dict[str, Any]:
-        is_view = self.row.materialization == TargetDataset.Materialization.VIEW
-        columns = [] if is_view else [column.name for column in read_table(self.row, "sample").columns]
+        columns = [column.name for column in read_table(self.row, "sample").columns]
         form = SampleForm(self.request.GET or None, columns=columns)
         chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial}
         loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
         return super().context() | {
             "form": form,
             "question": {"kind": "sample", "rows": chosen["rows"]} | form.selection.as_arguments(),
-            "is_view": is_view,
             "last_load": loads.first(),
         }
 
@@ -189,14 +190,32 @@ class DatasetWhy(DataPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         described, entity_key = self.row.history_of or self.row, self.kwargs["entity_key"]
-        name = self.request.GET.get("column", "")[:200]
+        name, at = (self.request.GET.get(field, "")[:200] for field in ("column", "at"))
         column = described.columns.filter(name=name).first()
         return super().context() | {
             "name": name,
             "column": column,
             "path": column_lineage(column, UPSTREAM).nodes if column is not None else (),
+            "at": at,
+            "entity_key": entity_key,
             "versions": {"kind": "versions", "entity_key": entity_key} if described.historize else None,
-            "origin": {"kind": ORIGIN, "entity_key": entity_key},
+            "origin": {"kind": ORIGIN, "entity_key": entity_key} | ({"at": at} if at and described.historize else {}),
+        }
+
+
+class DatasetDescendants(DataPage, DetailPage):
+    """Page of what was made of one delivered row of a raw table: rows of other tables, and datasets built on them."""
+
+    template_name, view = "loader/queries/data_descendants.html", "descendants"
+
+    def context(self) -> dict[str, Any]:
+        form = DeliveredRowForm(self.request.GET or None)
+        built_on = [node.pk for node in downstream(self.row) if node.layer in _MODELLED]
+        return super().context() | {
+            "form": form,
+            "is_raw": self.row.schema.layer == TargetSchema.Layer.RAW,
+            "question": {"kind": DESCENDANTS} | form.cleaned_data if form.is_valid() else None,
+            "built_on": TargetDataset.objects.filter(pk__in=built_on).select_related("schema"),
         }
 
 
@@ -241,7 +260,7 @@ def _label(row: DatasetRun) -> str:
 
 @require_safe
 @permitted(Permission.READ_DATA)
-def read_file(request: HttpRequest, pk: int) -> HttpResponse:
+def read_file(request: HttpRequest, pk: int) -> HttpResponse | FileResponse:
     """Return an answer's rows as CSV, to the user who requested the read."""
     read = get_object_or_404(answered_reads(request.user), pk=pk)
     try:
@@ -249,17 +268,26 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse:
     except Refusal as refusal:
         raise PermissionDenied(refusal.one_line()) from None
     answer: dict[str, Any] = read.answer
-    name = f"{read.dataset}-{read.kind.replace('_', '-')}-v{answer['table_version']}.csv"
-    text = csv_text([column.removeprefix("__") for column in answer["columns"]], answer["rows"])
-    return result_file(name, text, CSV, answer.get("masked", ()))
+    version = "" if answer["table_version"] is None else f"-v{answer['table_version']}"
+    name = f"{read.dataset}-{read.kind.replace('_', '-')}{version}.csv"
+    if read.kind != EXPORT:
+        text = csv_text([column.removeprefix("__") for column in answer["columns"]], answer["rows"])
+        return result_file(name, text, CSV, answer.get("masked", ()))
+    try:
+        return result_file(name, open_export(read), CSV, answer["masked"])
+    except Refusal as refusal:
+        raise Http404(refusal.one_line()) from None
 
 
 CSV = "text/csv; charset=utf-8"
 
 
-def result_file(name: str, content: str | bytes, media_type: str, masked: Iterable[str]) -> HttpResponse:
-    """Return a result as a file to download; a header names the masked columns."""
-    response = HttpResponse(content, content_type=media_type)
+def result_file(
+    name: str, content: str | bytes | BinaryIO, media_type: str, masked: Iterable[str]
+) -> HttpResponse | FileResponse:
+    """Return a result as a file to download, a file block by block; a header names the masked columns."""
+    kind = HttpResponse if isinstance(content, str | bytes) else FileResponse
+    response = kind(content, content_type=media_type)
     response["X-Masked-Columns"] = header_of(masked)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response

@@ -23,18 +23,32 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
-from loader.domain.queries.query_results import ORIGIN, entity_keys, grid_of, key_changes
+from elevata.web.views import DetailPage
+from loader.delivered_rows import descendants, origins
+from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
+from loader.domain.queries.query_results import (
+    COMPARE,
+    DESCENDANTS,
+    EXPORT,
+    ORIGIN,
+    delivered_rows,
+    entity_keys,
+    grid_of,
+    key_changes,
+    rows_kind,
+)
 from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, found_rows, time_line, versions
-from loader.forms.reads import ROWS_SHOWN, AsOfForm, QuestionForm
+from loader.forms.reads import ROWS_SHOWN, AsOfForm, ComparisonForm, QuestionForm
 from loader.models import ReadRequest
 from loader.quality_results import profile_for
-from loader.selectors import load_times, origins, read_requests
-from loader.services.reads.manifests import must_be_askable, read_table
-from loader.services.reads.read_permissions import must_still_read
+from loader.selectors import load_times, read_requests, table_versions
+from loader.services.reads.manifests import checked_comparison, must_be_askable, read_table
+from loader.services.reads.read_permissions import must_still_read, other_environments
 from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read
-from loader.views.datasets import HistoryDataPage, readable
+from loader.views.datasets import DataPage, HistoryDataPage, readable
+from loader.views.differences import differing_rows
 from metadata.domain import types
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.columns import headed
@@ -84,6 +98,36 @@ class DatasetAsOf(HistoryDataPage):
         }
 
 
+class DatasetCompare(DataPage, DetailPage):
+    """Page of the difference between two dates, two table versions or two environments of a dataset."""
+
+    template_name, view = "loader/queries/data_compare.html", COMPARE
+
+    def context(self) -> dict[str, Any]:
+        by_number = _dated_by_number(self.row)
+        versions, environments = table_versions(self.row), other_environments(self.request.user, self.row)
+        offered = {
+            DATES: bool(self.row.historize or self.row.history_of_id),
+            VERSIONS: len(versions) > 1,
+            ENVIRONMENTS: bool(environments),
+        }
+        ways = {way: label for way, label in WAYS.items() if offered[way]}
+        by = self.request.GET.get("by", "")
+        by = by if by in ways else next(iter(ways), "")
+        sides = {"base", "other"} & set(self.request.GET)
+        initial = {"base": versions[1][0], "other": versions[0][0]} if by == VERSIONS else {}
+        form = ComparisonForm(
+            self.request.GET if sides else None,
+            initial=initial,
+            by=by or VERSIONS,
+            by_number=by_number,
+            versions=versions,
+            environments=environments,
+        )
+        question = {"kind": COMPARE, "by": by} | form.sides if form.is_bound and form.is_valid() else None
+        return super().context() | {"form": form, "ways": ways, "by": by, "question": question}
+
+
 def _as_of_question(values: dict) -> dict[str, str]:
     """Return the fields of the read that the page requests; times are UTC."""
     known = {"known_at": f"{values['known_at']:%Y-%m-%dT%H:%M:%S}"} if values["known_at"] else {}
@@ -118,10 +162,11 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
         error = {"message": "; ".join(message for messages in form.errors.values() for message in messages)}
         return _part(request, dataset, "loader/queries/read_refused.html", {"error": error})
     try:
-        must_be_askable(request.user, dataset, form.cleaned_data["kind"], form.arguments())
-        requested = request_read(
-            kind=form.cleaned_data["kind"], dataset=dataset, arguments=form.arguments(), user=request.user
-        )
+        kind, arguments = form.cleaned_data["kind"], form.arguments()
+        if kind == COMPARE:
+            arguments = checked_comparison(request.user, dataset, arguments, by_number=_dated_by_number(dataset))
+        must_be_askable(request.user, dataset, kind, arguments)
+        requested = request_read(kind=kind, dataset=dataset, arguments=arguments, user=request.user)
     except Refusal as refusal:
         return _part(request, dataset, "loader/queries/read_refused.html", {"error": refusal.as_json()})
     if not request.htmx:
@@ -168,16 +213,22 @@ def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: 
 def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
     """Return the address of the page that requests reads of this kind."""
     kind = read.kind if read is not None else "sample"
+    if kind == EXPORT and read is not None:
+        kind = rows_kind(kind, read.arguments)
     if kind == ORIGIN and read is not None:
         return reverse("dataset_origin", args=[dataset.key, read.arguments.get("entity_key") or "-"])
     if kind == QUARANTINED and read is not None and read.arguments.get("run_id"):
         return reverse("dataset_rejected", args=[dataset.key, read.arguments["run_id"]])
+    if kind == DESCENDANTS and read is not None:
+        place = {"run": read.arguments["run_id"], "file": read.arguments["file"], "row": read.arguments["row"]}
+        return f"{reverse('dataset_descendants', args=[dataset.key])}?{urlencode(place)}"
     if kind == "versions" and read is not None:
         return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
     frames = {
         "key_search": "dataset_history",
         "as_of": "dataset_as_of",
         "changes": "dataset_run_changes",
+        COMPARE: "dataset_compare",
         CHECK: "dataset_check",
         PROFILE: "dataset_profile",
         QUARANTINED: "dataset_quarantine",
@@ -200,7 +251,7 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
     if read.status == ReadRequest.Status.FAILED:
         return "loader/queries/read_refused.html", context | {"error": read.error}
     try:
-        table = read_table(read.dataset, read.kind)
+        table = read_table(read.dataset, rows_kind(read.kind, read.arguments))
     except Refusal as refusal:  # the metadata changed since the question was put
         return "loader/queries/read_refused.html", context | {"error": refusal.as_json()}
     return f"loader/queries/answer_{read.kind}.html", context | _answer(read, table)
@@ -238,13 +289,25 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
     if read.kind == ORIGIN:
         return {"rows": origins(answer), "removed": answer["removed"], "truncated": answer["truncated"]}
+    if read.kind == COMPARE:
+        sides = Comparison.from_arguments(read.arguments).in_words(read.environment.name)
+        return {"difference": answer["difference"], "differing": differing_rows(answer["difference"]), "sides": sides}
+    if read.kind == EXPORT:
+        return {"exported": answer["exported"], "truncated": answer["truncated"], "masked": masked, "table": table}
+    if read.kind == DESCENDANTS:
+        return {"rows": descendants(answer)}
     if read.kind == "sample":
         grid = grid_of(answer, table, personal)
         keys = entity_keys(answer, table) if read.dataset.schema.layer == RAWCORE else []
-        rows = list(zip_longest(keys, grid.rows, fillvalue=""))
+        places = delivered_rows(answer, table) if table.kind == "raw" else []
+        links = [urlencode(place) for place in places] or keys
+        rows = list(zip_longest(links, grid.rows, fillvalue=""))
         shown = {"grid": grid, "rows": rows, "keyed": any(keys), "truncated": answer["truncated"], "table": table}
+        shown["delivered"] = any(places)
+        shown["export"] = replace(RowSelection.from_arguments(read.arguments), offset=0).as_arguments()
         return shown | _places(read.arguments, more=answer["truncated"])
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
+    shown["export"] = {name: read.arguments[name] for name in ("at", "known_at", "text") if read.arguments.get(name)}
     return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
 
 

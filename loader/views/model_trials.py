@@ -12,14 +12,14 @@ from architecture.views.reports import ReportPart
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
-from loader.domain.queries.differences import ADDED, CHANGED, GONE
 from loader.domain.refusals import Refusal
 from loader.forms.model_trials import LIMITS, TrialForm
 from loader.models import ReadRequest
 from loader.selectors import trials_of
 from loader.services.reads.read_requests import request_trial
 from loader.services.reads.trials import must_still_see_trial
-from loader.views.statements import REFUSED, answered, cells, seen, waiting
+from loader.views.differences import differing_rows
+from loader.views.statements import REFUSED, answered, seen, waiting
 from metadata.models import TargetDataset
 
 # Models that the page of a report offers to compare.
@@ -97,27 +97,12 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str,
     if read.status == ReadRequest.Status.FAILED:
         return REFUSED, {"read": read, "error": read.error}
     difference = (read.answer or {}).get("difference")
-    context = {"answer": read.answer, "difference": difference, "differing": _differing(difference)}
+    context = {
+        "answer": read.answer,
+        "difference": difference,
+        "differing": differing_rows(difference) if difference else [],
+    }
     return "loader/trials/answer.html", answered(read) | context
-
-
-def _differing(difference: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the sample rows of a difference: cells before and after, and whether they differ."""
-    if difference is None:
-        return []
-    samples = difference["samples"]
-    rows = [(kind, row, row) for kind in (ADDED, GONE) for row in samples[kind]]
-    rows += [(CHANGED, row["before"], row["after"]) for row in samples[CHANGED]]
-    return [
-        {
-            "kind": kind,
-            "cells": [
-                {"before": old, "after": new, "differs": kind == CHANGED and old != new}
-                for old, new in zip(cells(before), cells(after), strict=True)
-            ],
-        }
-        for kind, before, after in rows
-    ]
 
 
 class ReportModels(ReportPart):

@@ -13,7 +13,7 @@ from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.reads.read_requests import PROFILE, QUARANTINED
 from loader.views.datasets import DataPage
 from loader.views.maintenance_runs import MaintainedPage, RequestPage
-from metadata.models import TargetSchema
+from metadata.models import TargetDataset, TargetSchema
 from metadata.permissions import may_change
 from metadata.services.quality import create_check
 from metadata.views.base import BaseDatasetPage, DatasetPage, Editing
@@ -43,12 +43,14 @@ class DatasetProfile(DataPage, BaseDatasetPage, DetailPage):
     def context(self) -> dict[str, Any]:
         profile = profile_for(self.request.user, self.row)
         may_edit = may_change(self.request.user, self.row)
+        is_view = self.row.materialization == TargetDataset.Materialization.VIEW
         return super().context() | {
             "profile": profile,
             "question": {"kind": PROFILE} if profile is None or "refresh" in self.request.GET else None,
-            "is_view": self.row.materialization == "view",
             "may_edit": may_edit,
-            "suggestions": suggestions_for(self.row, profile) if profile is not None and may_edit else [],
+            "suggestions": suggestions_for(self.row, profile)
+            if profile is not None and may_edit and not is_view
+            else [],
         }
 
 

@@ -9,16 +9,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from elevata.jobs.registry import live_workers
-from loader.domain.queries.query_results import Cell, cell, value_text
 from loader.models import ReadRequest
+from loader.views.differences import cells
 from loader.views.history import GIVE_UP_AFTER
 
 REFUSED = "loader/queries/sql_refused.html"
-
-
-def cells(row: list[Any]) -> list[Cell]:
-    """Return the cells of one row of an answer."""
-    return [cell(value_text(value)) for value in row]
 
 
 def seen(read: ReadRequest) -> str:

@@ -113,12 +113,13 @@ def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | No
     query, reads = found.sql, tuple(table.qualified_name for table in found.tables)
     if not reads:
         return None
-    columns = tuple(
-        ColumnSpec(active_column.key, active_column.name, active_column.type, "attribute")
-        for active_column in state.active_columns
-    )
-    table = TableSpec(state.key, state.schema, state.name, VIEW, columns)
-    return Entry(state.qualified_name, VIEW, state.key, table, query=query, reads=reads)
+    return Entry(state.qualified_name, VIEW, state.key, view_table(state), query=query, reads=reads)
+
+
+def view_table(state: DatasetState) -> TableSpec:
+    """Return the columns of a described view."""
+    columns = tuple(ColumnSpec(column.key, column.name, column.type, "attribute") for column in state.active_columns)
+    return TableSpec(state.key, state.schema, state.name, VIEW, columns)
 
 
 # Statements that define a catalog in another engine.

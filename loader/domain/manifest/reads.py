@@ -35,11 +35,25 @@ class QuerySource:
 
 
 @dataclass(frozen=True)
+class Descendant:
+    """Table that stores rows of a raw table under an entity key, and how its stage computes the key.
+
+    ``is_hashed``: the reader may not see the key.
+    """
+
+    table: TableSpec
+    inputs: tuple[StageInput, ...]
+    entity_key: tuple[HashComponent, ...]
+    is_hashed: bool = False
+
+
+@dataclass(frozen=True)
 class ReadManifest:
     """Read request; ``loader.spark.queries.reads`` describes the kinds and their arguments.
 
     ``masking`` is None for a reader without restrictions. ``sources`` are those of kinds ``sql`` and ``try_model``,
-    ``inputs`` and ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``.
+    ``inputs`` and ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``;
+    ``descendants`` are those of a raw table, for the kind of that name.
     """
 
     kind: str
@@ -51,6 +65,7 @@ class ReadManifest:
     sources: tuple[QuerySource, ...] = ()
     inputs: tuple[StageInput, ...] = ()
     entity_key: tuple[HashComponent, ...] = ()
+    descendants: tuple[Descendant, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from architecture.domain.tables import TableSpec
 from elevata.core.words import counted
 from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
-from loader.domain.quality.results import BROKEN, Result, outcome_of
+from loader.domain.quality.results import BROKEN, OF_VALUES, Result, outcome_of, without_number
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
@@ -250,22 +250,17 @@ def without_sensitive(
 
     ``sensitive`` are names of the dataset's columns in lower case.
     """
-    hidden = {spec.key for spec in specs if _is_sensitive(spec, sensitive)}
+    hidden = {spec.key for spec in specs if is_sensitive(spec, sensitive)}
     shown = [replace(result, samples=()) if sensitive else result for result in results]
-    return [_without_number(result) if result.key in hidden else result for result in shown]
+    return [replace(result, **without_number(result)) if result.key in hidden else result for result in shown]
 
 
-def _is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
+def is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
     """Return True if the number of a check is computed from values of a sensitive column."""
-    if spec.kind not in (check_kinds.TOTAL, check_kinds.FRESHNESS):
+    if spec.kind not in OF_VALUES:
         return False
     sides = (("columns", sensitive), ("other_columns", spec.other_sensitive))
     return any(name.lower() in names for side, names in sides for name in spec.arguments.get(side, ()))
-
-
-def _without_number(result: Result) -> Result:
-    message = result.message if result.outcome == BROKEN else result.message.partition(":")[0]
-    return replace(result, value=None, low=None, high=None, message=message)
 
 
 def waits_for_checks(

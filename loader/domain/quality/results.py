@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
-from metadata.domain.quality.check_kinds import QUARANTINE, STOP, WARN
+from metadata.domain.quality.check_kinds import FRESHNESS, QUARANTINE, STOP, TOTAL, WARN
 
 PASSED, WARNED, QUARANTINED, STOPPED, BROKEN = "passed", "warned", "quarantined", "stopped", "broken"
 OUTCOMES = {
@@ -20,6 +20,17 @@ OUTCOME_CHOICES = tuple(OUTCOMES.items())
 PROBLEMS = frozenset(OUTCOMES) - {PASSED}
 _OUTCOME_OF = {WARN: WARNED, QUARANTINE: QUARANTINED, STOP: STOPPED}
 _SHOWN = 5
+
+
+# Kinds of checks whose numbers are values of columns, or computed from them.
+OF_VALUES = (TOTAL, FRESHNESS)
+
+
+class CheckedNumber(Protocol):
+    """Result with a message that has its number after a colon."""
+
+    outcome: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -55,10 +66,20 @@ class Result:
 
     @property
     def line(self) -> str:
-        """Return the result in words, without values."""
+        """Return the result in words, without values.
+
+        The words are stored with a run, while a column may be classified later.
+        """
         if self.message:
-            return f"{self.name}: {self.message}"
+            message = without_number(self)["message"] if self.kind in OF_VALUES else self.message
+            return f"{self.name}: {message}"
         return f"{self.name}: {counted(self.failed or 0, 'row')} of {self.total or 0:,} failed"
+
+
+def without_number(result: CheckedNumber) -> dict[str, Any]:
+    """Return the fields of a result, reported or stored, that differ without its number."""
+    message = result.message if result.outcome == BROKEN else result.message.partition(":")[0]
+    return {"value": None, "low": None, "high": None, "message": message}
 
 
 def outcome_of(severity: str, *, failed: bool) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from architecture.domain.tables import ColumnSpec, TableSpec
 from elevata.core.errors import MESSAGES_OF_SPARK
 from loader.domain.manifest.reads import Masking
+from loader.domain.queries.query_results import ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import SAID, Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -42,13 +43,13 @@ def masking_of(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy, se
     """Return the masking for a reader without the permission to read sensitive values."""
     described = table.of_purpose("business_key", "attribute")
     masked = {column.key for column in described if sensitive.has(column)}
+    row_hash = {column.key for column in table.of_purpose("row_hash")} if masked else set()
+    if _is_dated_by_sensitive(table, sensitive, policy):
+        masked |= {column.key for column in table.of_purpose(*_DATED)}
     hashed = {column.key for column in table.columns if masked & {part for _, part in column.hash_of}}
     # A history key is a hash of the entity key, so it is hashed if that is hashed.
     hashed |= {column.key for column in table.columns if hashed & {part for _, part in column.hash_of}}
-    if masked:
-        masked |= {column.key for column in table.of_purpose("row_hash")}
-    if _is_dated_by_sensitive(table, sensitive, policy):
-        masked |= {column.key for column in table.of_purpose(*_DATED)}
+    masked |= row_hash
     shown = [column for column in table.columns if column.key not in masked | hashed]
     others = sensitive.known_keys - sensitive.keys - masked - hashed
     return Masking(
@@ -119,15 +120,17 @@ def without_any_value(error: Mapping[str, Any]) -> str:
 
 def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, masking: Masking) -> None:
     """Raise Refusal MASKED_COLUMN for a read whose selection of rows would reveal a masked value."""
+    kind = rows_kind(kind, arguments)
     keys = masked_names(table.of_purpose("business_key"), masking)
     used = [name for name in _KEY_ARGUMENTS if arguments.get(name)]
     if keys and used:
         raise _refused(f"{', '.join(keys)} is masked for you, so rows cannot be found by it")
     chosen_by = RowSelection.from_arguments(arguments).columns if kind == "sample" else ()
     must_not_choose_by(chosen_by, {column.name for column in table.columns if column.key not in masking.shown})
-    if kind == "origin" and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
+    if kind == ORIGIN and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
         raise _refused("the key of the row is hashed for you, so its delivered rows cannot be found")
-    if kind in _VERSION_READS and masked_names(table.of_purpose("started_at"), masking):
+    is_dated = kind in _VERSION_READS or (kind == ORIGIN and arguments.get("at"))
+    if is_dated and masked_names(table.of_purpose("started_at"), masking):
         raise _refused("versions are dated by a column that is masked for you")
 
 
@@ -139,7 +142,14 @@ def must_not_choose_by(columns: Iterable[str], masked: Collection[str]) -> None:
 
 def masked_names(columns: Collection[ColumnSpec], masking: Masking) -> list[str]:
     """Return the names of the columns that are masked for a reader."""
-    return [column.name for column in columns if column.key not in (*masking.shown, *masking.hashed)]
+    return [column.name for column in columns if is_masked(column.name, column.key, masking)]
+
+
+def is_masked(name: str, key: str | None, masking: Masking) -> bool:
+    """Return True for a masked column; ``key`` is its stable key, None for a column without one."""
+    if key is None:
+        return name.lower() not in masking.shown_names
+    return key not in (*masking.shown, *masking.hashed)
 
 
 def _refused(message: str) -> Refusal:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from architecture.domain.tables import TableSpec
 from elevata.core.spreadsheets import csv_line
+from loader.domain.queries.comparison import DATES
 from metadata.domain.sensitivity import is_mask
 
 # Longer values are truncated in tables; a key press shows the whole value.
@@ -20,8 +21,9 @@ SHOWN = 80
 # Most characters of a value in a table of text.
 SHOWN_IN_TEXT = 60
 
-# Kind of the read of a row's origin.
-ORIGIN = "origin"
+# Kinds of the reads of a row's origin, of what was made of a delivered row, of an export, and of the difference of two
+# states of a table.
+ORIGIN, DESCENDANTS, EXPORT, COMPARE = "origin", "descendants", "export", "compare"
 NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
@@ -93,6 +95,17 @@ def entity_keys(answer: Mapping, table: TableSpec) -> list[str]:
         return []
     place = answer["columns"].index(name)
     return [row[place] if re.fullmatch(r"[0-9a-f]{64}", row[place] or "") else "" for row in answer["rows"]]
+
+
+def delivered_rows(answer: Mapping, table: TableSpec) -> list[dict[str, str]]:
+    """Return run, file and number of each row of a raw table; empty for a row whose source has no numbers."""
+    purposes = {"run": "run_id", "file": "source_file", "row": "source_row"}
+    names = {name: table.column(purpose).name for name, purpose in purposes.items()}
+    if not set(names.values()) <= set(answer["columns"]):
+        return [{} for _ in answer["rows"]]
+    places = {name: answer["columns"].index(own) for name, own in names.items()}
+    found = [{name: row[place] for name, place in places.items()} for row in answer["rows"]]
+    return [item if all(item.values()) else {} for item in found]
 
 
 def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked: Collection[str] = ()) -> Heading:
@@ -215,9 +228,20 @@ def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str])
 MOST_ROWS = 1000
 # Rows of a quarantine that an answer has, and that are kept of a refused delivery.
 MOST_QUARANTINED = 10_000
+# Maximum number of rows in an export.
+MOST_EXPORTED = 5_000_000
 # Kinds whose rows are ordered by business key, so that a part can begin after a key.
 IN_PARTS = ("key_search", "as_of", "changes")
 _CHANGE = ("op", "entity_key", "versions")
+
+
+def rows_kind(kind: str, arguments: Mapping[str, Any]) -> str:
+    """Return the kind of read that has the same rows: of an export or comparison, that of its rows."""
+    if kind == COMPARE:
+        return "as_of" if arguments.get("by") == DATES else COMPARE
+    if kind != EXPORT:
+        return kind
+    return "as_of" if arguments.get("at") else "sample"
 
 
 def json_lines(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -242,8 +266,9 @@ def csv_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def rows_of(answer: Mapping[str, Any]) -> int:
-    """Return the number of rows."""
-    return len(answer["changes"] if "changes" in answer else answer["rows"])
+    """Return the number of rows; profiles and exports have it instead of rows."""
+    rows = answer["changes"] if "changes" in answer else answer.get("exported", answer.get("rows"))
+    return rows if isinstance(rows, int) else len(rows)
 
 
 def next_after(kind: str, answer: Mapping[str, Any], business_key: Sequence[str]) -> dict[str, str] | None:

@@ -1,6 +1,7 @@
 """Manifests of reads and of history checks."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from architecture.domain.tables import (
@@ -8,28 +9,30 @@ from architecture.domain.tables import (
     current_table,
     event_log_table,
     history_table,
-    raw_table,
     rawcore_table,
 )
-from architecture.selectors.environments import described_state, described_states
+from architecture.selectors.environments import described_state, environment_named
 from architecture.services.states import current_environment
-from loader.domain.dependencies import named_dataset, tables_read
+from elevata.core.errors import MetadataError
+from loader.domain.catalogs.catalog import VIEW, view_table
+from loader.domain.dependencies import named_dataset
 from loader.domain.historization.history import DELETED
 from loader.domain.historization.layers import entity_key_components, row_hash_components
-from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
-from loader.domain.manifest.loads import StageInput
 from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import CheckManifest, ReadManifest
+from loader.domain.manifest.reads import CheckManifest, Masking, QuerySource, ReadManifest
 from loader.domain.manifest.sources import SourceSpec
+from loader.domain.queries.comparison import DATES, ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import must_not_tell
-from loader.domain.queries.query_results import ORIGIN
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN, rows_kind
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.publication import PUBLISH, publish_manifest
 from loader.services.quality import quality_arguments, stored_profile
-from loader.services.reads.queries import SQL, query_manifest
-from loader.services.reads.read_permissions import masking_for, must_read
+from loader.services.reads.exports import export_file
+from loader.services.reads.origins import descendants_manifest, origin_manifest
+from loader.services.reads.queries import SQL, query_manifest, view_sources
+from loader.services.reads.read_permissions import environments_of, masking_for, may_read, must_read, other_environments
 from loader.services.reads.read_requests import (
     CHECK,
     CHECK_SAMPLES,
@@ -48,7 +51,7 @@ from metadata.selectors.classification import classification
 from metadata.selectors.datasets import dataset_state, dataset_states
 
 # Kinds that read the history if there is one, because they need versions.
-_OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN)
+_OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN, COMPARE)
 _TIMEOUT_SECONDS, _SQL_TIMEOUT_SECONDS = 60.0, 180.0
 # Kinds whose manifests follow from a text with permissions of its own.
 _MANIFESTS = {SQL: query_manifest, TRY_MODEL: trial_manifest}
@@ -119,11 +122,17 @@ def read_manifest(
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
+    return _table_manifest(read, arguments, timeout_seconds=timeout_seconds)
+
+
+def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_seconds: float) -> ReadManifest:
+    """Return the manifest of a read of the dataset's table or view."""
     state = described_state(read.dataset, environment=read.environment)
-    table = read_table(read.dataset, read.kind, state)
-    if read.kind in ("as_of", "changes"):
+    kind = rows_kind(read.kind, arguments)
+    table = read_table(read.dataset, kind, state)
+    if kind in ("as_of", "changes", ORIGIN):
         arguments |= _interval_arguments(read.dataset)
-    masking = masking_for(read.requested_by, read.dataset, table)
+    masking = masking_for(read.requested_by, read.dataset, table, *environments_of(read))
     if read.kind == QUALITY:
         arguments = quality_arguments(state, environment=read.environment)
         arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
@@ -133,13 +142,24 @@ def read_manifest(
     if masking is not None:
         must_not_tell(read.kind, arguments, table, masking)
     if read.kind == ORIGIN:
-        return origin_manifest(read, state, table, timeout_seconds=timeout_seconds)
-    return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
+        return origin_manifest(read, state, table, arguments, timeout_seconds=timeout_seconds)
+    if read.kind == DESCENDANTS:
+        return descendants_manifest(read, state, table, timeout_seconds=timeout_seconds)
+    if read.kind == EXPORT:
+        arguments["path"] = str(export_file(read))
+    if read.kind == COMPARE:
+        return comparison_manifest(read, table, arguments, masking, timeout_seconds=timeout_seconds)
+    sources = view_sources(state, user=read.requested_by, environment=read.environment) if table.kind == VIEW else ()
+    if read.kind == PROFILE:  # it counts masked values, too, and has none
+        sources = tuple(replace(source, masking=None) for source in sources)
+    return ReadManifest(
+        read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
+    )
 
 
 def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
     """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, NO_KEY, MASKED_COLUMN."""
-    table = read_table(dataset, kind)
+    table = read_table(dataset, rows_kind(kind, arguments))
     masking = masking_for(user, dataset, table)
     if masking is not None:
         must_not_tell(kind, arguments, table, masking)
@@ -153,18 +173,22 @@ def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
 
 
 def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
-    """Return the table that a read of a dataset uses. Raise Refusal NO_TABLE for a view, NO_HISTORY or NO_KEY.
+    """Return the table that a read of a dataset uses, or the view for its rows.
 
+    Raise Refusal NO_TABLE for a view in other reads, NO_HISTORY or NO_KEY.
     ``known`` is the dataset's state with the keys of its tables. Without it, the table's keys are those of the
     metadata.
     """
     state = known or dataset_state(dataset)
+    if state.materialization == "view" and kind in ("sample", PROFILE):
+        return view_table(state)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
+    if kind == DESCENDANTS and state.layer != "raw":
+        hint = "Choose a row of a raw table."
+        raise Refusal("NO_RAW", f"{state.qualified_name} has no delivered rows", hint=hint)
     if kind == ORIGIN and not state.business_key:
         raise Refusal("NO_KEY", f"{state.qualified_name} has no business key by which delivered rows could be found")
-    if state.layer == "raw":
-        return raw_table(state)
     if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
         return history_table(state)
     if dataset.history_of_id is not None or kind in ("versions", "as_of", "changes"):
@@ -192,37 +216,41 @@ def _source_dataset(read: ReadRequest) -> SourceDataset:
     return sources.get(key=read.arguments["source_dataset"])
 
 
-def origin_manifest(
-    read: ReadRequest, state: DatasetState, table: TableSpec, *, timeout_seconds: float
-) -> ReadManifest:
-    """Return the manifest of a read of a row's origin. ``state`` is that of its rawcore dataset, ``table`` its table.
+def checked_comparison(
+    user: Any, dataset: TargetDataset, arguments: Mapping[str, Any], *, by_number: bool
+) -> dict[str, str]:
+    """Return the arguments of a comparison, times in UTC. Raise Refusal BAD_COMPARISON.
 
-    Raise Refusal NO_RAW, or MetadataError ``not_permitted`` for raw tables that its user may not read.
+    ``by_number``: the dataset's history is dated by numbers.
     """
-    inputs = _raw_inputs(read, state)
-    if not inputs:
-        raise Refusal(
-            "NO_RAW",
-            f"{state.qualified_name} reads no raw table",
-            hint="The rows of its inputs have an origin of their own.",
-        )
-    for raw in TargetDataset.objects.filter(key__among={item.table.key for item in inputs}).select_related("schema"):
-        must_read(read.requested_by, raw)
+    environments = other_environments(user, dataset)
+    comparison = Comparison.from_arguments(arguments).checked(by_number=by_number, environments=environments)
+    return comparison.as_arguments()
+
+
+def comparison_manifest(
+    read: ReadRequest,
+    table: TableSpec,
+    arguments: dict[str, Any],
+    masking: Masking | None,
+    *,
+    timeout_seconds: float,
+) -> ReadManifest:
+    """Return the manifest of a comparison; by environments, its source is the table of the other one.
+
+    Raise Refused UNKNOWN_ENVIRONMENT, or MetadataError ``not_permitted`` without the permission in both environments.
+    """
+    comparison, user, sources = Comparison.from_arguments(arguments), read.requested_by, ()
+    if read.dataset.history_of_id is not None and comparison.by != DATES:
+        arguments |= {"of_versions": True}
+    if comparison.by == ENVIRONMENTS:
+        environment = environment_named(comparison.base)
+        if user is not None and not may_read(user, read.dataset, *environments_of(read)):
+            message = f"comparing with {environment} takes the permission metadata.read_data there"
+            raise MetadataError("not_permitted", message, where=str(read.dataset))
+        there = read_table(read.dataset, COMPARE, described_state(read.dataset, environment=environment))
+        hidden = masking_for(user, read.dataset, there, *environments_of(read))
+        sources, arguments = (QuerySource("", there, masking=hidden),), arguments | {"warehouse": environment.warehouse}
     return ReadManifest(
-        ORIGIN,
-        table=table,
-        arguments=dict(read.arguments),
-        timeout_seconds=timeout_seconds,
-        inputs=inputs,
-        entity_key=entity_key_components(state),
+        COMPARE, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
     )
-
-
-def _raw_inputs(read: ReadRequest, state: DatasetState) -> tuple[StageInput, ...]:
-    if state.select:
-        return ()  # A model reads tables with keys of their own.
-    states = {item.key: item for item in described_states(environment=read.environment)}
-    specs = {key: source_spec(source) for key, source in source_datasets(tables_read(state, states)).items()}
-    no_feeds = Feeds()
-    inputs = fed_stage_inputs(state, states, sources_read(state, states, specs, no_feeds), no_feeds)
-    return tuple(item for item in inputs if item.table.kind == "raw")

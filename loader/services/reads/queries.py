@@ -16,7 +16,7 @@ from loader.domain.catalogs.catalog import TABLE, Entry
 from loader.domain.historization.stage import with_other_names
 from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.select_statements import MOST_ROWS, CheckedQuery, check_query, masked_results
+from loader.domain.queries.select_statements import MOST_ROWS, UNKNOWN, CheckedQuery, check_query, masked_results
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest, SavedQuery
 from loader.services.publication import published
@@ -24,6 +24,7 @@ from loader.services.reads.read_permissions import masking_for, may_read, record
 from metadata.domain.select_check import MAX_LENGTH
 from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier
+from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.classification import classification
 from metadata.services.rows.row_changes import remove, store
@@ -165,6 +166,25 @@ def must_run(text: str, user: Any) -> PreparedQuery:
         return prepare(text, user=user, environment=current_environment())
     except MetadataError as error:
         raise Refusal("NOT_PERMITTED", error.one_line()) from error
+
+
+def view_sources(state: DatasetState, *, user: Any, environment: Environment) -> tuple[QuerySource, ...]:
+    """Return the sources of a published view's rows, the view last.
+
+    Raise Refusal NO_TABLE if it is not published, MetadataError ``not_permitted`` if the user may not read a table
+    beneath.
+    """
+    try:
+        name = f"{quote_identifier(state.schema)}.{quote_identifier(state.name)}"
+        return prepare(f"SELECT * FROM {name}", user=user, environment=environment).sources()
+    except Refusal as refusal:
+        if refusal.code != UNKNOWN:
+            raise
+        raise Refusal(
+            "NO_TABLE",
+            f"{state.qualified_name} reads a table that does not exist in the warehouse yet",
+            hint="A load run creates it.",
+        ) from refusal
 
 
 def query_arguments(text: str, limit: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Permission to read data, and the masking of sensitive columns."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +17,9 @@ from elevata.accounts.roles import Permission, Place
 from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
 from loader.domain.manifest.reads import Masking
+from loader.domain.queries.comparison import ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import Sensitive, masking_of, may_hold_values, without_examples, without_values
+from loader.domain.queries.query_results import COMPARE, rows_of
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -36,14 +38,19 @@ class SensitiveNames:
     names: frozenset[str] = frozenset()
 
 
-def may_read(user: Any, row: TargetDataset | SourceDataset | System) -> bool:
-    """Return True if a user may read the data of a dataset."""
-    return may(user, Permission.READ_DATA, on=lambda: place_of_data(row))
+def may_read(user: Any, row: TargetDataset | SourceDataset | System, *environments: str) -> bool:
+    """Return True if a user may read the data of a dataset, in these environments, by default in the present one."""
+    return all(may(user, Permission.READ_DATA, on=place) for place in _places(row, environments))
 
 
-def may_read_sensitive(user: Any, row: TargetDataset | SourceDataset | System) -> bool:
-    """Return True if a user may read the sensitive values of a dataset."""
-    return may(user, Permission.READ_SENSITIVE, on=lambda: place_of_data(row))
+def may_read_sensitive(user: Any, row: TargetDataset | SourceDataset | System, *environments: str) -> bool:
+    """Return True if a user may read the sensitive values of a dataset, in environments as for ``may_read``."""
+    return all(may(user, Permission.READ_SENSITIVE, on=place) for place in _places(row, environments))
+
+
+def _places(row: TargetDataset | SourceDataset | System, environments: Iterable[str]) -> list[Callable[[], Place]]:
+    names = tuple(environments) or (settings.ENVIRONMENT,)
+    return [lambda name=name: replace(place_of_data(row), environment=name) for name in names]
 
 
 def readable_error(user: Any, error: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
@@ -75,9 +82,9 @@ def must_read(user: Any, row: TargetDataset | SourceDataset | System) -> None:
         raise MetadataError("not_permitted", "reading its data takes the permission metadata.read_data", where=str(row))
 
 
-def masking_for(user: Any, dataset: TargetDataset, table: TableSpec) -> Masking | None:
-    """Return the masking for a user; None for the system and users without restrictions."""
-    if user is None or may_read_sensitive(user, dataset):
+def masking_for(user: Any, dataset: TargetDataset, table: TableSpec, *environments: str) -> Masking | None:
+    """Return the masking for a user; None for the system and users without restrictions in these environments."""
+    if user is None or may_read_sensitive(user, dataset, *environments):
         return None
     base = dataset.history_of or dataset
     secret = salted_hmac("loader.masking", "keys", algorithm="sha256").hexdigest()
@@ -149,7 +156,7 @@ def record_read(read: ReadRequest, answer: dict[str, Any]) -> None:
                 kind=read.kind,
                 columns=columns,
                 found_by=sorted(name for name, value in read.arguments.items() if value not in (None, "", False)),
-                rows=len(answer.get("rows", answer.get("changes", ()))),
+                rows=rows_of(answer),
                 reason=read.reason,
             )
 
@@ -182,10 +189,24 @@ def must_still_read(user: Any, read: ReadRequest) -> None:
     hint = "Try again: values that you may not read are then masked."
     if read.dataset is None:
         return
-    if not may_read(user, read.dataset):
+    environments = environments_of(read)
+    if not may_read(user, read.dataset, *environments):
         raise Refusal("NOT_PERMITTED", f"you may not read the data of {read.dataset} any more")
-    if may_read_sensitive(user, read.dataset):
+    if may_read_sensitive(user, read.dataset, *environments):
         return
     columns = unmasked_sensitive(read.dataset, read.answer or {})
     if columns:
         raise Refusal("NOT_PERMITTED", f"you may not read {', '.join(columns)} any more", hint=hint)
+
+
+def environments_of(read: ReadRequest) -> tuple[str, ...]:
+    """Return the names of the environments whose data a read has: a comparison may have those of two."""
+    comparison = Comparison.from_arguments(read.arguments) if read.kind == COMPARE else None
+    other = (comparison.base,) if comparison is not None and comparison.by == ENVIRONMENTS else ()
+    return (settings.ENVIRONMENT, *other)
+
+
+def other_environments(user: Any, dataset: TargetDataset) -> list[str]:
+    """Return the names of the other environments in which a user may read the data of a dataset."""
+    names = Environment.objects.exclude(name=settings.ENVIRONMENT).order_by("name").values_list("name", flat=True)
+    return [name for name in names if user is None or may_read(user, dataset, name)]

@@ -12,10 +12,11 @@ from architecture.models import Refresh
 from architecture.services.states import current_environment
 from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted, withdraw
-from loader.domain.queries.query_results import ORIGIN
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH
+from loader.services.reads.exports import remove_old_exports
 from loader.services.reads.queries import SQL, query_arguments
 from loader.services.reads.read_permissions import must_read
 from loader.services.reads.trials import (
@@ -28,9 +29,9 @@ from metadata.models import SourceDataset, TargetDataset
 CHECK, SOURCE_CHECK = "check", "source_check"
 PROFILE, QUALITY, QUARANTINED = "profile", "quality", "quarantine"
 # Kinds that read a whole table.
-LONG = (CHECK, PROFILE, QUALITY)
+LONG = (CHECK, PROFILE, QUALITY, EXPORT, COMPARE)
 KINDS = (
-    *("sample", "key_search", "versions", "as_of", "changes", ORIGIN, "discover"),
+    *("sample", "key_search", "versions", "as_of", "changes", ORIGIN, DESCENDANTS, "discover"),
     *(*LONG, QUARANTINED, SQL, TRY_MODEL, PUBLISH),
 )
 # Kinds of reads without a dataset.
@@ -116,10 +117,11 @@ def request_trial(
 
 
 def end_old_reads() -> None:
-    """Fail overdue reads and refreshes, and delete old ones."""
+    """Fail overdue reads and refreshes, and delete old ones with the files of exports."""
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
+    remove_old_exports(KEPT_FOR)
     short = ~Q(kind__in=(*LONG, SOURCE_CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
     too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | short
     error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()

@@ -107,6 +107,13 @@ def _stage_columns(
 
 def rows_of_key(frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], key: str) -> DataFrame:
     """Return the rows of a raw table whose entity key, as stage computes it, is ``key``."""
+    return with_entity_key(frame, stage_input, components, "__key").where(F.col("__key") == key).drop("__key")
+
+
+def with_entity_key(
+    frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], name: str
+) -> DataFrame:
+    """Return the rows of a raw table with their entity key, as stage computes it, in the column ``name``."""
     delivered = {column.name: column for column in stage_input.table.columns}
     columns = {column.name: column for column in stage_input.columns}
     values = {}
@@ -119,7 +126,7 @@ def rows_of_key(frame: DataFrame, stage_input: StageInput, components: Sequence[
     keyed = frame.withColumns(values)
     types = {field.name: field.dataType for field in keyed.schema.fields}
     parts = [(part.key, F.col(name), types[name]) for part, name in zip(components, values, strict=True)]
-    return keyed.where(digest(parts) == key).drop(*values)
+    return keyed.withColumn(name, digest(parts)).drop(*values)
 
 
 def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Difference between the rows of a table and those of a SELECT: added, changed and gone rows, and changed columns.
+"""Difference between two sets of rows, such as a table and a SELECT: added, changed and gone rows, and changed columns.
 
 With a key, both sides are joined once and compared value by value; NULL equals NULL. Without one, rows are counted:
 a row that occurs twice before and three times after is two same rows and an added one.
@@ -64,15 +64,16 @@ class _Pair:
 
 
 def compare(
-    before: DataFrame, after: DataFrame, key: Sequence[str], *, left_out: Collection[str] = ()
+    before: DataFrame, after: DataFrame, key: Sequence[str], *, left_out: Collection[str] = (), samples: int = SAMPLES
 ) -> dict[str, Any]:
     """Return the difference as JSON values: counts, changed columns, and samples of rows that differ.
 
     Args:
-        before: rows of the table.
-        after: rows of the SELECT.
+        before: rows of the table, or of its earlier state.
+        after: rows of the SELECT, or of the later state.
         key: names of the key's columns; empty, or with a column that one side lacks, compares whole rows.
         left_out: names of columns in lower case whose values are not compared.
+        samples: number of rows of each kind.
     """
     pairs = _pairs(before, after, left_out)
     by_name = {pair.name.lower(): pair for pair in pairs}
@@ -81,7 +82,7 @@ def compare(
     ordered = keys + [pair for pair in pairs if pair not in keys]
     kept = after.persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        found = _by_key(before, kept, keys, ordered) if keys else _by_rows(before, kept, ordered)
+        found = _by_key(before, kept, keys, ordered, samples) if keys else _by_rows(before, kept, ordered, samples)
     finally:
         kept.unpersist()
     return {
@@ -121,7 +122,9 @@ def _type(field: T.StructField) -> str:
 # Rows with a key.
 
 
-def _by_key(before: DataFrame, after: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair]) -> dict[str, Any]:
+def _by_key(
+    before: DataFrame, after: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair], samples: int
+) -> dict[str, Any]:
     old = before.select(F.lit(True).alias("o"), *(pair.select_old() for pair in pairs))
     new = after.select(F.lit(True).alias("n"), *(pair.select_new() for pair in pairs))
     joined = new.join(old, all_of(pair.new.eqNullSafe(pair.old) for pair in keys), "full_outer")
@@ -147,7 +150,7 @@ def _by_key(before: DataFrame, after: DataFrame, keys: Sequence[_Pair], pairs: S
         "changed": {
             pair.name: changed[f"d{pair.place}"] for pair in values if changed is not None and changed[f"d{pair.place}"]
         },
-        "samples": _samples(compared, keys, pairs, counts.keys()),
+        "samples": _samples(compared, keys, pairs, counts.keys(), samples),
     }
 
 
@@ -156,14 +159,14 @@ def _differ(pair: _Pair) -> Column:
 
 
 def _samples(
-    compared: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair], kinds: Collection[str]
+    compared: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair], kinds: Collection[str], most: int
 ) -> dict[str, Any]:
-    """Return up to SAMPLES rows of each kind with the least keys, with their values before and after."""
+    """Return up to ``most`` rows of each kind with the least keys, with their values before and after."""
     found: dict[str, list] = {ADDED: [], CHANGED: [], GONE: []}
     if set(kinds) - {SAME}:
         order = [F.coalesce(pair.new, pair.old) for pair in keys]
         place = F.row_number().over(Window.partitionBy(_STATUS).orderBy(*order)).alias(_PLACE)
-        numbered = compared.where(F.col(_STATUS) != SAME).select("*", place).where(F.col(_PLACE) <= SAMPLES)
+        numbered = compared.where(F.col(_STATUS) != SAME).select("*", place).where(F.col(_PLACE) <= most)
         sides = [f"{side}{pair.place}" for side in "on" for pair in pairs]
         for row in as_values(numbered.orderBy(_STATUS, _PLACE).select(_STATUS, *sides)).collect():
             kind, values = row[0], [json_value(value) for value in row[1:]]
@@ -175,7 +178,7 @@ def _samples(
 # Rows without a key.
 
 
-def _by_rows(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair]) -> dict[str, Any]:
+def _by_rows(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair], most: int) -> dict[str, Any]:
     old = before.select(F.lit(1).alias("o"), F.lit(0).alias("n"), *(pair.select_old() for pair in pairs))
     new = after.select(F.lit(0).alias("o"), F.lit(1).alias("n"), *(pair.select_new() for pair in pairs))
     columns = [f"n{pair.place}" for pair in pairs]
@@ -189,7 +192,7 @@ def _by_rows(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair]) -> dic
     samples: dict[str, list] = {ADDED: [], CHANGED: [], GONE: []}
     for kind, condition in ((ADDED, apart > 0), (GONE, apart < 0)):
         if totals[kind]:
-            rows = as_values(counts.where(condition).orderBy(*columns).limit(SAMPLES).select(*columns)).collect()
+            rows = as_values(counts.where(condition).orderBy(*columns).limit(most).select(*columns)).collect()
             samples[kind] = [[json_value(value) for value in row] for row in rows]
     return {
         "rows": {kind: 0 if kind == CHANGED else totals[kind] or 0 for kind in _KINDS},

@@ -10,12 +10,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.historization.history import parse_instant
 from loader.domain.queries.query_results import CAME_BACK, DELETED, INSERTED, UPDATED
 from loader.domain.refusals import Refusal
 from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import COLUMN, DeltaTable, properties_of
+from metadata.domain import types
 from metadata.domain.sql import quote_identifier
 
 _NEEDED = ("entity_key", "business_key", "started_at", "ended_at", "state", "segment")
@@ -65,8 +66,7 @@ def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version
 
     Raise Refusal ``OTHER_LAYOUT`` if a technical column that queries need did not exist then.
     """
-    present_names = _present_names(table, spec, version)
-    names = [present_names.get(name, name) for name in frame.columns]
+    names = present_names(frame, table, spec, version)
     lacking = [column.name for column in spec.of_purpose(*_NEEDED) if column.name not in names]
     if lacking:
         raise Refusal(
@@ -90,8 +90,8 @@ def column_keys(table: DeltaTable, version: int) -> dict[str, str]:
     return {name: keys[own] for name, own in physical.items() if own in keys}
 
 
-def _present_names(table: DeltaTable, spec: TableSpec, version: int) -> dict[str, str]:
-    """Return the present name of each column by its name in ``version``, matched by stable key."""
+def present_names(frame: DataFrame, table: DeltaTable, spec: TableSpec, version: int) -> list[str]:
+    """Return the present names of a version's columns, matched by stable key."""
     log = table.snapshot().deltaLog()
     metadata = log.getSnapshotAt(version, _scala_none(table), _scala_none(table), False).metadata()
     then = {
@@ -99,7 +99,8 @@ def _present_names(table: DeltaTable, spec: TableSpec, version: int) -> dict[str
         for field in json.loads(metadata.schema().json())["fields"]
     }
     pairs = ((column.name, metadata.configuration().get(COLUMN + column.key)) for column in spec.columns)
-    return {then[physical.get()]: name for name, physical in pairs if physical.isDefined() and physical.get() in then}
+    names = {then[physical.get()]: name for name, physical in pairs if physical.isDefined() and physical.get() in then}
+    return [names.get(name, name) for name in frame.columns]
 
 
 def _scala_none(table: DeltaTable):
@@ -118,9 +119,14 @@ def within_retention(spec: TableSpec, known_at: str) -> Iterator[None]:
 
 
 def beyond_retention(spec: TableSpec, known_at: str) -> Refusal:
+    return not_kept(f"what {spec.qualified_name} held on {_shown(known_at)}")
+
+
+def not_kept(what: str) -> Refusal:
+    """Return the refusal to read an earlier version whose log or files were removed."""
     return Refusal(
         "BEYOND_RETENTION",
-        f"what {spec.qualified_name} held on {_shown(known_at)} is no longer kept",
+        f"{what} is no longer kept",
         hint="Choose a later time. How long old versions are kept is the table's delta.deletedFileRetentionDuration "
         "and delta.logRetentionDuration; raising them helps from now on.",
     )
@@ -128,6 +134,47 @@ def beyond_retention(spec: TableSpec, known_at: str) -> Refusal:
 
 def _shown(instant: str) -> str:
     return f"{parse_instant(instant):%Y-%m-%d %X} UTC"
+
+
+# Rows of a time.
+
+
+def valid_at(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Return the rows whose interval ``[started_at, ended_at)`` contains the instant; open ones have no end."""
+    at = _instant(arguments["at"], table.column("started_at"))
+    started, ended, segment, state = (
+        F.col(_name(table, purpose)) for purpose in ("started_at", "ended_at", "segment", "state")
+    )
+    not_ended = ended.isNull() | (segment == OPEN) | (ended > at)
+    if arguments.get("inclusive_ends"):
+        not_ended = not_ended | (ended == at)
+    valid = frame.where((started <= at) & not_ended)
+    if arguments.get("tombstone"):
+        valid = valid.where(~state.eqNullSafe(arguments["tombstone"]))
+    names = business_key(table)
+    if arguments.get("text"):
+        valid = valid.where(
+            F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
+        )
+    return after_key(valid, table, arguments).orderBy(*names)
+
+
+def _instant(at: object, column: ColumnSpec) -> Column:
+    """Return the requested instant in the type of the version start: a timestamp, its day, or a number."""
+    dated_by = types.parse(column.type).name
+    try:
+        if dated_by in (types.INTEGER, types.BIGINT):
+            return F.lit(int(str(at))).cast("bigint")
+        instant = parse_instant(str(at))
+    except ValueError:
+        what = "a number" if dated_by in (types.INTEGER, types.BIGINT) else "a time like 2026-11-21T08:15:00Z"
+        raise Refusal("BAD_INSTANT", f"versions are dated by {column.type} here, and {at!r} is not {what}") from None
+    return F.lit(instant.isoformat()).cast("timestamp").cast("date" if dated_by == types.DATE else "timestamp")
+
+
+def business_key(table: TableSpec) -> list[str]:
+    """Return the columns of the business key, quoted."""
+    return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
 
 
 # Paging by business key.

@@ -1,7 +1,8 @@
-"""Origin of a row: the delivered rows of its key in raw tables, with run, file and row number.
+"""Origin of a row, and what was made of a delivered row.
 
-Raw has the deliveries that its dataset keeps, so the delivery that opened a version may be gone while a later one with
-the same values is there. The answer names these runs, too.
+The origin are the delivered rows of a key in raw tables, with run, file and row number. Raw has the deliveries that its
+dataset keeps, so the delivery that opened a version may be gone while a later one with the same values is there. The
+answer names these runs, too.
 """
 
 from functools import reduce
@@ -10,11 +11,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from architecture.domain.tables import OPEN
 from loader.domain.manifest.loads import StageInput
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import Descendant, ReadManifest
 from loader.domain.refusals import Refusal
-from loader.spark.historization.stage import rows_of_key
+from loader.spark.historization.stage import rows_of_key, with_entity_key
+from loader.spark.queries.history_queries import valid_at
 from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier
 
 COLUMNS = ("raw", "load_run_id", "loaded_at", "source_file", "source_row", "opened_version")
@@ -24,7 +28,7 @@ _PURPOSES = ("run_id", "loaded_at", "source_file", "source_row")
 def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, limit: int) -> dict[str, Any]:
     """Return the delivered rows of a key, newest first, and the runs of its versions without a delivery in raw.
 
-    Raise Refusal NO_TABLE.
+    With ``at``, only the version that was valid then counts, and the rows are those of its run. Raise Refusal NO_TABLE.
     """
     spec, key = manifest.table, manifest.arguments["entity_key"]
     table = DeltaTable(spark, warehouse, spec.key)
@@ -36,9 +40,15 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
     version = table.version()
     of_key = F.col(quote_identifier(spec.column("entity_key").name)) == key
     run_id = quote_identifier(spec.column("run_id").name)
-    opened = [row[0] for row in table.frame_as_of(version).where(of_key).select(run_id).distinct().collect()]
+    stored = table.frame_as_of(version).where(of_key)
+    is_dated = spec.kind == "history" and bool(manifest.arguments.get("at"))
+    if is_dated:
+        stored = valid_at(stored, spec, manifest.arguments)
+    opened = [row[0] for row in stored.select(run_id).distinct().collect()]
     parts = [_delivered(raw[item.table.key].frame(), item, manifest, key) for item in inputs]
     delivered = reduce(DataFrame.unionByName, parts)
+    if is_dated:
+        delivered = delivered.where(F.col("load_run_id").isin(opened))
     by_time = delivered.withColumn("opened_version", F.col("load_run_id").isin(opened).cast("string"))
     rows = by_time.orderBy(F.col("loaded_at").desc(), "raw", "source_file", "source_row").limit(limit + 1).collect()
     runs = delivered.select("load_run_id").distinct().collect() if len(rows) > limit else rows
@@ -59,3 +69,67 @@ def _delivered(frame: DataFrame, stage_input: StageInput, manifest: ReadManifest
     names = dict(zip(_PURPOSES, COLUMNS[1:5], strict=True))
     columns = [F.col(quote_identifier(spec.column(p).name)).cast("string").alias(name) for p, name in names.items()]
     return rows.select(F.lit(spec.qualified_name).alias("raw"), *columns)
+
+
+# Descendants of a delivered row.
+
+DESCENDANT_COLUMNS = ("dataset", "entity_key", "versions", "current", "opened_version")
+
+
+def read_descendants(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str, Any]:
+    """Return the rows that tables have under the keys of a delivered row: number of versions, current, opened by it.
+
+    Raise Refusal NO_TABLE, or NO_ROW if raw does not have the row any more.
+    """
+    spec, arguments = manifest.table, manifest.arguments
+    raw = DeltaTable(spark, warehouse, spec.key)
+    if not raw.exists():
+        hint = "A load run creates it."
+        raise Refusal("NO_TABLE", f"{spec.qualified_name} does not exist in the warehouse yet", hint=hint)
+    version = raw.version()
+    file, number, run = (F.col(quote_identifier(spec.column(p).name)) for p in ("source_file", "source_row", "run_id"))
+    same = file.eqNullSafe(F.lit(arguments["file"])) & (number == F.lit(int(arguments["row"])))
+    rows = raw.frame_as_of(version).where(same & (run == F.lit(arguments["run_id"])))
+    if rows.isEmpty():
+        raise Refusal(
+            "NO_ROW",
+            f"{spec.qualified_name} does not have row {arguments['row']} of this delivery any more",
+            hint="Keep all deliveries of the raw dataset to follow their rows later.",
+        )
+    found = [row for item in manifest.descendants for row in _stored(spark, warehouse, rows, item, arguments["run_id"])]
+    return {
+        "table_version": version,
+        "columns": list(DESCENDANT_COLUMNS),
+        "rows": found,
+        "truncated": False,
+        "masked": ["entity_key"] if any(item.is_hashed for item in manifest.descendants) else [],
+    }
+
+
+def _stored(
+    spark: SparkSession, warehouse: str, rows: DataFrame, item: Descendant, run_id: str
+) -> list[list[str | None]]:
+    spec, table = item.table, DeltaTable(spark, warehouse, item.table.key)
+    if not table.exists():
+        return []
+    keyed = [with_entity_key(rows, own, item.entity_key, "__key").select("__key") for own in item.inputs]
+    keys = [row[0] for row in reduce(DataFrame.union, keyed).distinct().collect()]
+    key = F.col(quote_identifier(spec.column("entity_key").name))
+    is_open = F.col(quote_identifier(spec.column("segment").name)) == OPEN if spec.kind == "history" else F.lit(True)
+    is_own = F.col(quote_identifier(spec.column("run_id").name)) == F.lit(run_id)
+    versions = table.frame().where(key.isin(keys)).groupBy(key.alias("key"))
+    counted = versions.agg(F.count(F.lit(1)).alias("n"), F.max(is_open).alias("open"), F.max(is_own).alias("own"))
+    return [
+        [
+            spec.qualified_name,
+            MASK if item.is_hashed else row["key"],
+            str(row["n"]),
+            _text(row["open"]),
+            _text(row["own"]),
+        ]
+        for row in counted.orderBy("key").collect()
+    ]
+
+
+def _text(value: bool) -> str:
+    return "true" if value else "false"

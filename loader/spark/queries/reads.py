@@ -2,8 +2,10 @@
 
 Kinds and their arguments:
 
-    sample      limit, newest, …             rows of a table; ``newest``: the last loaded rows first; or those of a
-                                             selection (``loader.domain.queries.row_selection``)
+    sample      limit, newest, …             rows of a table or view; ``newest``: the last loaded rows first; or
+                                             those of a selection (``loader.domain.queries.row_selection``)
+    export      path, exact, …               all rows of a selection as a CSV file (``loader.spark.queries.exports``);
+                                             with ``at``, those of as_of
     changes     run_id, op, limit            changes of a run in a history by key (``historization.changes``)
     key_search  text, limit                  business keys of a history or rawcore table that start with text
     versions    entity_key | business_key    every version of one key, oldest first
@@ -11,7 +13,10 @@ Kinds and their arguments:
                                              numbers), from the table version of the clock time ``known_at``;
                                              ``tombstone``: state label of rows that mark a deleted key,
                                              ``inclusive_ends``: an interval includes its end
-    origin      entity_key, limit            delivered rows of a key in raw (``loader.spark.queries.origins``)
+    compare     by, base, other              difference of two states of a table (``loader.spark.queries.comparisons``)
+    origin      entity_key, limit, at        delivered rows of a key in raw (``loader.spark.queries.origins``); ``at``:
+                                             those of the version that was valid then
+    descendants run_id, file, row            what tables have under the keys of one delivered row (same module)
     discover    (source)                     columns and inferred types of a file
     quarantine  limit, run_id                waiting rows of the dataset's quarantine, newest first; of one run, also
                                              those of a raw dataset's delivery that it refused
@@ -24,25 +29,32 @@ Kinds and their arguments:
 changes, key_search and as_of are ordered by business key; with ``after`` (a key's values as text) they start
 behind that key.
 
-Every answer has the Delta version that was read. Values are text, as Spark casts them, and NULL is null, so that pages
-need not convert them.
+Every answer has the Delta version that was read, None for a view. Values are text, as Spark casts them, and NULL is
+null, so that pages need not convert them.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
+from architecture.domain.tables import TableSpec
 from loader.domain.historization.history import parse_instant
 from loader.domain.manifest.codec import from_json
-from loader.domain.manifest.reads import Masking, ReadManifest
+from loader.domain.manifest.reads import ReadManifest
 from loader.domain.quality.checks import CheckSpec, without_sensitive
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.query_results import MOST_QUARANTINED, MOST_ROWS, ORIGIN
+from loader.domain.queries.query_results import (
+    COMPARE,
+    DESCENDANTS,
+    EXPORT,
+    MOST_QUARANTINED,
+    MOST_ROWS,
+    ORIGIN,
+    rows_kind,
+)
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import all_of
@@ -50,70 +62,16 @@ from loader.spark.quality.frame_checks import RowChecker, placeholder_values
 from loader.spark.quality.profiles import profile
 from loader.spark.quality.quarantine import RECORD_TEXT, quarantine_table, waiting_rows
 from loader.spark.queries import history_queries, select_statements, trials
-from loader.spark.queries.history_queries import after_key, changes
-from loader.spark.queries.origins import read_origin
+from loader.spark.queries.comparisons import compare_tables
+from loader.spark.queries.exports import export_rows, export_session
+from loader.spark.queries.history_queries import after_key, business_key, changes, valid_at
+from loader.spark.queries.masking import hidden, readable
+from loader.spark.queries.origins import read_descendants, read_origin
 from loader.spark.queries.row_selections import select_rows
+from loader.spark.session import fit_shuffles
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain import types
-from metadata.domain.sensitivity import MASK, MASK_CHANGED
 from metadata.domain.sql import quote_identifier
-
-# Masking of column values before a query runs, so that no result, order or match reveals them.
-
-
-def masked(
-    frame: DataFrame, keys: Mapping[str, str], table: TableSpec, masking: Masking
-) -> tuple[DataFrame, list[str]]:
-    """Return the frame without masked values, and the names of the masked columns.
-
-    A masked column has a hash of its value, the row's entity key and the secret. The hash only shows if versions of
-    one key differ, and ``hidden`` replaces it in the answer. ``keys`` are stable keys by column name.
-    """
-    salt = _salt(frame, keys, table, masking)
-    columns, names = [], []
-    for name in frame.columns:
-        own = F.col(quote_identifier(name))
-        key = keys.get(name)
-        if key in masking.hashed:
-            own = _hash(F.lit(masking.secret), own)
-        elif key not in masking.shown and not (key is None and name.lower() in masking.shown_names):
-            own = _hash(salt, F.lit(name), own.cast("string"))
-            names.append(name)
-        columns.append(own.alias(name))
-    return frame.select(*columns), names
-
-
-def _salt(frame: DataFrame, keys: Mapping[str, str], table: TableSpec, masking: Masking) -> Column:
-    entity = next((column.key for column in table.of_purpose("entity_key")), None)
-    of_row = [F.col(quote_identifier(name)) for name in frame.columns if keys.get(name) == entity and entity]
-    return F.concat_ws(" ", F.lit(masking.secret), *of_row)
-
-
-def _hash(*parts: Column) -> Column:
-    """Return the hash of the parts; a NULL value has its own hash, but a hash of two parts stays NULL."""
-    *first, last = parts
-    absent = F.when(last.isNull(), F.lit("-")).otherwise(F.lit("+"))
-    hashed = F.sha2(F.concat_ws(" ", *first, absent, last), 256)
-    return F.when(last.isNotNull(), hashed) if len(parts) == 2 else hashed
-
-
-def hidden(columns: Sequence[str], rows: Iterable[Sequence[Any]], names: Sequence[str]) -> list[list[Any]]:
-    """Return rows with masks instead of the values of masked columns.
-
-    A value that differs from the previous row's has a mask of its own.
-    """
-    places = [place for place, name in enumerate(columns) if name in names]
-    masked_rows: list[list[Any]] = []
-    before: Sequence[Any] | None = None
-    for row in rows:
-        values = list(row)
-        for place in places:
-            differs = before is not None and before[place] != row[place]
-            values[place] = MASK_CHANGED if differs else MASK
-        masked_rows.append(values)
-        before = row
-    return masked_rows
 
 
 def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
@@ -160,16 +118,15 @@ def _origin(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
 
 
 def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
-    arguments = manifest.arguments
     if manifest.kind in _WITHOUT_TABLE:
         return _WITHOUT_TABLE[manifest.kind](spark, warehouse, manifest)
-    kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
-        "key_search": _key_search,
-        "versions": _versions,
-        "as_of": _as_of,
-    }
-    if manifest.kind not in (*kinds, "changes", "profile", "quality", "sample"):
+    if manifest.kind == EXPORT:
+        spark = export_session(spark)
+    kind = rows_kind(manifest.kind, manifest.arguments)
+    if kind not in (*_FRAMES, "changes", "profile", "quality", "sample"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
+    if manifest.sources:
+        return _of_view(spark, warehouse, manifest, kind)
     table = DeltaTable(spark, warehouse, manifest.table.key)
     if not table.exists():
         raise Refusal(
@@ -177,41 +134,68 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             f"{manifest.table.qualified_name} does not exist in the warehouse yet",
             hint="A load run creates it.",
         )
-    known_at = arguments.get("known_at")
-    if known_at and manifest.kind == "as_of":
-        with history_queries.within_retention(manifest.table, known_at):
-            commit = history_queries.commit_known_at(table, manifest.table, known_at)
-            frame, hidden_then = _readable(table, manifest, commit.version)
-            present = history_queries.frame_as_known(frame, table, manifest.table, commit.version)
-            names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
-            answer = _rows(_as_of(present, manifest.table, arguments), arguments, names)
-            return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
+    if kind == "as_of" and manifest.arguments.get("known_at"):
+        return _as_known(table, manifest)
     version = table.version()
-    if manifest.kind == "profile":
-        return _profile(table, manifest, version)
-    if manifest.kind == "quality":
+    if kind == "profile":
+        if manifest.arguments.get("known_version") == version:
+            return {"table_version": version, "unchanged": True}
+        return _profile(table.frame_as_of(version), manifest, version)
+    if kind == "quality":
         return _checked(spark, warehouse, table, manifest, version)
-    frame, names = _readable(table, manifest, version)
-    if manifest.kind == "changes":
-        answer = changes(frame, manifest.table, arguments, _limit(arguments))
+    return {"table_version": version, **_of_version(table, manifest, kind, version)}
+
+
+def _of_view(spark: SparkSession, warehouse: str, manifest: ReadManifest, kind: str) -> dict:
+    """Return the profile of a view, or selected rows of it."""
+    session = spark if manifest.kind == EXPORT else fit_shuffles(spark.newSession())
+    frame, names = select_statements.view_rows(session, warehouse, manifest)
+    if kind == "profile":
+        return _profile(frame, manifest, None)
+    result = select_rows(frame, manifest.table, RowSelection.from_arguments(manifest.arguments), names)
+    return {"table_version": None, **_shown(result, manifest, names)}
+
+
+def _as_known(table: DeltaTable, manifest: ReadManifest) -> dict:
+    """Return the rows of a history as of a time, as known at another."""
+    spec, known_at = manifest.table, manifest.arguments["known_at"]
+    with history_queries.within_retention(spec, known_at):
+        commit = history_queries.commit_known_at(table, spec, known_at)
+        frame, hidden_then = readable(table, spec, commit.version, manifest.masking)
+        present = history_queries.frame_as_known(frame, table, spec, commit.version)
+        names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
+        answer = _shown(valid_at(present, spec, manifest.arguments), manifest, names)
+        return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
+
+
+def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: int) -> dict:
+    spec, arguments = manifest.table, manifest.arguments
+    frame, names = readable(table, spec, version, manifest.masking)
+    if kind == "changes":
+        answer = changes(frame, spec, arguments, _limit(arguments))
         for change in answer["changes"] if names else ():
             sides = [side for side in ("before", "after") if change[side] is not None]
             change |= zip(sides, hidden(answer["columns"], [change[side] for side in sides], names), strict=True)
-        return {"table_version": version, "masked": names, **answer}
-    if manifest.kind == "sample":
+        return {"masked": names, **answer}
+    if kind == "sample":
         selection, newest = RowSelection.from_arguments(arguments), bool(arguments.get("newest"))
-        result = select_rows(frame, manifest.table, selection, names, newest=newest)
-    else:
-        result = kinds[manifest.kind](frame, manifest.table, arguments)
-    return {"table_version": version, **_rows(result, arguments, names, in_order=manifest.kind == "versions")}
+        return _shown(select_rows(frame, spec, selection, names, newest=newest), manifest, names)
+    if kind == "versions":
+        return _rows(_versions(frame, spec, arguments), arguments, names, in_order=True)
+    return _shown(_FRAMES[kind](frame, spec, arguments), manifest, names)
 
 
-def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
-    """Return the frame of a table version, masked for the reader, and the names of the masked columns."""
-    frame = table.frame_as_of(version)
-    if manifest.masking is None:
-        return frame, []
-    return masked(frame, history_queries.column_keys(table, version), manifest.table, manifest.masking)
+def _shown(frame: DataFrame, manifest: ReadManifest, masked_names: list[str]) -> dict:
+    """Return the first rows as text; of an export, write all of them to its file."""
+    arguments = manifest.arguments
+    if manifest.kind != EXPORT:
+        return _rows(frame, arguments, masked_names)
+    texts, ordered = frame.select(*(_as_text(frame, name) for name in frame.columns)), _is_ordered(arguments)
+    return export_rows(texts, masked_names, arguments["path"], ordered=ordered, exact=bool(arguments.get("exact")))
+
+
+def _is_ordered(arguments: dict) -> bool:
+    return bool(arguments.get("sort") or arguments.get("at"))
 
 
 def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
@@ -233,12 +217,9 @@ def _masked_columns(manifest: ReadManifest) -> list[str]:
     return masked_names(described, manifest.masking) if manifest.masking is not None else []
 
 
-def _profile(table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
+def _profile(frame: DataFrame, manifest: ReadManifest, version: int | None) -> dict:
     """Return the profile of a table's business columns; masked columns have counts and no values."""
-    if manifest.arguments.get("known_version") == version:
-        return {"table_version": version, "unchanged": True}
     described = manifest.table.of_purpose("business_key", "attribute") or manifest.table.columns
-    frame = table.frame_as_of(version)
     names = [column.name for column in described if column.name in frame.columns]
     hidden = _masked_columns(manifest)
     profiled = profile(frame.select(*map(quote_identifier, names)), hidden)
@@ -288,13 +269,9 @@ def _as_text(frame: DataFrame, name: str) -> Column:
     return F.col(quote_identifier(name)).cast("string").alias(name)
 
 
-def _business_key(table: TableSpec) -> list[str]:
-    return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
-
-
 def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
     """Return the keys whose first business-key column starts with the text, ignoring case."""
-    names = _business_key(table)
+    names = business_key(table)
     text = str(arguments.get("text", ""))
     matching = frame.where(F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(text))))
     entity_key = quote_identifier(table.column("entity_key").name)
@@ -314,44 +291,17 @@ def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
     return frame.where(condition).orderBy(quote_identifier(table.column("started_at").name))
 
 
-def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Return the rows whose interval ``[started_at, ended_at)`` contains the instant; open ones have no end."""
-    at = _instant(arguments["at"], table.column("started_at"))
-    started, ended, segment, state = (
-        F.col(quote_identifier(table.column(purpose).name))
-        for purpose in ("started_at", "ended_at", "segment", "state")
-    )
-    not_ended = ended.isNull() | (segment == OPEN) | (ended > at)
-    if arguments.get("inclusive_ends"):
-        not_ended = not_ended | (ended == at)
-    valid = frame.where((started <= at) & not_ended)
-    if arguments.get("tombstone"):
-        valid = valid.where(~state.eqNullSafe(arguments["tombstone"]))
-    names = _business_key(table)
-    if arguments.get("text"):
-        valid = valid.where(
-            F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
-        )
-    return after_key(valid, table, arguments).orderBy(*names)
-
-
-def _instant(at: object, column: ColumnSpec) -> Column:
-    """Return the requested instant in the type of the version start: a timestamp, its day, or a number."""
-    dated_by = types.parse(column.type).name
-    try:
-        if dated_by in (types.INTEGER, types.BIGINT):
-            return F.lit(int(str(at))).cast("bigint")
-        instant = parse_instant(str(at))
-    except ValueError:
-        what = "a number" if dated_by in (types.INTEGER, types.BIGINT) else "a time like 2026-11-21T08:15:00Z"
-        raise Refusal("BAD_INSTANT", f"versions are dated by {column.type} here, and {at!r} is not {what}") from None
-    return F.lit(instant.isoformat()).cast("timestamp").cast("date" if dated_by == types.DATE else "timestamp")
-
-
 _WITHOUT_TABLE: dict[str, Callable[[SparkSession, str, ReadManifest], dict]] = {
     "sql": select_statements.run,
     "try_model": trials.try_model,
     ORIGIN: _origin,
+    DESCENDANTS: read_descendants,
+    COMPARE: compare_tables,
     "discover": _discovered,
     "quarantine": _quarantined,
+}
+_FRAMES: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
+    "key_search": _key_search,
+    "versions": _versions,
+    "as_of": valid_at,
 }

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
+from loader.domain.queries.masking import is_masked
 from loader.domain.queries.select_statements import FAILED, INVALID, MOST_ROWS, REFUSED, position_in_text
 from loader.domain.refusals import Refusal
 from loader.spark.queries import history_queries
@@ -113,12 +114,31 @@ def _mask_columns(frame: DataFrame, keys: dict[str, str], masking: Masking | Non
 
 def _column(field: T.StructField, key: str | None, masking: Masking | None) -> Column:
     column = F.col(quote_identifier(field.name))
-    if masking is None or key in masking.shown or (key is None and field.name.lower() in masking.shown_names):
+    if masking is None:
         return column.alias(field.name)
+    if is_masked(field.name, key, masking):
+        return F.lit(None).cast(field.dataType).alias(field.name)
     if key in masking.hashed:
         digest = F.sha2(F.concat_ws(" ", F.lit(masking.secret), F.lit("+"), column), 256)
         return F.when(column.isNotNull(), digest).alias(field.name)
-    return F.lit(None).cast(field.dataType).alias(field.name)
+    return column.alias(field.name)
+
+
+def view_rows(session: SparkSession, warehouse: str, manifest: ReadManifest) -> tuple[DataFrame, list[str]]:
+    """Return the rows of a view, the last of the manifest's sources, and the names of its masked columns.
+
+    ``session`` has the temporary views afterwards.
+    """
+    masking = manifest.masking
+    try:
+        for source in manifest.sources:
+            source_frame(session, warehouse, source).createOrReplaceTempView(source.view)
+        frame = session.table(manifest.sources[-1].view)
+    except PySparkException as error:
+        raise Refusal(INVALID, f"{manifest.table.qualified_name}: {first_sentence(error)}") from error
+    keys = {column.name: column.key for column in manifest.table.columns}
+    names = [name for name in frame.columns if masking is not None and is_masked(name, keys.get(name), masking)]
+    return frame, names
 
 
 # Checks of Spark's plans.

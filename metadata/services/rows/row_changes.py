@@ -352,8 +352,8 @@ def store_all(rows: Iterable[Row]) -> list[Row]:
 def store_batch(rows: Iterable[Row]) -> None:
     """Write new and changed, checked rows of one model; the before-images are read in one statement."""
     written = list(rows)
-    store_all(row for row in written if row.pk is None)
     changed = [row for row in written if row.pk is not None]
+    store_all([row for row in written if row.pk is None])
     if changed:
         with changed_rows() as tracker:
             tracker.about_to_change(type(changed[0]), [row.pk for row in changed])

@@ -202,6 +202,8 @@ TABLE: dict[str, dict[str, Needs]] = {
     "start_read": _form(READ_DATA),
     "dataset_data": _form(READ_DATA),
     "dataset_run_changes": _form(READ_DATA),
+    "dataset_compare": _form(READ_DATA),
+    "dataset_descendants": _form(READ_DATA),
     "dataset_origin": _form(READ_DATA),
     "dataset_why": _form(READ_DATA),
     "dataset_rejected": _form(READ_DATA),

@@ -96,6 +96,8 @@ RULES = {
     "dataset_rejected": Rule(values=("key", "run_id")),
     "dataset_data": Rule(values=("key",)),
     "dataset_run_changes": Rule(values=("key",)),
+    "dataset_compare": Rule(values=("key",)),
+    "dataset_descendants": Rule(values=("key",)),
     "read_file": Rule(values=("pk",), reader=404, operator=404, page=False),
     "start_read": Rule(
         "post", values=("key",), data={"kind": "key_search"}, reader="/reads/", operator="/reads/", page=False

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import ensure_user, grant_role
 from loader.api.reads import MOST_WAITING
 from loader.models import ReadRequest
+from loader.services.reads.exports import export_file
 from metadata.models import TargetDataset
 from tests.loader.factories import ReadRequestFactory
 
@@ -121,7 +123,7 @@ def test_what_a_question_does_not_take_is_refused_at_its_field(
 def test_a_dataset_without_a_history_has_no_versions(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     stage = TargetDataset.objects.get(schema__layer="stage")
-    assert ask(reader, stage, "sample").json()["code"] == "NO_TABLE"
+    assert ask(reader, stage, "key_search").json()["code"] == "NO_TABLE"
     TargetDataset.objects.filter(pk=airport.pk).update(historize=False)
     assert ask(reader, airport, "changes", run_id="good").status_code == 422
     assert ask(reader, raw, "sample").status_code == 202
@@ -261,3 +263,46 @@ def test_an_answer_is_its_askers_alone(reader: Client, operator: Client, airport
     assert operator.get("/api/v1/reads/").json()["count"] == 0
     (listed,) = reader.get("/api/v1/reads/").json()["results"]
     assert "answer" not in listed
+
+
+# --- exports -------------------------------------------------------------------------------------
+
+
+def test_an_export_has_all_rows_of_a_selection_as_csv(reader: Client, airport: TargetDataset, settings, tmp_path: Path):
+    settings.EXPORT_FOLDER = str(tmp_path)
+    told = {"table_version": 7, "columns": ["icao"], "rows": [], "exported": 1_500, "truncated": False, "masked": []}
+    address = answered(reader, airport, told, kind="export", find="ulm", sort="name")
+    read = ReadRequest.objects.get()
+    assert read.arguments == {"find": "ulm", "sort": "name", "exact": True}
+    assert reader.get(address).json()["answer"]["rows"] == 1_500
+    assert reader.get(f"{address}rows/").json()["code"] == "EXPORT_GONE"
+    export_file(read).write_text('"icao"\r\n"EDDB"\r\n')
+    rows = reader.get(f"{address}rows/")
+    assert (rows.streaming, rows.getvalue()) == (True, b'"icao"\r\n"EDDB"\r\n')
+    assert reader.get(f"{address}rows/?format=jsonl").status_code == 400
+
+
+def test_a_comparison_has_its_difference_in_the_answer(reader: Client, airport: TargetDataset):
+    difference = {"rows": {"added": 1, "changed": 0, "gone": 0, "same": 5}}
+    told = {"table_version": 7, "columns": ["icao"], "rows": 1, "truncated": False, "masked": []}
+    sides = {"by": "dates", "base": "2026-11-21", "other": "2026-11-22T09:00:00+01:00"}
+    address = answered(reader, airport, told | {"difference": difference}, kind="compare", **sides)
+    assert reader.get(address).json()["answer"]["difference"] == difference
+    arguments = reader.get(address).json()["arguments"]
+    assert (arguments["base"], arguments["other"]) == ("2026-11-21T00:00:00+00:00", "2026-11-22T08:00:00+00:00")
+    assert reader.get(f"{address}rows/").json()["code"] == "NO_ROWS"
+    refused = ask(reader, airport, "compare", by="environments", base="moon")
+    assert refused.json()["code"] == "BAD_COMPARISON"
+
+
+def test_a_delivered_row_is_followed_by_its_run_file_and_number(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    asked = ask(reader, raw, "descendants", run_id="good", file="airport.csv", row=0)
+    assert asked.json()["arguments"] == {"run_id": "good", "file": "airport.csv", "row": 0, "limit": 100}
+    assert ask(reader, raw, "descendants", run_id="good").status_code == 400
+    assert ask(reader, airport, "descendants", run_id="good", file="a", row=1).json()["code"] == "NO_RAW"
+
+
+def test_the_origin_of_a_key_is_narrowed_to_a_date(reader: Client, airport: TargetDataset):
+    asked = ask(reader, airport, "origin", entity_key="a" * 64, at="2026-11-21")
+    assert asked.json()["arguments"]["at"] == "2026-11-21T00:00:00+00:00"

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.queries.query_results import csv_lines, json_lines, next_after, rows_of
+from loader.domain.queries.query_results import csv_lines, json_lines, next_after
 
 VALUES = st.none() | st.text(st.characters(blacklist_characters="\x00", blacklist_categories=("Cs",)))
 ROWS = st.lists(st.lists(VALUES, min_size=2, max_size=2), max_size=5)
@@ -42,11 +42,6 @@ def test_csv_lines_hold_the_same_rows_under_a_header(rows: list):
 
 def test_an_empty_text_is_told_from_null():
     assert list(csv_lines(answer([["", None]])))[1] == '"",\r\n'
-
-
-def test_only_the_wanted_changes_are_told():
-    told = [json.loads(line)["entity_key"] for line in json_lines(changed("I", "R", "I"), "R")]
-    assert (told, rows_of(changed("I", "R", "I"), "R")) == (["k1"], 1)
 
 
 def test_the_next_part_begins_after_the_last_row_even_if_that_is_not_told():

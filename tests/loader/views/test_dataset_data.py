@@ -1,16 +1,25 @@
 """A dataset's data: the sample, what runs changed, answers as files, and how it works without scripts."""
 
+from datetime import timedelta
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.models import Environment
+from architecture.services.states import current_environment, write_applied
 from elevata.accounts.services.users import ensure_user, grant_role, set_roles
+from elevata.core.errors import MetadataError
+from loader.domain.queries.masking import masked_names
+from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
+from loader.services.reads.exports import export_file, remove_old_exports
 from loader.services.reads.manifests import read_manifest
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.datasets import dataset_state, dataset_states
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory, ReadRequestFactory, loaded
@@ -24,7 +33,7 @@ def table_of(dataset: TargetDataset, kind: str) -> TableSpec:
     state = dataset_state(dataset)
     if state.layer == "raw":
         return raw_table(state)
-    return rawcore_table(state) if kind == "sample" else history_table(state)
+    return rawcore_table(state) if kind in ("sample", "export") else history_table(state)
 
 
 def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **answer: object) -> ReadRequest:
@@ -72,10 +81,53 @@ def test_what_is_not_historized_has_a_sample_only(reader: Client, airport: Targe
     assert reader.get(data(raw, "changes/")).status_code == 404
 
 
-def test_a_view_says_that_it_holds_no_rows_and_asks_nothing(reader: Client, airport: TargetDataset):
-    text = read(reader, data(TargetDataset.objects.get(name="stg_air_airport")))
-    assert "Views store no rows" in text
-    assert 'hx-trigger="load"' not in text
+@pytest.fixture
+def view(airport: TargetDataset) -> TargetDataset:
+    """The view of stage over the airports' raw table, as if an execution had created both."""
+    for state in dataset_states():
+        write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
+    return TargetDataset.objects.get(name="stg_air_airport")
+
+
+def test_rows_of_a_view_are_read_from_the_tables_beneath(reader: Client, view: TargetDataset):
+    assert 'name="sort" value="icao"' in read(reader, data(view, "?sort=icao"))
+    ask(reader, view, kind="sample", rows="20", sort="icao")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert [source.table.name for source in manifest.sources] == ["raw_air_airport", "stg_air_airport"]
+    assert manifest.table.kind == "view"
+
+
+def test_a_view_is_profiled_with_counts_of_masked_columns(reader: Client, view: TargetDataset):
+    TargetColumn.objects.filter(dataset__name="raw_air_airport", name="name").update(pii=True)
+    assert 'name="kind" value="profile"' in read(reader, f"/datasets/{view.key}/quality/profile/")
+    ask(reader, view, kind="profile")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert [source.masking for source in manifest.sources] == [None, None]
+    assert masked_names(manifest.table.columns, manifest.masking) == ["name"]
+
+
+def test_a_view_over_tables_that_do_not_exist_yet_is_refused(reader: Client, airport: TargetDataset):
+    ask(reader, TargetDataset.objects.get(name="stg_air_airport"), kind="sample", rows="20")
+    with pytest.raises(Refusal, match=r"stage.stg_air_airport reads a table that does not exist"):
+        read_manifest(read=ReadRequest.objects.get())
+
+
+def test_rows_of_a_view_need_the_permission_to_read_the_tables_beneath(view: TargetDataset, client: Client):
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema=view.schema.name)
+    client.force_login(vera)
+    ask(client, view, kind="sample", rows="20")
+    with pytest.raises(MetadataError, match="raw_air_airport"):
+        read_manifest(read=ReadRequest.objects.get())
+
+
+def test_sensitive_columns_of_a_view_are_masked_with_those_beneath(reader: Client, view: TargetDataset):
+    TargetColumn.objects.filter(dataset__name="raw_air_airport", name="name").update(pii=True)
+    ask(reader, view, kind="sample", rows="20")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert [masked_names(source.table.columns, source.masking) for source in manifest.sources] == [["name"], ["name"]]
+    asked = {"kind": "sample", "rows": "20", "sort": "name"}
+    assert "name is masked for you" in words(html_of(ask(reader, view, **asked)))
 
 
 def test_a_sample_says_which_run_left_the_table(reader: Client, airport: TargetDataset):
@@ -155,6 +207,111 @@ def test_without_scripts_a_question_leads_to_a_page_that_can_be_asked_again(read
     assert "Check for the result" in page
 
 
+def test_an_export_has_the_rows_of_the_filter_in_its_order(reader: Client, airport: TargetDataset, settings):
+    ask(reader, airport, kind="export", find="ulm", sort="name", descending="True", offset="20")
+    asked = ReadRequest.objects.get()
+    assert asked.arguments == {"find": "ulm", "sort": "name", "descending": True}
+    assert read_manifest(read=asked).arguments["path"] == f"{settings.EXPORT_FOLDER}/{asked.pk}.csv"
+
+
+def test_rows_as_of_a_time_are_exported_from_the_history(reader: Client, airport: TargetDataset):
+    ask(reader, airport, kind="export", at="2026-11-21T00:00:00+00:00", text="ED")
+    asked = ReadRequest.objects.get()
+    assert asked.arguments == {"at": "2026-11-21T00:00:00+00:00", "text": "ED"}
+    assert read_manifest(read=asked).table.kind == "history"
+
+
+def test_a_masked_column_is_no_order_of_an_export(reader: Client, airport: TargetDataset):
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    assert "name is masked for you" in words(html_of(ask(reader, airport, kind="export", sort="name")))
+    assert not ReadRequest.objects.exists()
+
+
+# --- comparisons --------------------------------------------------------------------------------
+
+
+def compare(dataset: TargetDataset, query: str = "") -> str:
+    return f"/datasets/{dataset.key}/compare/{query}"
+
+
+@pytest.fixture
+def prod(airport: TargetDataset) -> Environment:
+    return Environment.objects.create(name="prod", warehouse="/srv/prod/warehouse")
+
+
+def test_two_dates_of_a_history_are_compared(reader: Client, airport: TargetDataset):
+    assert 'name="by" value="dates"' in read(reader, compare(airport))
+    text = read(reader, compare(airport, "?by=dates&base=2026-11-21T00:00:00&other=2026-11-22T00:00:00"))
+    assert 'name="base" value="2026-11-21T00:00:00+00:00"' in text
+    ask(reader, airport, kind="compare", by="dates", base="2026-11-21", other="2026-11-22")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert (manifest.table.kind, manifest.arguments["other"]) == ("history", "2026-11-22T00:00:00+00:00")
+
+
+def test_two_versions_of_a_table_are_offered_by_their_runs(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    assert "no earlier state yet" in read(reader, compare(raw))
+    for version in (3, 4):
+        run = LoadRunFactory(run_id=f"r{version}", environment=current_environment())
+        DatasetRunFactory(run=run, dataset=raw, table_version_after=version)
+    text = words(read(reader, compare(raw)))
+    assert "UTC · r3" in text
+    ask(reader, raw, kind="compare", by="versions", base="3", other="4")
+    assert read_manifest(read=ReadRequest.objects.get()).table.kind == "raw"
+
+
+def test_another_environment_is_compared_with_the_permission_in_both(
+    client: Client, reader: Client, airport: TargetDataset, prod: Environment, settings
+):
+    assert '<option value="prod"' in read(reader, compare(airport, "?by=environments"))
+    ask(reader, airport, kind="compare", by="environments", base="prod")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert manifest.arguments["warehouse"] == prod.warehouse
+    assert [source.table.key for source in manifest.sources] == [manifest.table.key]
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", environment=settings.ENVIRONMENT)
+    client.force_login(vera)
+    assert 'value="prod"' not in read(client, compare(airport, "?by=environments"))
+    asked = {"kind": "compare", "by": "environments", "base": "prod"}
+    assert "no other environment" in words(html_of(ask(client, airport, **asked)))
+    assert ReadRequest.objects.count() == 1
+
+
+def test_sensitive_values_are_compared_with_the_permission_in_both_environments(
+    client: Client, airport: TargetDataset, prod: Environment, settings
+):
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    vera = ensure_user(name="vera", roles=["viewer"])
+    grant_role(user=vera, role="steward", environment=settings.ENVIRONMENT)
+    client.force_login(vera)
+    ask(client, airport, kind="compare", by="environments", base="prod")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    for masking in (manifest.masking, manifest.sources[0].masking):
+        assert "name" in masked_names(manifest.table.columns, masking)
+
+
+def test_a_difference_shows_changed_values_before_and_after(reader: Client, airport: TargetDataset, person: User):
+    samples = {"columns": ["icao", "name"], "added": [["EDDF", "New"]], "gone": [], "changed": []}
+    samples["changed"] = [{"before": ["EDDB", "Old"], "after": ["EDDB", "Berlin"]}]
+    difference = {
+        "table": str(airport),
+        "table_version": 7,
+        "key": ["icao"],
+        "rows": {"added": 1, "changed": 1, "gone": 0, "same": 5},
+        "columns": {"added": [], "gone": [], "retyped": [], "left_out": ["elevation"]},
+        "changed": {"name": 1},
+        "repeated_keys": 0,
+        "samples": samples,
+    }
+    made = answered(airport, person, "compare", difference=difference)
+    ReadRequest.objects.filter(pk=made.pk).update(arguments={"by": "versions", "base": "6", "other": "7"})
+    text = part(reader, made)
+    assert "version 6 to version 7" in words(text)
+    assert "1 added, 1 changed, 0 gone, 5 the same" in words(text)
+    assert "elevation is masked for you and not compared" in words(text)
+    assert "<del>Old</del> → <ins>Berlin</ins>" in text
+
+
 # --- answers ------------------------------------------------------------------------------------
 
 
@@ -188,6 +345,26 @@ def test_an_answer_that_holds_what_was_classified_since_is_withheld(
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
     set_roles(user=person, roles=["steward"])
     assert "Berlin" in part(reader, made)
+
+
+def test_an_export_is_sent_block_by_block_until_its_file_is_removed(
+    reader: Client, airport: TargetDataset, person: User, settings, tmp_path: Path
+):
+    settings.EXPORT_FOLDER = str(tmp_path)
+    made = answered(airport, person, "export", exported=2, masked=[])
+    assert "Download 2 rows" in words(part(reader, made))
+    export_file(made).write_text('"icao"\r\n"EDDB"\r\n"EDDF"\r\n')
+    answer = reader.get(f"/reads/{made.pk}/rows.csv")
+    assert answer.streaming
+    assert answer.getvalue() == b'"icao"\r\n"EDDB"\r\n"EDDF"\r\n'
+    remove_old_exports(timedelta(seconds=-1))
+    assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 404
+
+
+def test_an_export_with_what_was_classified_since_is_withheld(reader: Client, airport: TargetDataset, person: User):
+    made = answered(airport, person, "export", exported=2, masked=[])
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
 
 
 @pytest.mark.parametrize("kind", ["sample", "as_of"])

@@ -233,3 +233,42 @@ def test_results_are_listed_by_the_api_without_keys_of_rows(reader: Client, chec
     assert (listed["id"], listed["run"], listed["failed"], listed["total"]) == (result.pk, "good", 2, 9)
     assert "samples" not in listed
     assert reader.get("/api/v1/check-results/?outcome=passed").json()["count"] == 0
+
+
+@pytest.fixture
+def total(warehouse: TargetDataset) -> QualityCheck:
+    """The highest elevation, as a check found it before the column was classified."""
+    arguments = {
+        "columns": ["elevation"],
+        "aggregate": "max",
+        "dataset": str(warehouse),
+        "other_columns": ["elevation"],
+    }
+    check = create_check(dataset=warehouse, name="highest", kind="total", arguments=arguments)
+    add_result(check, value=4321.5, low=4320, high=4320, message="max is not the same: 4321.5 and 4320")
+    return check
+
+
+def shown(client: Client, check: QualityCheck) -> str:
+    """Return the texts of a dataset's pages, charts and run, and of the API, about a result."""
+    pages = (page_of(check.dataset), page_of(check.dataset, "charts/"), "/load-runs/good/")
+    api = client.get(f"/api/v1/check-results/?check={check.key}").content.decode()
+    one = client.get(f"/api/v1/check-results/{CheckResult.objects.get(check_key=check.key).pk}/").content.decode()
+    return " ".join([*(text_of(client, page) for page in pages), api, one]).replace(",", "")
+
+
+def test_numbers_of_columns_that_were_classified_since_are_not_shown(reader: Client, total: QualityCheck):
+    assert shown(reader, total).count("4321") >= 4
+    total.dataset.columns.filter(name="elevation").update(sensitivity="confidential")
+    text = shown(reader, total)
+    assert "432" not in text
+    assert "max is not the same" in text
+
+
+def test_numbers_of_a_check_that_is_gone_are_hidden_if_its_dataset_is_sensitive(reader: Client, total: QualityCheck):
+    result = CheckResult.objects.get(check_key=total.key)
+    QualityCheck.objects.filter(pk=total.pk).delete()
+    address = f"/api/v1/check-results/{result.pk}/"
+    assert reader.get(address).json()["value"] == 4321.5
+    total.dataset.columns.filter(name="name").update(pii=True)
+    assert reader.get(address).json()["value"] is None

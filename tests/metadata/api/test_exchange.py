@@ -167,3 +167,8 @@ def test_names_that_need_quotes_are_refused_where_the_environment_does(operator:
     said = brought_in(operator, NAMES).json()
     assert said["code"] == "quoted_name"
     assert not TargetDataset.objects.exists()
+
+
+def test_a_new_column_is_written_once(operator: Client):
+    brought_in(operator, NAMES)
+    assert TargetColumn.objects.get().version == 1

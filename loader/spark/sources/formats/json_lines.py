@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import reduce
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -39,6 +40,7 @@ STRICT = {
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
 }
+_FOLLOWER = uuid4().hex
 _HINT = "JSON lines hold one object per line, from { to }."
 
 
@@ -158,11 +160,14 @@ def keys_of_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], wanted:
 
 
 def is_one_object(line: Column) -> Column:
-    """Return the condition that a text is one JSON object and nothing else; it may be NULL instead of false."""
-    # Spark's parser stops after the first value. Any text after it breaks one of these frames.
-    in_array = F.json_array_length(F.concat(F.lit("["), line, F.lit("]")))
-    in_object = F.json_object_keys(F.concat(F.lit('{"":'), line, F.lit("}")))
-    return F.startswith(line, F.lit("{")) & (in_array == 1) & (F.size(in_object) == 1)
+    """Return the condition that a text is one JSON object and nothing else; it may be NULL instead of false.
+
+    Single quotes count as quotes here; parsing with ``STRICT`` refuses them.
+    """
+    # Spark's parser stops after the first value. Within an array, it reaches a value that follows the text only if the
+    # text is exactly one value: no text can name that one.
+    follower = F.get_json_object(F.concat(F.lit("["), line, F.lit(f',"{_FOLLOWER}"]')), "$[1]")
+    return F.startswith(line, F.lit("{")) & (follower == _FOLLOWER)
 
 
 def _wrong_encoding(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:

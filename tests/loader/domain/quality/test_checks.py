@@ -159,3 +159,8 @@ def test_a_dataset_is_refused_by_checks_that_stop_alone():
 def test_a_check_that_cannot_run_stops_a_load_only_if_it_would_stop_one():
     assert refusal_of("rc.item", [spec("range").broken("no column")]) is None
     assert refusal_of("rc.item", [spec("range", "stop").broken("no column")]) is not None
+
+
+def test_the_words_of_a_result_that_a_run_keeps_have_no_value_of_a_column():
+    result = Result("k", "highest", "total", "warn", WARNED, message="max of price differs from that of a.b: 9 and 10")
+    assert result.line == "highest: max of price differs from that of a.b"

@@ -71,6 +71,9 @@ def test_versions_dated_by_a_sensitive_column_are_not_told():
         with pytest.raises(Refusal, match="dated"):
             must_not_tell(kind, {}, table, masking)
     must_not_tell("sample", {}, table, masking)
+    with pytest.raises(Refusal, match="dated"):
+        must_not_tell("origin", {"at": "2024-01-01"}, table, masking)
+    assert shown(table, masking)["history_key"] == "hashed"
 
 
 def test_marks_are_no_values():

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import QuerySource, ReadManifest
 from loader.domain.queries.masking import Sensitive, masking_of
 from loader.spark.queries.reads import read
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -105,3 +105,20 @@ def test_the_past_is_masked_too(item: Dataset):
     answer = ask(item, "as_of", {"name"}, at=DAY[1], known_at="2999-01-01T00:00:00+00:00")
     assert set(column(answer, "name")) == {MASK}
     assert "name" in answer["masked"]
+
+
+def test_a_comparison_tells_changed_rows_and_nothing_of_masked_columns(item: Dataset):
+    dates = {"by": "dates", "base": DAY[0], "other": DAY[1]}
+    told = ask(item, "compare", {"name"}, **dates)["difference"]
+    assert told["rows"] == {"added": 0, "changed": 1, "gone": 0, "same": 1}
+    assert (told["columns"]["left_out"], told["changed"]) == (["name"], {"city": 1})
+    assert told["samples"]["changed"] == [{"before": ["bob@x", "Bonn"], "after": ["bob@x", "Köln"]}]
+    newest = item.table(item.history_spec).version()
+    told = ask(item, "compare", {"mail"}, by="versions", base=str(newest - 1), other=str(newest))["difference"]
+    assert (told["key"], told["columns"]["left_out"]) == ([entity_key(item)], ["mail"])
+    assert told["changed"] == {"name": 1, "city": 1}
+    there = {"sources": (QuerySource("", item.history_spec),)}
+    arguments = {"by": "environments", "base": "prod", "other": "", "warehouse": item.warehouse}
+    manifest = ReadManifest("compare", item.history_spec, None, arguments, **there)
+    told = read(item.spark, item.warehouse, manifest, "c")["difference"]
+    assert told["rows"] == {"added": 0, "changed": 0, "gone": 0, "same": 2}

@@ -1,11 +1,17 @@
 """Rows of a table by condition, text, order and offset, also for a reader who does not see every column."""
 
+import csv
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from loader.domain.manifest.reads import ReadManifest
+from architecture.domain.tables import ColumnSpec, TableSpec
+from loader.domain.manifest.reads import Descendant, Masking, QuerySource, ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark.queries.reads import read
-from tests.loader.harness import Dataset
+from metadata.domain.sensitivity import MASK
+from tests.loader.harness import Dataset, stable
 from tests.loader.spark.queries.test_masking import ask, column
 
 pytestmark = pytest.mark.spark
@@ -60,3 +66,58 @@ def test_a_masked_column_is_no_order_and_no_condition(item: Dataset):
     for selection in ({"sort": "name"}, {"column": "name", "value": "a"}):
         with pytest.raises(Refusal, match="name is masked for you"):
             ask(item, "sample", {"name"}, **selection)
+
+
+def view_of(item: Dataset) -> ReadManifest:
+    """A read of rows of a view over the table, in which the names are masked for the reader."""
+    keys = {name: stable("view", name) for name in ("mail", "loud", "sum")}
+    columns = tuple(ColumnSpec(key, name, "string", "attribute") for name, key in keys.items())
+    view = TableSpec(stable("view"), "stage", "people", "view", columns)
+    masking = Masking(shown=(keys["mail"], keys["sum"]), shown_names=("mail", "sum"))
+    select = "SELECT mail, upper(name) AS loud, concat('=', city) AS sum FROM people"
+    sources = (QuerySource("people", item.history_spec), QuerySource("shown", view, select, masking=masking))
+    arguments = {"sort": "mail", "descending": True, "column": "mail", "comparison": "greater", "value": "ada@x"}
+    return ReadManifest("sample", view, None, arguments, masking=masking, sources=sources)
+
+
+def test_rows_of_a_view_are_selected_and_exported_without_masked_values(item: Dataset, tmp_path: Path):
+    manifest, path = view_of(item), tmp_path / "exports" / "1.csv"
+    answer = read(item.spark, item.warehouse, manifest, "view")
+    assert (answer["columns"], answer["table_version"]) == (["mail", "loud", "sum"], None)
+    assert answer["rows"] == [["eve@x", MASK, "=Bonn"], ["bob@x", MASK, "=Bonn"]]
+    profiled = read(item.spark, item.warehouse, replace(manifest, kind="profile"), "view")
+    assert [(column["name"], column.get("hidden", False)) for column in profiled["profile"]] == [
+        ("mail", False),
+        ("loud", True),
+        ("sum", False),
+    ]
+    export = replace(manifest, kind="export", arguments=manifest.arguments | {"path": str(path)})
+    told = read(item.spark, item.warehouse, export, "view")
+    assert (told["exported"], told["truncated"], told["masked"]) == (2, False, ["loud"])
+    assert list(csv.reader(path.open(newline=""))) == [
+        ["mail", "loud", "sum"],
+        ["eve@x", MASK, "'=Bonn"],
+        ["bob@x", MASK, "'=Bonn"],
+    ]
+
+
+def test_a_value_leads_to_its_delivered_row_and_the_row_to_its_key(item: Dataset):
+    (load,) = item.manifest(Path("unused"), at="2024-01-02T00:00:00+00:00", run_id="unused").rawcore
+    key = column(ask(item, "key_search", set(), text="bob"), item.history_spec.column("entity_key").name)[0]
+
+    def origin(at: str) -> list[list]:
+        arguments = {"entity_key": key, "at": at}
+        parts = {"inputs": load.inputs, "entity_key": load.entity_key}
+        asked = ReadManifest("origin", item.history_spec, None, arguments, **parts)
+        return read(item.spark, item.warehouse, asked, "origin")["rows"]
+
+    assert origin("2023-12-31T00:00:00+00:00") == []
+    ((_, run_id, _, file, row, opened),) = origin("2024-01-01T00:00:00+00:00")
+    assert (run_id, opened) == ("run-1", "true")
+    arguments = {"run_id": run_id, "file": file, "row": row}
+    stored = Descendant(item.history_spec, load.inputs, load.entity_key)
+    asked = ReadManifest("descendants", load.inputs[0].table, None, arguments, descendants=(stored,))
+    told = read(item.spark, item.warehouse, asked, "descendants")
+    assert told["rows"] == [[item.history_spec.qualified_name, key, "1", "true", "true"]]
+    with pytest.raises(Refusal, match="does not have row 99"):
+        read(item.spark, item.warehouse, replace(asked, arguments=arguments | {"row": 99}), "descendants")
