@@ -25,7 +25,8 @@ _NO_STAR = " `*` is refused."
 class RowProblemSerializer(serializers.Serializer):
     """Reason why one row of many was refused."""
 
-    at = serializers.CharField(help_text="List and position, for example update.3.")
+    at = serializers.CharField(help_text="List and position, for example update.3; for an undo the name of the row.")
+    key = serializers.CharField(required=False, help_text="Key of the row, for an undo.")
     code = serializers.CharField()
     field = serializers.CharField(allow_blank=True)
     message = serializers.CharField()
@@ -41,7 +42,7 @@ class ProblemSerializer(serializers.Serializer):
     code = serializers.CharField(help_text="For programs: it never changes.")
     request_id = serializers.CharField(allow_blank=True)
     errors = serializers.DictField(required=False, help_text="Messages by field.")
-    rows = RowProblemSerializer(many=True, required=False, help_text="For bulk requests: every refused row.")
+    rows = RowProblemSerializer(many=True, required=False, help_text="For bulk requests and undo: every refused row.")
 
 
 class DescribedSchema(AutoSchema):

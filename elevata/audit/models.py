@@ -89,6 +89,8 @@ class ChangeLogEntry(AppendOnly):
             # Some queries have a key only; every page of the log queries its actors.
             models.Index(fields=["subject_key", "id"], name="change_of_key"),
             models.Index(fields=["actor", "id"], name="change_of_actor"),
+            # An undo reads the entries of one transaction by their time.
+            models.Index(fields=["at"], name="change_at"),
         ]
 
     def __str__(self) -> str:

@@ -194,6 +194,6 @@ class ReasonField(forms.CharField):
 
     def __init__(self, **options: Any) -> None:
         required = options.setdefault("required", True)
-        options.setdefault("help_text", "Recorded in the change log." + ("" if required else " Optional."))
+        options.setdefault("help_text", f"Recorded in the change log. {'Required' if required else 'Optional'}.")
         missing = {"required": "Enter a reason. It is recorded in the change log."}
         super().__init__(max_length=500, error_messages=missing, **options)

@@ -5,7 +5,7 @@ An app declares rows, form, services, template and permissions; these views hand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
@@ -20,7 +20,7 @@ from django.db.models import Manager, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.views import View
 from django_filters import FilterSet
 
@@ -89,6 +89,16 @@ class Page(View):
     def render(self, template: str = "", *, status: int = 200, **context: Any) -> HttpResponse:
         default = self.part_template if self.part_template and self.request.htmx else self.template_name
         return render(self.request, template or default, self.context() | context, status=status)
+
+    def add_message(self, message: str, links: Sequence[tuple[str, str]] = ()) -> None:
+        """Add the message of a success, with links (labels and addresses)."""
+        messages.success(self.request, with_links(message, links))
+
+
+def with_links(message: str, links: Sequence[tuple[str, str]]) -> str:
+    """Return a message with links after it (labels and addresses)."""
+    parts = format_html_join("", ' <a href="{}">{}</a>', [(address, label) for label, address in links])
+    return format_html("{}{}", message, parts) if links else message
 
 
 class TemplatePage(Page):
@@ -240,8 +250,12 @@ class FormPage(Page):
 
     def process(self, form: Any) -> HttpResponse:
         """Save the form and redirect, or show the form with its errors."""
-        result = form.attempt(lambda: self.save(form))
+        result = form.attempt(lambda: self.store(form))
         return self.show(form, status=self.refused) if result is None else self.done(form, result)
+
+    def store(self, form: Any) -> Any:
+        """Save the form; bases of an app extend it for all their pages."""
+        return self.save(form)
 
     def save(self, form: Any) -> Any:
         """Call the service and return its row. A ProductError is shown in the form."""
@@ -250,10 +264,8 @@ class FormPage(Page):
     def done(self, form: Any, row: Any) -> HttpResponse:
         """Add the message, with a link to the row if it is a line of the page, and redirect."""
         if self.message:
-            message, line = self.message.format(row=row), self.line(row)
-            if line:
-                message = format_html('{} <a href="{}">Show it</a>', message, line)
-            messages.success(self.request, message)
+            line = self.line(row)
+            self.add_message(self.message.format(row=row), [("Show it", line)] if line else [])
         return redirect(self.address(row))
 
     def line(self, row: Any) -> str:

@@ -35,17 +35,21 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class RowProblem:
-    """Error of a row, identified by list and position (``at``). ``field`` is empty for the row as a whole."""
+    """Error of a row, identified by list and position (``at``). ``field`` is empty for the row as a whole.
+
+    A row of an undo, which has no list in the request, is identified by its name and its key.
+    """
 
     at: str
     code: str
     field: str
     message: str
     status: int
+    key: str = ""
 
     @classmethod
-    def of(cls, at: str, refused: MetadataError) -> RowProblem:
-        return cls(at, refused.code, refused.field, refused.message, refused.status)
+    def of(cls, at: str, refused: MetadataError, key: str = "") -> RowProblem:
+        return cls(at, refused.code, refused.field, refused.message, refused.status, key)
 
     def place(self) -> tuple[str, int]:
         """Return the sort key: the list, then the position."""
@@ -53,7 +57,8 @@ class RowProblem:
         return name, int(position)
 
     def as_json(self) -> dict[str, str]:
-        return {"at": self.at, "code": self.code, "field": self.field, "message": self.message}
+        row = {"at": self.at, "code": self.code, "field": self.field, "message": self.message}
+        return row | ({"key": self.key} if self.key else {})
 
 
 class BadRows(APIException):
@@ -66,7 +71,6 @@ class BadRows(APIException):
     default_detail = "Rows not taken"
 
     def __init__(self, problems: Sequence[RowProblem]) -> None:
-        problems = sorted(problems, key=RowProblem.place)
         codes = {problem.code for problem in problems}
         detail = f"{_count(len(problems), 'row')} cannot be taken; nothing was changed."
         super().__init__(detail, code=codes.pop() if len(codes) == 1 else "bad_rows")
@@ -228,7 +232,7 @@ def _action(serializer: type[BulkRequest], answered: type[serializers.Serializer
                 run.delete(position, row)
             self.many(run, given.get(CREATE, ()), given.get(UPDATE, ()))
             if run.problems:
-                raise BadRows(run.problems)
+                raise BadRows(sorted(run.problems, key=RowProblem.place))
             return Response(answered(run.answer()).data)
 
     return bulk

@@ -1,6 +1,7 @@
 """The API of the change log: entries, newest first, and an export that proves itself."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -20,7 +21,8 @@ from elevata.audit.selectors import entries
 from elevata.audit.services.exports import MEDIA_TYPE, selection
 from metadata.api.bulk import BadRows, ChangedRowSerializer, RowProblem
 from metadata.filtersets import ChangeFilter
-from metadata.services.bulk_edits import EditsRefused, apply_edits, undo_edits
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.bulk_edits import EditsRefused, RowEdit, apply_edits, undo_edits
 
 
 class ChangeLogEntrySerializer(serializers.ModelSerializer):
@@ -98,10 +100,23 @@ class ChangeLogViewSet(ReadOnly):
         try:
             apply_edits(edits, reason or f"Undo of change {entry.pk}")
         except EditsRefused as refused:
-            problems = [(at, edit.problem) for at, edit in enumerate(refused.edits) if edit.problem is not None]
-            raise BadRows([RowProblem.of(f"undo.{at}", problem) for at, problem in problems]) from None
-        rows = [type(edit.row).objects.get(pk=edit.row.pk) for edit in edits if edit.row is not None]
-        return Response(UndoneSerializer({"undone": rows}).data)
+            raise BadRows(_problems(refused.edits)) from None
+        keys = [edit.row.key for edit in edits if edit.row is not None]
+        stored = {
+            row["key"]: row
+            for model in (TargetDataset, TargetColumn)
+            for row in model.objects.filter(key__in=keys).values("key", "version")
+        }
+        return Response(UndoneSerializer({"undone": [stored[key] for key in keys]}).data)
+
+
+def _problems(edits: Iterable[RowEdit]) -> list[RowProblem]:
+    """Return the problems of refused edits, with the names and keys of their rows."""
+    return [
+        RowProblem.of(edit.name, edit.problem, key="" if edit.row is None else str(edit.row.key))
+        for edit in edits
+        if edit.problem is not None
+    ]
 
 
 def exported(lines: Any) -> StreamingHttpResponse:

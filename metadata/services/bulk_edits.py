@@ -85,27 +85,35 @@ def edits_of(rows: Iterable[Row], action: str, value: Any, versions: Mapping[UUI
     return edits
 
 
-def preview_edits(edits: Iterable[RowEdit]) -> list[RowEdit]:
+def preview_edits(edits: Collection[RowEdit]) -> list[RowEdit]:
     """Return the edits with the reason of each that would be refused now; nothing is written."""
     with writing():
+        _lock(edits)
         result = _attempt_all(edits)
         transaction.set_rollback(True)
     return result
 
 
-def apply_edits(edits: Collection[RowEdit], reason: str = "") -> None:
-    """Make all edits or none. Raise EditsRefused with the reason by row."""
-    if len(edits) > MOST_ROWS:
-        raise MetadataError("too_many", f"at most {MOST_ROWS} rows are changed at once, not {len(edits)}")
-    with writing(reason):
+def apply_edits(edits: Collection[RowEdit], reason: str = "") -> ChangeLogEntry | None:
+    """Make all edits or none, and return an entry of them. Raise EditsRefused with the reason by row.
+
+    Inside another unit of work, which writes the entries, it returns None.
+    """
+    with writing(reason) as unit:
         _lock(edits)
         result = _attempt_all(edits)
         if any(edit.problem for edit in result):
             raise EditsRefused(result)
+    return unit.entry
 
 
-def _lock(edits: Iterable[RowEdit]) -> None:
-    """Lock the datasets in the same order in all bulk edits, to avoid deadlocks."""
+def _lock(edits: Collection[RowEdit]) -> None:
+    """Lock the datasets in the same order in all bulk edits and previews, to avoid deadlocks.
+
+    Raise MetadataError ``too_many`` for more than MOST_ROWS edits.
+    """
+    if len(edits) > MOST_ROWS:
+        raise MetadataError("too_many", f"at most {MOST_ROWS} rows are changed at once, not {len(edits)}")
     rows = [edit.row for edit in edits if edit.row is not None]
     pks = {row.dataset_id if isinstance(row, TargetColumn) else row.pk for row in rows}
     list(TargetDataset.objects.select_for_update().filter(pk__in=pks).order_by("pk").values_list("pk"))
@@ -171,7 +179,7 @@ def unit_of(entry: ChangeLogEntry) -> list[ChangeLogEntry]:
     same = {"at": entry.at, "actor": entry.actor, "request_id": entry.request_id}
     rows = list(ChangeLogEntry.objects.filter(**same).order_by("pk")[: 2 * MOST_ROWS + 1])
     if len(rows) > 2 * MOST_ROWS:  # a retired dataset has an entry for its history, too
-        raise MetadataError("too_many", f"at most {MOST_ROWS} rows are undone at once")
+        raise MetadataError("too_many", f"at most {2 * MOST_ROWS} changes, of {MOST_ROWS} rows, are undone at once")
     return rows
 
 

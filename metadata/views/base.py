@@ -1,5 +1,6 @@
 """Bases of the pages about datasets, columns and references."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -9,9 +10,12 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
 from elevata.accounts.roles import Permission
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.change_log import writing
 from elevata.web.views import Page, RowPage
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, headed
+from metadata.services.bulk_edits import is_undoable
 
 
 def dataset_here(key: UUID) -> TargetDataset:
@@ -33,10 +37,52 @@ def page_of(row: TargetDataset | TargetColumn | Reference) -> str:
     return f"{page_of(row.dataset)}#column-{row.key}"
 
 
+def keys_of(texts: Iterable[str]) -> list[UUID]:
+    """Return the valid keys among the sent texts."""
+    keys = []
+    for text in texts:
+        try:
+            keys.append(UUID(text))
+        except ValueError:
+            continue
+    return keys
+
+
+def seen_versions(texts: Iterable[str]) -> dict[UUID, int]:
+    """Return the versions that the user saw, by key, from texts like ``KEY:3``; other texts are left out."""
+    seen: dict[UUID, int] = {}
+    for text in texts:
+        key, _, version = text.partition(":")
+        if version.isascii() and version.isdigit() and len(version) < 10:
+            seen |= dict.fromkeys(keys_of([key]), int(version))
+    return seen
+
+
+def undo_links(entry: ChangeLogEntry | None) -> list[tuple[str, str]]:
+    """Return the link, with its label, that undoes the changes made together with this entry, if they can be."""
+    if entry is None or not is_undoable(entry):
+        return []
+    return [("Undo", reverse("change_undo", args=[entry.pk]))]
+
+
 class Editing(Page):
-    """Base of pages that need the permission to change metadata."""
+    """Base of pages that need the permission to change metadata.
+
+    The message after a form was saved has the link that undoes it, if it can be undone.
+    """
 
     permissions = (Permission.CHANGE_METADATA,)
+    _entry: ChangeLogEntry | None = None
+
+    def store(self, form: Any) -> Any:
+        """Save the form in one unit of work, and remember its entry."""
+        with writing() as unit:
+            result = super().store(form)
+        self._entry = unit.entry
+        return result
+
+    def add_message(self, message: str, links: Sequence[tuple[str, str]] = ()) -> None:
+        super().add_message(message, [*links, *undo_links(self._entry)])
 
 
 class DatasetPage(RowPage):

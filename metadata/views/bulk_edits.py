@@ -10,10 +10,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
-from django.utils.html import format_html
 
 from elevata.audit.models import ChangeLogEntry
-from elevata.audit.selectors import of_row
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.words import counted
 from elevata.web.forms import MetadataForm, ReasonField
@@ -31,7 +29,7 @@ from metadata.services.bulk_edits import (
     reader_counts,
     undo_edits,
 )
-from metadata.views.base import Editing
+from metadata.views.base import Editing, keys_of, seen_versions
 
 CONFLICT = 409
 
@@ -76,7 +74,7 @@ class SelectedDatasets(Page):
         return list(target_datasets().filter(key__in=keys).order_by("schema__name", "name")) if keys else []
 
     def keys(self) -> list[UUID]:
-        return list(filter(None, map(_key, self.request.POST.getlist("key"))))
+        return keys_of(self.request.POST.getlist("key"))
 
     @property
     def filters(self) -> str:
@@ -97,7 +95,7 @@ class EditsPage(Editing):
 
     def seen(self) -> dict[UUID, int]:
         """Return the versions of the rows that the user saw, by key."""
-        return seen_versions(self.request.POST.getlist("seen"))
+        return seen_versions(self.request.POST.getlist("seen")[: MOST_ROWS + 1])
 
     def refused(self, form: MetadataForm, problem: MetadataError) -> HttpResponse:
         """Show the rows with the reasons for which nothing was changed."""
@@ -139,13 +137,10 @@ class DatasetsEdit(EditsPage, SelectedDatasets):
             return self.refuse("A selected dataset does not exist any more; nothing was changed.")
         try:
             edits = edits_of(self.datasets, form.cleaned_data["do"], form.value, seen)
-            apply_edits(edits, form.cleaned_data["reason"])
+            self._entry = apply_edits(edits, form.cleaned_data["reason"])
         except MetadataError as problem:
             return self.refused(form, problem)
-        entry = of_row(self.datasets[0]).first()
-        text = f"{counted(len(edits), 'dataset')} changed."
-        link = reverse("change_undo", args=[entry.pk])
-        messages.success(self.request, format_html('{} <a href="{}">Undo</a>', text, link))
+        self.add_message(f"{counted(len(edits), 'dataset')} changed.")
         return redirect(self.back)
 
 
@@ -180,30 +175,13 @@ class ChangeUndo(EditsPage):
             return redirect("change_undo", self.entry.pk)
         try:
             edits = undo_edits(self.entry, self.seen())
-            apply_edits(edits, form.cleaned_data["reason"] or f"Undo of change {self.entry.pk}")
+            self._entry = apply_edits(edits, form.cleaned_data["reason"] or f"Undo of change {self.entry.pk}")
         except MetadataError as problem:
             return self.refused(form, problem)
-        messages.success(request, f"{counted(len(edits), 'change')} undone.")
+        self.add_message(f"{counted(len(edits), 'change')} undone.")
         return redirect("change_list")
 
 
 def applicable(edits: list[RowEdit]) -> list[RowEdit]:
     """Return the edits that can be made."""
     return [edit for edit in edits if edit.problem is None and edit.row is not None]
-
-
-def seen_versions(texts: list[str]) -> dict[UUID, int]:
-    """Return versions by key, from texts like ``KEY:3``; other texts are left out."""
-    seen: dict[UUID, int] = {}
-    for text in texts[: MOST_ROWS + 1]:
-        key, _, version = text.partition(":")
-        if (parsed := _key(key)) and version.isascii() and version.isdigit() and len(version) < 10:
-            seen[parsed] = int(version)
-    return seen
-
-
-def _key(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -1,6 +1,5 @@
 """A dataset's columns: the grid's cells, moves and pastes, and the form of one column."""
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +13,10 @@ from django_htmx.http import reswap, retarget
 
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
+from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.conflict import conflict
-from elevata.web.views import REFUSED, CreatePage, DetailPage, EditPage
+from elevata.web.views import REFUSED, CreatePage, DetailPage, EditPage, with_links
 from metadata.domain.grid import BOOLEAN, BY_NAME, CELLS, cell_text, moved_item, read_cell
 from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.domain.sensitivity import LEVELS
@@ -26,7 +26,16 @@ from metadata.selectors.columns import column_of, details, grid_row, grid_rows, 
 from metadata.selectors.impact import impact_of
 from metadata.services.datasets.column_batches import apply, prepare
 from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
-from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of
+from metadata.views.base import (
+    ColumnPage,
+    DatasetPage,
+    Editing,
+    column_here,
+    dataset_here,
+    page_of,
+    seen_versions,
+    undo_links,
+)
 
 MAX_MOVE = 5_000
 
@@ -197,12 +206,16 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     """Show the changes that a pasted block makes; with ``save``, make all of them or none."""
     dataset = dataset_here(key)
     text, column, cell = (request.POST.get(name, "") for name in ("text", "column", "cell"))
-    seen = _versions(request.POST.get("versions", "")) if "save" in request.POST else None
+    seen = seen_versions(request.POST.get("versions", "").split()) if "save" in request.POST else None
     options = {"seen": seen, "quoted_name": "quoted_name" in request.POST}
     paste = prepare(dataset, text, column=column, cell=cell or "name", **options)
-    if "save" in request.POST and paste.edits and not paste.refused and not paste.problem and apply(paste):
-        messages.success(request, _summary(len(paste.edits) - paste.added, paste.added))
-        return redirect("dataset_page", key)
+    if "save" in request.POST and paste.edits and not paste.refused and not paste.problem:
+        with writing() as unit:
+            is_applied = apply(paste)
+        if is_applied:
+            summary = _summary(len(paste.edits) - paste.added, paste.added)
+            messages.success(request, with_links(summary, undo_links(unit.entry)))
+            return redirect("dataset_page", key)
     if paste.stale:  # the user now sees the current values, so their versions become the expected ones
         paste = prepare(dataset, text, column=column, cell=cell or "name")
         paste.stale = True
@@ -212,23 +225,12 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
         "text": text,
         "column": column,
         "cell": cell,
-        "versions": json.dumps(paste.versions),
+        "versions": " ".join(f"{key}:{version}" for key, version in paste.versions.items()),
         "back": reverse("dataset_page", args=[key]),
     }
     status = 409 if paste.stale else REFUSED if paste.refused or paste.problem else 200
     template = "metadata/paste_preview.html" if request.htmx else "metadata/paste_page.html"
     return render(request, template, context, status=status)
-
-
-def _versions(text: str) -> dict[str, int]:
-    """Return the versions that the user saw, by key, without invalid entries."""
-    try:
-        versions = json.loads(text)
-    except ValueError:
-        return {}
-    if not isinstance(versions, dict):
-        return {}
-    return {key: version for key, version in versions.items() if isinstance(version, int)}
 
 
 def _summary(changed: int, added: int) -> str:

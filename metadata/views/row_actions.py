@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.forms import EditForm
 from elevata.web.views import DetailPage, EditPage
 from metadata.forms.columns import RenameForm, VerbForm
@@ -19,6 +19,7 @@ from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.selectors.dependents import Dependent
 from metadata.services import lifecycle, references
+from metadata.services.rows.checks import check_target_column, check_target_dataset
 from metadata.views.base import ColumnPage, DatasetPage, Editing, ReferencePage, page_of
 
 RENAME, RETIRE, RESTORE, DELETE = "rename", "retire", "restore", "delete"
@@ -130,7 +131,7 @@ class RowAction(Editing, EditPage):
         return label
 
     def done(self, form: EditForm, label: str) -> HttpResponse:
-        messages.success(self.request, f"{label} {self.action.done}.")
+        self.add_message(f"{label} {self.action.done}.")
         return redirect(self.address(self.row) if self.verb != DELETE else self.parent_address())
 
     def parent_address(self) -> str:
@@ -160,22 +161,33 @@ class ReferenceAction(ReferencePage, RowAction):
 
 
 class RenameDependents(Editing, DetailPage):
-    """Base of the fragments of a rename page that show the dependents of the typed name."""
+    """Base of the fragments of a rename page: the dependents of the typed name, or why it is refused."""
 
     template_name = "metadata/dependents.html"
     depends: ClassVar[Callable[..., list[Dependent]]]
+    check: ClassVar[Callable[..., None]]
 
     def context(self) -> dict[str, Any]:
-        return {"dependents": self.depends(self.row, self.request.GET.get("name", "").strip())}
+        name = self.request.GET.get("name", "").strip()
+        return {"dependents": self.depends(self.row, name), "refusal": self.refusal(name) if name else ""}
+
+    def refusal(self, name: str) -> str:
+        """Return the reason why the row cannot have this name, for example that it is taken."""
+        self.row.name = name
+        try:
+            self.check(self.row)
+        except MetadataError as problem:
+            return as_sentence(problem.message)
+        return ""
 
 
 class DatasetDependents(DatasetPage, RenameDependents):
     """Dependents of a new name of a dataset."""
 
-    depends = staticmethod(dependents.of_dataset_rename)
+    depends, check = staticmethod(dependents.of_dataset_rename), staticmethod(check_target_dataset)
 
 
 class ColumnDependents(ColumnPage, RenameDependents):
     """Dependents of a new name of a column."""
 
-    depends = staticmethod(dependents.of_column_rename)
+    depends, check = staticmethod(dependents.of_column_rename), staticmethod(check_target_column)

@@ -23,7 +23,7 @@ from metadata.services.datasets.generation_preview import (
     preview_generation,
     preview_system,
 )
-from metadata.views.base import Editing
+from metadata.views.base import Editing, keys_of
 
 STALE = 409
 
@@ -64,7 +64,7 @@ class SourceGenerate(Editing, RowPage):
         return self.show(set())
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        accept = _keys(request.POST.getlist("accept"))
+        accept = set(keys_of(request.POST.getlist("accept")))
         fingerprint = request.POST.get("fingerprint", "")
         try:
             preview = generate_accepted(source_dataset=self.row, fingerprint=fingerprint, accept=accept)
@@ -76,7 +76,7 @@ class SourceGenerate(Editing, RowPage):
 
     def show(self, accept: set[UUID], *, error: str = "", status: int = 200) -> HttpResponse:
         """Show the preview, or the reason why nothing can be generated."""
-        context: dict[str, Any] = {"accept": accept, "said": error, "stale": status == STALE}
+        context: dict[str, Any] = {"accept": accept, "error": error, "stale": status == STALE}
         try:
             context["preview"] = preview_generation(self.row)
         except MetadataError as problem:
@@ -93,15 +93,15 @@ class SystemGenerate(Editing, RowPage):
         return self.show(set())
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        accept = _keys(request.POST.getlist("accept"))
+        accept = set(keys_of(request.POST.getlist("accept")))
         sent = (text.partition(":")[::2] for text in request.POST.getlist("fingerprint"))
-        fingerprints = {key: fingerprint for text, fingerprint in sent for key in _keys([text])}
+        fingerprints = {key: fingerprint for text, fingerprint in sent for key in keys_of([text])}
         try:
-            made = generate_system(system=self.row, fingerprints=fingerprints, accept=accept)
+            generations = generate_system(system=self.row, fingerprints=fingerprints, accept=accept)
         except MetadataError as error:
             status = STALE if error.code == "preview_changed" else REFUSED
             return self.show(accept, error=as_sentence(error.one_line()), status=status)
-        datasets = [dataset for generation in made for dataset in generation.datasets]
+        datasets = [dataset for generation in generations for dataset in generation.datasets]
         messages.success(request, _summary(datasets, accept))
         return redirect("system_page", self.row.short_name)
 
@@ -111,23 +111,12 @@ class SystemGenerate(Editing, RowPage):
         return self.render(
             status=status,
             accept=accept,
-            said=error,
+            error=error,
             stale=status == STALE,
             generations=generations,
-            changing=[one for one in generations if one.anything],
-            left_out=[one for one in generations if one.problem is not None],
+            changing=[generation for generation in generations if generation.anything],
+            left_out=[generation for generation in generations if generation.problem is not None],
         )
-
-
-def _keys(texts: list[str]) -> set[UUID]:
-    """Return the valid keys among the sent texts."""
-    keys = set()
-    for text in texts:
-        try:
-            keys.add(UUID(text))
-        except ValueError:
-            continue
-    return keys
 
 
 def _summary(datasets: Sequence[DatasetPreview], accept: set[UUID]) -> str:

@@ -132,6 +132,7 @@ class Migration(migrations.Migration):
                     models.Index(fields=["subject_kind", "subject_key", "id"], name="change_of_subject"),
                     models.Index(fields=["subject_key", "id"], name="change_of_key"),
                     models.Index(fields=["actor", "id"], name="change_of_actor"),
+                    models.Index(fields=["at"], name="change_at"),
                 ],
             },
         ),

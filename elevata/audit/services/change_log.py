@@ -58,10 +58,14 @@ T = TypeVar("T", bound=Tracker)
 
 
 class Unit:
-    """Unit of work: its reason, its trackers, and other recorded changes."""
+    """Unit of work: its reason, its trackers, and other recorded changes.
+
+    ``entry`` is its first entry in the change log, None before its end and without a change.
+    """
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+        self.entry: ChangeLogEntry | None = None
         self.recorded: list[Change] = []
         self._trackers: dict[type, Tracker] = {}
 
@@ -114,7 +118,8 @@ def unit_of_work(reason: str = "") -> Iterator[Unit]:
             unit.check()
             actor, at = current_actor(), timezone.now()
             for changes in unit.changes():
-                _write_entries(changes, actor, at, unit.reason)
+                entries = _write_entries(changes, actor, at, unit.reason)
+                unit.entry = unit.entry or next(iter(entries), None)
 
 
 def record_change(
@@ -147,9 +152,9 @@ def record_why(*, action: str, subject_kind: str, subject_key: str, subject_name
         unit.recorded.append(Change(action, subject_kind, subject_key, subject_name, {}, {}))
 
 
-def _write_entries(changes: list[Change], actor: Actor, at: datetime, reason: str) -> None:
+def _write_entries(changes: list[Change], actor: Actor, at: datetime, reason: str) -> list[ChangeLogEntry]:
     if not changes:
-        return
+        return []
     entries = ChangeLogEntry.objects.bulk_create(
         ChangeLogEntry(
             at=at,
@@ -168,6 +173,7 @@ def _write_entries(changes: list[Change], actor: Actor, at: datetime, reason: st
         for change in changes
     )
     chain.append(*entries)
+    return entries
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -201,14 +207,14 @@ Row = TypeVar("Row", bound=Versioned)
 
 
 @contextmanager
-def writing(reason: str = "") -> Iterator[None]:
+def writing(reason: str = "") -> Iterator[Unit]:
     """Open a transaction whose changes are logged with the reason; the outermost one writes the entries at its end.
 
     Raises MetadataError ``constraint`` for an IntegrityError of the database.
     """
     try:
-        with transaction.atomic(), unit_of_work(reason):
-            yield
+        with transaction.atomic(), unit_of_work(reason) as unit:
+            yield unit
     except IntegrityError as error:
         first_line = str(error).strip().splitlines()[0]
         raise MetadataError("constraint", f"the database refused it: {first_line}") from error

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -204,9 +205,9 @@ class Paste:
         return cells + sum(1 for line in self.lines if line.problem)
 
     @property
-    def versions(self) -> dict[str, int]:
+    def versions(self) -> dict[UUID, int]:
         """Return the version of every changed column, by its key."""
-        return {str(edit.column.key): edit.column.version for edit in self.edits if edit.column is not None}
+        return {edit.column.key: edit.column.version for edit in self.edits if edit.column is not None}
 
     @property
     def added(self) -> int:
@@ -219,7 +220,7 @@ def prepare(
     *,
     column: str,
     cell: str,
-    seen: Mapping[str, int] | None = None,
+    seen: Mapping[UUID, int] | None = None,
     quoted_name: bool = False,
 ) -> Paste:
     """Parse the text, map it to the grid from the ``cell`` of ``column`` (a key), and check it.
@@ -257,7 +258,7 @@ def apply(paste: Paste, *, check: bool = False) -> bool:
     return True
 
 
-def _take(paste: Paste, line: PastedLine, row: TargetColumn | None, seen: Mapping[str, int] | None) -> None:
+def _take(paste: Paste, line: PastedLine, row: TargetColumn | None, seen: Mapping[UUID, int] | None) -> None:
     """Parse the cells of a line; collect those that differ from the column, and count the others."""
     values = {**_NEW, "type": "", "expression": "", "description": "", "owner": "", "tags": []}
     if row is not None:
@@ -283,7 +284,7 @@ def _take(paste: Paste, line: PastedLine, row: TargetColumn | None, seen: Mappin
         return
     paste.lines.append(LineShown(line.number, line.name, row, tuple(cells), _wrong_name(line, row)))
     # Unchanged on the user's page, and different now: another user changed it.
-    version = None if row is None else row.version if seen is None else seen.get(str(row.key), 0)
+    version = None if row is None else row.version if seen is None else seen.get(row.key, 0)
     paste.edits.append(ColumnEdit(line.name, changes, row, version, paste.quoted_name))
 
 

@@ -101,3 +101,11 @@ def test_a_change_that_was_changed_again_refuses_the_undo(reader: Client, owned:
     answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (409, "changed_since")
     assert sorted(TargetDataset.objects.values_list("owner", flat=True)) == ["ann", "ops"]
+
+
+def test_a_refused_undo_names_its_rows(reader: Client, owned: tuple) -> None:
+    (row, _), entry = owned
+    row.refresh_from_db()
+    update_target_dataset(dataset=row, expected_version=row.version, owner="ann")
+    answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json").json()
+    assert [(problem["at"], problem["key"]) for problem in answer["rows"]] == [(str(row), str(row.key))]

@@ -1,6 +1,10 @@
 """Tests of edits of many rows: preview, one transaction, conflicts, permissions, undo."""
 
+from collections.abc import Callable
+
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
@@ -38,6 +42,14 @@ def test_a_preview_writes_nothing(datasets: list[TargetDataset]):
 def test_a_preview_shows_before_and_after(datasets: list[TargetDataset]):
     (edit, *_) = preview_edits(edits_of(datasets, ADD_TAGS, ["finance"]))
     assert [(field.name, field.before, field.after) for field in edit.fields] == [("tags", None, "finance")]
+
+
+@pytest.mark.parametrize("run", [preview_edits, apply_edits])
+def test_previews_and_edits_lock_the_datasets_in_one_order(run: Callable, datasets: list[TargetDataset]):
+    with CaptureQueriesContext(connection) as queries:
+        run(edits_of(reversed(datasets), OWNER, "ops"))
+    read = next(query["sql"] for query in queries if query["sql"].startswith("SELECT"))
+    assert read.endswith("ORDER BY 1 ASC")
 
 
 def test_rows_without_a_change_have_a_reason(datasets: list[TargetDataset]):
@@ -132,6 +144,16 @@ def test_other_edits_since_stay(datasets: list[TargetDataset]):
     assert (row.owner, row.description) == ("", "Kept.")
 
 
-def test_more_rows_than_a_bulk_edit_takes_are_refused(datasets: list[TargetDataset]):
+def test_the_entry_of_an_edit_is_its_own(datasets: list[TargetDataset]):
+    """Another user's edit after it has a newer entry of the same dataset."""
+    entry = apply_edits(edits_of(datasets[:1], OWNER, "ops"))
+    row = TargetDataset.objects.get(pk=datasets[0].pk)
+    update_target_dataset(dataset=row, expected_version=row.version, description="Later.")
+    assert entry is not None
+    assert "owner" in ChangeLogEntry.objects.get(pk=entry.pk).changes
+
+
+@pytest.mark.parametrize("run", [preview_edits, apply_edits])
+def test_more_rows_than_a_bulk_edit_takes_are_refused(run: Callable, datasets: list[TargetDataset]):
     with pytest.raises(MetadataError, match="at most 500"):
-        apply_edits(edits_of(datasets[:1] * 501, OWNER, "ops"))
+        run(edits_of(datasets[:1] * 501, OWNER, "ops"))

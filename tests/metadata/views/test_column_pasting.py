@@ -1,7 +1,5 @@
 """Pasting into a dataset's columns: shown first, then saved as a whole."""
 
-import json
-
 import pytest
 from django.http import HttpResponse
 from django.test import Client
@@ -53,7 +51,7 @@ def test_a_paste_is_saved_as_a_whole(editor: Client, airport: TargetDataset):
 
 def test_every_cell_that_cannot_be_taken_is_named_and_nothing_is_saved(editor: Client, airport: TargetDataset):
     text = "Name\tType\tNullable\nname\tstrig\tno\nelevation\tfloat\tperhaps\nicao\tstring(4)\tno"
-    answer = paste(editor, text, save="yes", versions="{}")
+    answer = paste(editor, text, save="yes", versions="")
     page = words(html_of(answer))
     assert answer.status_code == 422
     assert "name, type: 'strig' is not a type" in page
@@ -106,7 +104,7 @@ def test_what_did_not_differ_when_it_was_shown_is_not_overwritten_unseen(editor:
     assert column("name").owner == "Bob"
 
 
-@pytest.mark.parametrize("versions", ["", "[]", "nonsense", json.dumps({"a": "b"})])
+@pytest.mark.parametrize("versions", ["", "nonsense", "a:1"])
 def test_versions_that_nobody_was_shown_count_as_not_seen(editor: Client, airport: TargetDataset, versions: str):
     assert paste(editor, "Kim", start="name", cell="owner", save="yes", versions=versions).status_code == 409
 

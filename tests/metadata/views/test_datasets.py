@@ -20,7 +20,7 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
-from tests.factories import TargetSchemaFactory
+from tests.factories import TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -315,6 +315,22 @@ def test_what_would_be_rewritten_is_shown_while_the_name_is_typed(
     assert "rc_air_airport_hist → rc_airfield_hist" in part
 
 
+def test_a_taken_name_is_refused_while_it_is_typed(editor: Client, airport: TargetDataset):
+    part = words(read(editor, f"/columns/{column('name').key}/rename/touches/?name=elevation"))
+    assert "Another column, 'elevation', has this name." in part
+
+
+def test_a_taken_dataset_name_is_refused_while_it_is_typed(editor: Client, airport: TargetDataset):
+    TargetDatasetFactory(schema=airport.schema, name="rc_city")
+    part = words(read(editor, f"/datasets/{airport.key}/rename/touches/?name=rc_city"))
+    assert "'rc_city' is the name of another dataset." in part
+
+
+def test_a_rename_says_that_its_reason_is_required(editor: Client, airport: TargetDataset):
+    page = words(read(editor, f"/columns/{column('name').key}/rename/"))
+    assert "Recorded in the change log. Required." in page
+
+
 def test_a_renamed_column_keeps_its_former_name_and_the_reason(
     editor: Client, airport: TargetDataset, places: TargetDataset
 ):
@@ -409,3 +425,30 @@ def test_a_dataset_is_cloned_by_its_form(editor: Client, airport: TargetDataset)
     assert 'value="rc_air_airport_copy"' in html_of(editor.get(address))
     answer = editor.post(address, {"schema": "rawcore", "name": "airport_copy"})
     assert answer["Location"] == f"/datasets/{TargetDataset.objects.get(name='airport_copy').key}/"
+
+
+# --- undo ----------------------------------------------------------------------------------------
+
+
+def test_the_message_of_a_saved_dataset_has_its_undo(editor: Client, airport: TargetDataset):
+    answer = edit(editor, airport, description="All airports.")
+    entry = ChangeLogEntry.objects.latest("pk")
+    assert f'<a href="/changes/{entry.pk}/undo/">Undo</a>' in html_of(editor.get(answer["Location"]))
+
+
+def test_the_message_of_a_retired_column_has_its_undo(editor: Client, airport: TargetDataset):
+    answer = do(editor, f"/columns/{column('elevation').key}/retire/")
+    entry = ChangeLogEntry.objects.latest("pk")
+    assert f'<a href="/changes/{entry.pk}/undo/">Undo</a>' in html_of(editor.get(answer["Location"]))
+
+
+def test_the_message_of_a_change_that_cannot_be_undone_has_no_undo(editor: Client, airport: TargetDataset):
+    answer = edit(editor, airport, filter="icao IS NOT NULL")
+    assert "/undo/" not in html_of(editor.get(answer["Location"]))
+
+
+def test_the_changes_tab_offers_the_undo_to_editors(editor: Client, viewer: Client, airport: TargetDataset):
+    edit(editor, airport, description="All airports.")
+    link = f"/changes/{ChangeLogEntry.objects.latest('pk').pk}/undo/"
+    tabs = [html_of(client.get(f"/datasets/{airport.key}/changes/")) for client in (editor, viewer)]
+    assert [link in tab for tab in tabs] == [True, False]
