@@ -128,9 +128,12 @@ def ensure_schema(layer: str) -> TargetSchema:
     """Return the layer's schema: the one with the layer's name, else its first, else a new one."""
     found = list(TargetSchema.objects.filter(layer=layer))
     named = [schema for schema in found if schema.name == layer]
-    if named or found:
-        return (named or found)[0]
-    ordinal = [value for value, _ in TargetSchema.Layer.choices].index(layer) + 1
+    return (named or found)[0] if found else create_layer_schema(layer)
+
+
+def create_layer_schema(layer: str) -> TargetSchema:
+    """Create the schema that has the name of its layer."""
+    ordinal = TargetSchema.Layer.values.index(layer) + 1
     return store(TargetSchema(name=layer, layer=layer, ordinal=ordinal))
 
 

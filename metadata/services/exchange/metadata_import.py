@@ -14,7 +14,7 @@ from elevata.core.strict_fields import Record
 from metadata.domain import naming
 from metadata.domain.types import STRING, DataType
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.datasets.generation import ensure_history, generate_targets
+from metadata.services.datasets.generation import create_layer_schema, ensure_history, generate_targets
 from metadata.services.datasets.inputs import datasets_read, refuse_cycle
 from metadata.services.datasets.targets import KEEPING
 from metadata.services.exchange.import_rows import (
@@ -252,6 +252,9 @@ class Importer:
         """Return the row by its key, else by its name, else a new unsaved one."""
         with located(record, f"{record['schema']}.{record['name']}"):
             schema = TargetSchema.objects.filter(name=record["schema"]).first()
+            if schema is None and record["schema"] in TargetSchema.Layer.values:
+                schema = create_layer_schema(record["schema"])
+                self.report.note(CREATED, "schema", schema.name)
             if schema is None:
                 raise MetadataError("dangling_reference", f"there is no schema {record['schema']!r}", "schema")
             row = TargetDataset.objects.filter(key=record["key"]).first() if record["key"] else None

@@ -7,7 +7,7 @@ import pytest
 from elevata.core.errors import MetadataError
 from metadata.models import QualityCheck, SourceDataset, TargetDataset
 from metadata.services.exchange.metadata_files import import_metadata
-from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
+from tests.factories import TargetColumnFactory, TargetDatasetFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -70,7 +70,6 @@ def airports() -> None:
     TargetColumnFactory(dataset=airport, name="country", data_type="string")
     country = TargetDatasetFactory(schema=airport.schema, name="rc_geo_country")
     TargetColumnFactory(dataset=country, name="code", data_type="string")
-    TargetSchemaFactory(name="serving", layer="serving")
 
 
 def orders() -> SourceDataset:
@@ -130,6 +129,11 @@ def test_a_query_is_the_select_of_a_model(airports, take):
     model = TargetDataset.objects.get(name="airports_by_country")
     assert model.select.startswith("SELECT country, count(*)")
     assert (model.materialization, model.increment) == ("table", {})
+
+
+def test_a_schema_with_the_name_of_its_layer_is_created(airports, take):
+    take(MODEL.format(materialization="table"))
+    assert TargetDataset.objects.get(name="airports_by_country").schema.layer == "serving"
 
 
 def test_an_incremental_model_replaces_rows_by_key(airports, take):
