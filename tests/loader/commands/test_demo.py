@@ -202,7 +202,7 @@ def test_work_is_left_for_everybody_who_is_told_and_can_still_load(left):
     assert (work.schedule.active, work.schedule.next_at) == (False, None)
     assert MaintenanceRecord.objects.get().run == work.prune
     assert {one.name: count_for(one.user) for one in people} == {"demo": 1, "edda": 1, "aron": 1, "otto": 0}
-    told = dict(demo_work.told(work, people))
+    told = dict(demo_work.prepared_tasks(work, people))
     assert str(work.waiting.report_id)[:8] in told[people.approver.name]
     assert str(work.blocked.report_id)[:8] in told[people.editor.name]
     assert told.keys() == {person.name for person in people}
