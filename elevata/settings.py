@@ -436,6 +436,8 @@ BATCH_MAX_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_MB") or 256) * 2**20
 BATCH_MAX_UNPACKED_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_UNPACKED_MB") or 4096) * 2**20
 # Folder of exported rows, which a worker writes and the web process sends.
 EXPORT_FOLDER = os.environ.get("ELEVATA_EXPORT_FOLDER") or str(DATA_DIR / "exports")
+# Folder with the unit tests of models that ``test_models`` runs without a file.
+MODEL_TESTS = os.environ.get("ELEVATA_MODEL_TESTS") or str(BASE_DIR / "examples")
 # How long a body may be: JSON, a form, an import. Files of history batches have their own limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 # How long the address of a request may be, with its query; gunicorn.conf.py takes longer ones, so that these are

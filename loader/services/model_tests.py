@@ -12,7 +12,7 @@ from elevata.core.strict_fields import Field, Node, Record, Spec, text
 from loader.domain.historization.history import NEW
 from loader.domain.model_tests import LOAD_TIMESTAMP, ModelTest, ModelTests, rows_sql, value_of
 from loader.domain.models import model_query
-from metadata.domain.exchange import MODEL_TESTS
+from metadata.domain.exchange import MODEL_TESTS, has_model_tests
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.models import reads_of
 from metadata.domain.models.statement import parse_model
@@ -55,22 +55,50 @@ _FILE: Spec = {
 }
 
 
-def read_tests(path: Path, only: Sequence[str] = ()) -> ModelTests:
-    """Return the tests of a file, or those with the names in ``only``.
+def read_tests(path: Path, select: Sequence[str] = ()) -> ModelTests:
+    """Return the tests of a file, or those with the names in ``select``: names of tests, or of their models.
 
     Raise MetadataError, with file, line and field, for anything that is unknown or does not fit the model.
     """
-    file = strict.read_record(read_yaml(path, str(path)), _FILE, "file")
-    records: list[Record] = file["tests"]
-    names = [record["name"] for record in records]
-    for place, record in enumerate(records):
-        if record["name"] in names[:place]:
-            raise MetadataError("duplicate", f"two tests are named {record['name']!r}", "name", place=record.where)
-    for name in only:
-        if name not in names:
-            raise MetadataError("unknown_test", f"has no test {name!r}; it has {', '.join(names)}", place=str(path))
     states = {state.key: state for state in dataset_states()}
-    return ModelTests(tuple(_test(record, states) for record in records if not only or record["name"] in only))
+    return _chosen(_records(read_yaml(path, str(path)), ()), states, select, str(path))
+
+
+def described_tests(folder: Path, select: Sequence[str] = ()) -> ModelTests:
+    """Return the tests of all test files in a folder whose models are described, as ``read_tests`` does."""
+    states = {state.key: state for state in dataset_states()}
+    models = {state.qualified_name.lower() for state in states.values() if state.select}
+    records: list[Record] = []
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")):
+        node = read_yaml(path, str(path))
+        if has_model_tests(node):
+            records += _records(node, records)
+    described = [record for record in records if record["model"].lower() in models]
+    return _chosen(described, states, select, str(folder))
+
+
+def _records(node: Node, earlier: Sequence[Record]) -> list[Record]:
+    """Return the tests of a file; their names must differ, also from those of earlier files."""
+    records: list[Record] = strict.read_record(node, _FILE, "file")["tests"]
+    names = {record["name"] for record in earlier}
+    for record in records:
+        if record["name"] in names:
+            raise MetadataError("duplicate", f"two tests are named {record['name']!r}", "name", place=record.where)
+        names.add(record["name"])
+    return records
+
+
+def _chosen(
+    records: Sequence[Record], states: Mapping[str, DatasetState], select: Sequence[str], place: str
+) -> ModelTests:
+    wanted = {name.lower() for name in select}
+    names = {record[field].lower() for record in records for field in ("name", "model")}
+    for name in select:
+        if name.lower() not in names:
+            known = ", ".join(record["name"] for record in records) or "none"
+            raise MetadataError("unknown_test", f"has no test {name!r}; it has {known}", place=place)
+    chosen = [record for record in records if not wanted or {record["name"].lower(), record["model"].lower()} & wanted]
+    return ModelTests(tuple(_test(record, states) for record in chosen))
 
 
 def _test(record: Record, states: Mapping[str, DatasetState]) -> ModelTest:

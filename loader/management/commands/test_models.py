@@ -5,12 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand, printable
 from elevata.core.words import counted
 from loader.domain.manifest.codec import from_json
 from loader.domain.model_tests import ModelTestOutcome, ModelTests
 from loader.management.temporary_runner import run_cases, temporary_runner
-from loader.services.model_tests import read_tests
+from loader.services.model_tests import described_tests, read_tests
 
 DIFFERENT_EXIT = 1
 
@@ -25,11 +27,18 @@ class Command(ProductCommand):
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", metavar="FILE", help="tests as YAML (docs/use/model_tests.md)")
-        parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help="run these tests only")
+        parser.add_argument(
+            "file",
+            metavar="FILE",
+            nargs="?",
+            help="tests as YAML (docs/use/model_tests.md); default: those of described models in ELEVATA_MODEL_TESTS",
+        )
+        parser.add_argument(
+            "--select", nargs="+", metavar="NAME", default=[], help="run these tests, or those of these models, only"
+        )
 
-    def run(self, *, file: str, only: list[str], **options: Any) -> None:
-        tests = read_tests(Path(file), only)
+    def run(self, *, file: str | None, select: list[str], **options: Any) -> None:
+        tests = read_tests(Path(file), select) if file else described_tests(Path(settings.MODEL_TESTS), select)
         outcomes = {outcome.name: outcome for outcome in self.outcomes(tests)}
         ordered = [outcomes[test.name] for test in tests.tests]
         for outcome in ordered:

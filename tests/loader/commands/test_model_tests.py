@@ -61,10 +61,25 @@ def test_a_failing_test_shows_its_rows_and_ends_the_command_with_1(flights, fail
 
 
 def test_chosen_tests_are_printed_as_json(flights, failing):
-    out, end = run(str(FLIGHTS / "tests.yaml"), "--only", "cancelled flights have no delay", "--json")
+    out, end = run(str(FLIGHTS / "tests.yaml"), "--select", "cancelled flights have no delay", "--json")
     assert end is None
     (outcome,) = json.loads(out)
     assert (outcome["model"], outcome["passed"]) == ("mart.daily_delay", True)
+
+
+def test_without_a_file_the_tests_of_described_models_are_run(flights, failing):
+    out, _ = run("--json")
+    models = {outcome["model"] for outcome in json.loads(out)}
+    assert models == {"mart.airline_delay", "mart.daily_delay", "mart.weather_delay", "bizcore.flight"}
+
+
+def test_tests_are_chosen_by_their_model(flights, failing):
+    out, end = run("--select", "mart.daily_delay", "--json")
+    assert ([outcome["model"] for outcome in json.loads(out)], end) == (["mart.daily_delay"], None)
+
+
+def test_without_described_models_there_is_nothing_to_run(failing):
+    assert run("--json") == ("[]\n", None)
 
 
 def test_a_file_that_does_not_fit_ends_the_command_with_4(flights, tmp_path):
