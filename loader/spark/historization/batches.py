@@ -377,7 +377,7 @@ class DatedBatch:
         refuse_missing(self._events.files, self.load.name, versions=before["versions"])
         self._events.open_before = before["open"]
         self._events.prepare(stage, guard=guard, expected=expected)
-        self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
+        self._small = before["versions"] + self._events.counts["opened"] <= REWRITE_UP_TO_ROWS // 4
         self.after = {
             "versions": before["versions"] + self._events.versions_added,
             "open": before["open"] + self._events.open_added,

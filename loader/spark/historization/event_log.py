@@ -1,9 +1,9 @@
 """Event logs of dated rows: checks of delivered rows, removal of events, fold to versions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
@@ -77,9 +77,9 @@ def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
     )
 
 
-def difference(result: DataFrame, history: HistoryTable, fold: EventFold) -> DataFrame:
-    """Return the versions to put and to remove, from ``old`` and ``new`` per key, as rows of the table."""
-    versions = history.differing(result, fold.columns)
+def difference(versions: DataFrame, history: HistoryTable, fold: EventFold) -> DataFrame:
+    """Return the versions to put and to remove (``differing``) as rows of the table."""
+    versions = history.with_values(versions, fold.columns)
     entity_key = history.name("entity_key")
     state, is_open = F.col(f"{VERSION}.state"), F.col(f"{VERSION}.until").isNull()
     values = {
@@ -218,17 +218,49 @@ class Arrivals:
     def _is_delete(self) -> Column:
         return flags_delete(self.policy) if self.policy.delete_flag is not None else self._op == F.lit("D")
 
+    def _faults(self) -> tuple[Column, Column, Column]:
+        """Return the conditions of a row without a key, without a time, and without a known operation."""
+        null_key = any_of(F.col(quote_identifier(column.name)).isNull() for column in self.history.business_key)
+        return null_key, self._own.isNull(), ~F.coalesce(self._op.isin("I", "U", "D"), F.lit(False))
+
+    def _totals(self) -> list[Column]:
+        counts = dict(zip(("keys", "times", "ops"), self._faults(), strict=True))
+        return [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(name) for name, fault in counts.items())]
+
+    def entity_key(self, columns: Sequence[Column]) -> Column:
+        """Return the digest of the entity key's values."""
+        parts = zip(self.load.entity_key, columns, strict=True)
+        return digest([(part.key, column, self._types[part.column]) for part, column in parts])
+
+    @property
+    def key_columns(self) -> list[Column]:
+        return [F.col(quote_identifier(part.column)) for part in self.load.entity_key]
+
+    def _values(self) -> list[Column]:
+        """Return a value for each column of the fold; NULL for those that the batch does not contain."""
+        return [
+            (F.col(quote_identifier(c.name)) if c.name in self._types else F.lit(None)).cast(c.type).alias(f"c{i}")
+            for i, c in enumerate(self.fold.columns)
+        ]
+
+    def rows(self, totals: Observation) -> DataFrame:
+        """Return the unchecked rows: entity key ``k0, …``, ``__packed``, ``own``, ``is_delete``, values ``c0, …``.
+
+        ``totals`` receives the numbers of rows, and of those without a key, a time or a known operation.
+        """
+        rows = self.stage.observe(totals, *self._totals()).select(
+            *(column.alias(f"k{i}") for i, column in enumerate(self.key_columns)),
+            packed_key(self.history.spec),
+            self._own.cast(self.fold.time_type).alias("own"),
+            F.coalesce(self._is_delete, F.lit(False)).alias("is_delete"),
+            *self._values(),
+        )
+        return rows.where(~F.col("is_delete")) if self.policy.deletes == IGNORE else rows
+
     def check_rows(self) -> None:
         """Raise Refusal for rows without a key, a time or a known operation, and count the rows."""
-        null_key = any_of(F.col(quote_identifier(column.name)).isNull() for column in self.history.business_key)
-        null_time = self._own.isNull()
-        bad_op = ~F.coalesce(self._op.isin("I", "U", "D"), F.lit(False))
-        sums = self.stage.agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.count_if(null_key).alias("keys"),
-            F.count_if(null_time).alias("times"),
-            F.count_if(bad_op).alias("ops"),
-        ).first()
+        null_key, null_time, bad_op = self._faults()
+        sums = self.stage.agg(*self._totals()).first()
         self.counts["rows"] = sums["rows"]
         policy = self.policy
         for count, code, message, bad, shown, hint in (
@@ -262,7 +294,6 @@ class Arrivals:
     def per_time(self) -> DataFrame:
         """Return one row for each key and time: ``__key, own, __packed, is_delete, n, contents, v``."""
         types, fold = self._types, self.fold
-        entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in self.load.entity_key])
         content = digest(
             [
                 (c.key, F.col(quote_identifier(c.name)), types[c.name])
@@ -273,12 +304,9 @@ class Arrivals:
         is_delete = self._is_delete
         # In a feed a D outranks other rows of its time; a flagged row is compared with them.
         compared = F.when(~is_delete, content) if self.policy.input == CDC else F.concat(is_delete, content)
-        values = [
-            (F.col(quote_identifier(c.name)) if c.name in types else F.lit(None)).cast(c.type).alias(f"c{i}")
-            for i, c in enumerate(fold.columns)
-        ]
+        values = self._values()
         rows = self.stage.select(
-            entity_key.alias(KEY),
+            self.entity_key(self.key_columns).alias(KEY),
             packed_key(self.history.spec),
             self._own.alias("own"),
             is_delete.alias("is_delete"),

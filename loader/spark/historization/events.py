@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import CLOSED, DELETED, OPEN
 from loader.domain.historization import history as rules
-from loader.domain.historization.fold import ABSENT, EventFold, last, struct
+from loader.domain.historization.fold import ABSENT, EventFold, struct
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.history import Choices, eras_with
 from loader.domain.historization.load_guards import DeleteGuard
@@ -27,6 +27,8 @@ from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.historization.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns
+from loader.spark.historization.first_events import FirstEvents, compares_rows
+from loader.spark.historization.folded_keys import FoldedKeys
 from loader.spark.historization.history import Stamp
 from loader.spark.historization.versions import KEY, PACKED, HistoryTable
 from loader.spark.session import forget
@@ -59,6 +61,7 @@ class EventBatch:
     begins: bool = False
     open_before: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    _result: FoldedKeys | FirstEvents = field(init=False)
     _checkpoints: list[DataFrame] = field(default_factory=list)
 
     @property
@@ -103,9 +106,12 @@ class EventBatch:
         self._one_task = None not in (expected, stored) and max(expected, stored) <= ONE_TASK_UP_TO_ROWS
         if self._one_task:
             stage = stage.coalesce(1)
-        rows = self._checked_rows(stage)
-        self._result = self._checkpoint(self._fold_rows(rows))
-        self._count()
+        arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)
+        if not self.files.all and compares_rows(self.fold):
+            self._result = self._first_events(arrivals)
+        else:
+            self._result = FoldedKeys(self._checkpoint(self._fold_rows(self._checked_rows(arrivals))), self.fold)
+        self.counts |= self._result.counts()
         if self.policy.closes_absent:
             guard.check(
                 name=self.load.name,
@@ -118,8 +124,8 @@ class EventBatch:
     def take(self, result: DataFrame) -> None:
         """Use the result of another fold, a checkpoint in the form of ``_fold_rows``; ``release`` frees it."""
         self._checkpoints.append(result)
-        self._result = result
-        self._count()
+        self._result = FoldedKeys(result, self.fold)
+        self.counts |= self._result.counts()
 
     def _checkpoint(self, frame: DataFrame) -> DataFrame:
         """Return the frame as a checkpoint that lasts until ``release``."""
@@ -127,9 +133,16 @@ class EventBatch:
         self._checkpoints.append(checkpoint)
         return checkpoint
 
-    def _checked_rows(self, stage: DataFrame) -> DataFrame:
+    def _first_events(self, arrivals: Arrivals) -> FirstEvents:
+        if self.policy.closes_absent:
+            self.run_time()  # raises Refusal in the first load already, though no key can be absent
+        events = FirstEvents(arrivals, self.stamp)
+        self._checkpoints.append(events.compare())
+        events.check()
+        return events
+
+    def _checked_rows(self, arrivals: Arrivals) -> DataFrame:
         """Return one row per key and time, or raise Refusal (``loader.spark.historization.event_log``)."""
-        arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)
         arrivals.check_rows()
         per_time = self._checkpoint(arrivals.per_time())
         arrivals.check_per_time(per_time)
@@ -227,48 +240,10 @@ class EventBatch:
     def _time_literal(self, text: str) -> str:
         return f"CAST({quote_text(text)} AS {self.fold.time_type})"
 
-    def _count(self) -> None:
-        fold = self.fold
-        visible = "transform({0}, x -> " + struct(start="x.start", until="x.until", state="x.state", v="x.v") + ")"
-        same = f"({visible.format('old')} <=> {visible.format('new')})"
-        was_live, is_live = fold.is_live("old"), fold.is_live("new")
-        opened = "size(filter(new, n -> NOT exists(old, o -> o.start = n.start)))"
-        removed = "size(filter(old, o -> NOT exists(new, n -> n.start = o.start)))"
-        ended = "o.start = n.start AND o.until IS NULL AND n.until IS NOT NULL"
-        closed = f"size(filter(new, n -> exists(old, o -> {ended})))"
-        is_touched = "(exists(old, o -> NOT exists(new, n -> n <=> o)))"
-        sums = {
-            "unchanged": f"count_if({same} AND delivered)",
-            "new": f"count_if(NOT {same} AND size(old) = 0)",
-            "deleted": f"count_if(NOT {same} AND size(old) > 0 AND {was_live} AND NOT {is_live})",
-            "reappeared": f"count_if(NOT {same} AND size(old) > 0 AND NOT {was_live} AND {is_live})",
-            "changed": f"count_if(NOT {same} AND size(old) > 0 AND ({was_live} = {is_live}))",
-            "closing": f"count_if(NOT delivered AND {was_live})",
-            "known": f"count_if({was_live})",
-            "opened": f"sum({opened})",
-            "closed": f"sum({closed})",
-            "removed": f"sum({removed})",
-            "events": "sum(size(events))",
-            "touched": f"count_if({is_touched})",
-            "altered": "count_if(NOT (old <=> new))",
-            "gained": f"sum(CAST({is_live} AS INT) - CAST({was_live} AS INT))",
-            "late": "sum(late)",
-            "late_ignored": "sum(ignored)",
-            "beyond_horizon": "sum(beyond)",
-            "refused": "sum(size(refused))",
-            "deep": f"count_if({self._touches_closed()})",
-        }
-        totals = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
-        self.counts |= totals.asDict()
-
-    def _touches_closed(self) -> str:
-        """Return the SQL condition that a closed version changes or is removed, so that closed files must be read."""
-        return "exists(old, o -> o.until IS NOT NULL AND NOT exists(new, n -> n <=> o))"
-
     def _refuse_late(self) -> None:
         if not self.counts["refused"]:
             return
-        shown = self._result.where("size(refused) > 0").select(f"{PACKED}.*", F.explode("refused"))
+        shown = self._result.frame.where("size(refused) > 0").select(f"{PACKED}.*", F.explode("refused"))
         raise Refusal(
             "LATE_ROWS",
             f"{self.load.name}: {self.counts['refused']} rows are late: not after the newest known time of their key",
@@ -304,7 +279,7 @@ class EventBatch:
             return
         spec = self.load.event_log
         assert spec is not None
-        events = self._result.select(_KEY, PACKED, F.explode("events").alias("e"))
+        events = self._result.events()
         by_purpose = {
             "entity_key": F.col(_KEY),
             "event_at": F.col("e.at"),
@@ -331,18 +306,12 @@ class EventBatch:
         self.history.write(rows, self.sequence, touches=bool(self.counts["touched"]), small=small, segments=segments)
 
     def _difference(self) -> DataFrame:
-        return difference(self._result, self.history, self.fold)
+        return difference(self._result.versions(), self.history, self.fold)
 
     def live_changes(self) -> DataFrame:
         """Return the keys whose current row differs: entity key, ``__live``, and the values of live keys."""
-        fold = self.fold
-        changed = self._result.where(f"NOT ({last('old')} <=> {last('new')})")
-        rows = changed.select(
-            F.col(_KEY).alias(self.history.spec.column("entity_key").name),
-            *self.history.unpacked_key(),
-            F.expr(fold.is_live("new")).alias("__live"),
-            F.expr(last("new")).alias("__n"),
-        )
+        key = F.col(_KEY).alias(self.history.spec.column("entity_key").name)
+        rows = self._result.newest().select(key, *self.history.unpacked_key(), "__live", "__n")
         own = [c for c in self.fold.columns if any(a.name == c.name for a in self.load.table.of_purpose("attribute"))]
         position = {c.name: i for i, c in enumerate(self.fold.columns)}
         return rows.select(
@@ -358,7 +327,7 @@ class EventBatch:
 
 
 def run_time(load: RawcoreLoad, stamp: Stamp, history: HistoryTable) -> str:
-    type_ = parse(history.spec.column("started_at").type).name
+    type_ = parse(history.time_column.type).name
     if type_ in (BIGINT, INTEGER):
         raise Refusal(
             "NO_RUN_TIME",

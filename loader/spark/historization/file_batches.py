@@ -37,7 +37,7 @@ from loader.spark.historization import history
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS
 from loader.spark.historization.event_log import SAMPLES, refuse_conflicting
 from loader.spark.historization.history import Stamp, Target, kept_hashes
-from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION
+from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing
 from loader.spark.session import forget
 from metadata.domain.history.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
@@ -360,7 +360,7 @@ class FilesBatch:
 
     def _difference(self) -> DataFrame:
         table = self.target.versions
-        versions = table.differing(self._result, self._fold.columns)
+        versions = table.with_values(differing(self._result), self._fold.columns)
         values = {
             "history_key": table.history_key(F.col(table.name("entity_key")), F.col(f"{VERSION}.start")),
             "started_at": F.col(f"{VERSION}.start"),

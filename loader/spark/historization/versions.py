@@ -69,11 +69,16 @@ class HistoryTable:
         return quoted(self.spec.column(purpose))
 
     @property
-    def time_type(self) -> str:
-        """Return the Spark type of a version's start and end, or of an event's time if there are no versions."""
+    def time_column(self) -> ColumnSpec:
+        """Return the column of a version's start, or of an event's time if there are no versions."""
         if self.load.history is None and self.load.event_log is not None:
-            return spark_type(parse(self.load.event_log.column("event_at").type))
-        return spark_type(parse(self.spec.column("started_at").type))
+            return self.load.event_log.column("event_at")
+        return self.spec.column("started_at")
+
+    @property
+    def time_type(self) -> str:
+        """Return the Spark type of a version's start and end."""
+        return spark_type(parse(self.time_column.type))
 
     @property
     def business_key(self) -> tuple[ColumnSpec, ...]:
@@ -161,22 +166,14 @@ class HistoryTable:
             columns.append(column.cast(schema[name]).alias(name))
         return versions.select(*columns, *extra)
 
-    def differing(self, result: DataFrame, columns: Sequence[FoldColumn]) -> DataFrame:
-        """Return the versions to put and to remove, from the arrays ``old`` and ``new`` of each key.
-
-        Rows have the key and data columns, the columns computed from them, ``__action``, and the version as the
-        struct ``__version``.
-        """
-        is_put, is_removed = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
-        puts = f"transform(filter(new, n -> {is_put}), n -> {struct(action=text(PUT), version='n')})"
-        removes = f"transform(filter(old, o -> {is_removed}), o -> {struct(action=text(REMOVE), version='o')})"
-        each = F.explode(F.expr(f"concat({puts}, {removes})")).alias("__each")
-        rows = result.select(KEY, PACKED, each).select(
+    def with_values(self, versions: DataFrame, columns: Sequence[FoldColumn]) -> DataFrame:
+        """Return the rows of ``differing`` with the key and data columns, and the columns computed from them."""
+        rows = versions.select(
             F.col(KEY).alias(self.spec.column("entity_key").name),
             *self.unpacked_key(),
-            F.col("__each.action").alias(ACTION),
-            F.col("__each.version").alias(VERSION),
-            *(F.col(f"__each.version.v.c{i}").alias(column.name) for i, column in enumerate(columns)),
+            ACTION,
+            VERSION,
+            *(F.col(f"{VERSION}.v.c{i}").alias(column.name) for i, column in enumerate(columns)),
         )
         for name, value in self.derived(rows).items():
             rows = rows.withColumn(name, value)
@@ -206,3 +203,16 @@ class HistoryTable:
             stored = self.files.frame(files, placed=True).select(*key, PLACE)
             removed = stored.join(keys, same, "left_semi").select(PLACE)
             commit(*commit_to, add=puts, gone=removed, gone_from=files)
+
+
+def differing(result: DataFrame) -> DataFrame:
+    """Return the versions to put and to remove, from the arrays ``old`` and ``new`` of each key.
+
+    Rows have the key, the packed business key, ``__action``, and the version as the struct ``__version``.
+    """
+    is_put, is_removed = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
+    puts = f"transform(filter(new, n -> {is_put}), n -> {struct(action=text(PUT), version='n')})"
+    removes = f"transform(filter(old, o -> {is_removed}), o -> {struct(action=text(REMOVE), version='o')})"
+    each = F.explode(F.expr(f"concat({puts}, {removes})")).alias("__each")
+    action, version = F.col("__each.action").alias(ACTION), F.col("__each.version").alias(VERSION)
+    return result.select(KEY, PACKED, each).select(KEY, PACKED, action, version)

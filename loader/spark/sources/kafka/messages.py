@@ -21,6 +21,7 @@ from metadata.domain import types as data_types
 from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP
 from metadata.domain.sources.formats import OP, SEQUENCE
 from metadata.domain.sources.option_kinds import LSN, TIME
+from metadata.domain.sql import quote_identifier
 
 DELETED = "deleted"
 SAMPLES = 5
@@ -75,10 +76,14 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
     counts = {"without a value": ~is_present, "rows": is_present}
     if options.is_debezium:  # a tombstone only follows a delete
         counts = {"of a truncated table": F.col("op") == TRUNCATE, "rows": F.col("op").isin("c", "r", "u")}
-    summary = parsed.agg(
-        F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
+    # Most messages have the same keys, so these are sorted once for each distinct sequence.
+    per_keys = parsed.groupBy("keys").agg(
         *(F.count_if(F.coalesce(wrong, F.lit(False))).alias(code) for code, (wrong, _, _) in checks.items()),
         *(F.count_if(condition).alias(name) for name, condition in counts.items()),
+    )
+    summary = per_keys.agg(
+        F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
+        *(F.coalesce(F.sum(quote_identifier(name)), F.lit(0)).alias(name) for name in (*checks, *counts)),
     ).first()
     for code, (wrong, message, hint) in checks.items():
         if summary[code]:

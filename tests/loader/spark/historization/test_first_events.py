@@ -1,0 +1,89 @@
+"""First batch of dated rows: versions by comparison of neighbouring rows, the same as those of the reference."""
+
+import random
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.spark.historization.events import EventBatch
+from tests.loader.reference.test_properties import COLUMNS, batch
+from tests.loader.spark.historization.test_policies import Both
+
+pytestmark = pytest.mark.spark
+
+FEED = {"input": "cdc", "time": "t", "op": "op"}
+POLICIES = {
+    "feed": FEED,
+    "tombstones": FEED | {"deletes": "tombstone"},
+    "tombstones, some tracked": FEED | {"deletes": "tombstone", "track": ["a"], "untracked": "keep"},
+    "deletes ignored, late rows refused": FEED | {"deletes": "ignore", "track": ["a"], "untracked": "keep"}
+    | {"late": "refuse"},
+    "updated in place": FEED | {"track": ["a"]},
+}  # fmt: skip
+
+
+def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
+    """Return rows with few values, so that neighbours are often equal; some twice, some beside a delete."""
+    chance, rows = random.Random(seed), {}
+    for _ in range(count):
+        one = {"id": chance.randrange(keys), "a": chance.choice(["x", "y", None]), "t": chance.randrange(60)}
+        one |= {"b": chance.choice([0.0, "-0.0", "NaN", 1.5]), "op": chance.choice("IUUUD")}
+        rows.setdefault((one["id"], one["t"], one["op"] == "D"), one)
+    return [*rows.values(), *chance.sample(list(rows.values()), 20)]
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_a_first_batch_ends_as_in_the_reference_and_so_does_the_next(spark, tmp_path, policy):
+    both = Both(spark, tmp_path, policy, COLUMNS | {"t": "bigint"})
+    assert both.apply(batch(1, drawn(1)))
+    later = [row | {"t": row["t"] + 60} for row in drawn(2, keys=40, count=100)]
+    assert both.apply(batch(2, later))
+
+
+def test_its_counts_are_those_of_the_fold(spark, tmp_path, monkeypatch):
+    kept, prepare = [], EventBatch.prepare
+
+    def recording(events, *args, **kwargs):
+        prepare(events, *args, **kwargs)
+        kept.append(dict(events.counts))
+
+    monkeypatch.setattr(EventBatch, "prepare", recording)
+    for name in ("compared", "folded"):
+        if name == "folded":
+            monkeypatch.setattr("loader.spark.historization.events.compares_rows", lambda _: False)
+        (tmp_path / name).mkdir()
+        Both(spark, tmp_path / name, FEED, COLUMNS | {"t": "bigint"}).apply(batch(1, drawn(3)))
+    compared, folded = kept
+    assert compared == folded
+    assert compared["duplicates"] == 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([{"id": 1, "a": "x", "t": 1, "op": "I"}, {"id": 1, "a": "y", "t": 1, "op": "U"}], "CONFLICTING_ROWS"),
+        ([{"id": None, "a": "x", "t": 1, "op": "I"}], "NULL_KEY"),
+        ([{"id": 1, "a": "x", "t": None, "op": "I"}], "NULL_TIME"),
+        ([{"id": 1, "a": "x", "t": 1, "op": "X"}], "UNKNOWN_OP"),
+    ],
+)
+def test_rows_that_are_refused_leave_no_version(spark, tmp_path, rows, code):
+    both = Both(spark, tmp_path, FEED, {"id": "integer", "a": "string", "t": "bigint"})
+    with pytest.raises(Refusal) as refused:
+        both.engine.apply(batch(1, rows))
+    assert refused.value.code == code
+    assert both.engine.rows() == []
+
+
+def test_a_delete_outranks_rows_of_its_time_that_differ(spark, tmp_path):
+    both = Both(spark, tmp_path, FEED, {"id": "integer", "a": "string", "t": "bigint"})
+    differing = [{"id": 1, "a": a, "t": 5, "op": op} for a, op in (("x", "U"), ("y", "U"), (None, "D"), ("x", "U"))]
+    assert both.apply(batch(1, [{"id": 1, "a": "x", "t": 1, "op": "I"}, *differing]))
+    assert [row["state"] for row in both.engine.rows()] == ["deleted"]
+
+
+def test_absent_keys_cannot_be_closed_by_numbers_from_the_first_load_on(spark, tmp_path):
+    policy = {"input": "effective", "time": "t", "absent_keys": "deleted"}
+    both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "bigint"})
+    with pytest.raises(Refusal, match="has no place among its values"):
+        both.engine.apply(batch(1, [{"id": 1, "a": "x", "t": 1}]))

@@ -1,0 +1,20 @@
+"""Recognition of texts that are exactly one JSON object."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from loader.spark.sources.formats.json_lines import is_one_object
+
+pytestmark = pytest.mark.spark
+
+ONE = ['{}', '{"a": 1}', '{"a": {"b": [1, "]}"]}}', '{"a": "x,y"}', '{"a": "\\"]"}']  # fmt: skip
+NOT_ONE = [
+    "", "1", "[1]", "[{}]", "{", '{"a": [', '{"a": "x', "{} {}", "{}, {}", "{}], [{}", "{}]", "{}}", "{} x", '{}, "x"',
+    '{}, "x"] y', "{'a': 1}", '{"a": NaN}', '{"a" 1}', None,
+]  # fmt: skip
+
+
+def test_a_text_is_one_object_only_if_nothing_stands_beside_it(spark):
+    frame = spark.createDataFrame([(text,) for text in ONE + NOT_ONE], "text STRING")
+    found = frame.select("text", F.coalesce(is_one_object(F.col("text")), F.lit(False)).alias("one")).collect()
+    assert {row["text"]: row["one"] for row in found} == dict.fromkeys(ONE, True) | dict.fromkeys(NOT_ONE, False)
