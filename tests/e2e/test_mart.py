@@ -112,7 +112,7 @@ def test_a_mart_is_built_fails_its_check_and_is_repaired(at: Callable[[str], Per
     expect(run.get_by_text("QUALITY_STOPPED").first).to_be_visible()
     expect(run.get_by_text("lowest is known").first).to_be_visible()
 
-    nora.go(f"{dataset}/edit/")
+    nora.go(dataset).get_by_role("link", name="Edit model", exact=True).click()
     nora.press("Open builder")
     build(nora, condition=("rc_air_airport.elevation", "is not null"))
     nora.press("Save model")
