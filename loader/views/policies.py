@@ -20,7 +20,7 @@ from metadata.forms.history_policy import PolicyForm
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.permissions import may_change
 from metadata.services.datasets.targets import update_target_dataset
-from metadata.views.base import DatasetPage, dataset_here
+from metadata.views.base import TABLES_CHANGE, DatasetPage, dataset_here
 
 SHOW = "show"
 
@@ -31,7 +31,7 @@ class DatasetPolicy(DatasetPage, EditPage):
     permissions, methods = (Permission.CHANGE_METADATA,), ("POST",)
     form_class, service = PolicyForm, staticmethod(update_target_dataset)
     template_name, page = "loader/datasets/dataset_policy.html", "dataset_policy"
-    message = "History policy saved. Tables change when a change report is executed."
+    message = f"History policy saved. {TABLES_CHANGE}"
 
     def options(self) -> dict[str, Any]:
         return {"dataset": self.row}

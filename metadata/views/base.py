@@ -17,6 +17,8 @@ from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, headed
 from metadata.services.bulk_edits import is_undoable
 
+TABLES_CHANGE = "Tables change with the next load, or by a change report where the policy requires approval."
+
 
 def dataset_here(key: UUID) -> TargetDataset:
     """Return the dataset of an address, with the fields that the head of its pages shows."""

@@ -15,7 +15,7 @@ from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.models import readable_names
 from metadata.services.datasets.targets import create_target_dataset, update_target_dataset
 from metadata.services.models import describe_model
-from metadata.views.base import BaseDatasetPage, Editing
+from metadata.views.base import TABLES_CHANGE, BaseDatasetPage, Editing
 
 
 class ModelEdit(Editing, BaseDatasetPage, EditPage):
@@ -23,7 +23,7 @@ class ModelEdit(Editing, BaseDatasetPage, EditPage):
 
     form_class, service = ModelForm, staticmethod(update_target_dataset)
     template_name = "metadata/model_form.html"
-    message = "The model is saved. Tables change when a change report is executed."
+    message = f"The model is saved. {TABLES_CHANGE}"
 
     def rows(self) -> Any:
         return super().rows().exclude(select="")

@@ -23,7 +23,7 @@ from metadata.services.datasets.generation_preview import (
     preview_generation,
     preview_system,
 )
-from metadata.views.base import Editing, keys_of
+from metadata.views.base import TABLES_CHANGE, Editing, keys_of
 
 STALE = 409
 
@@ -128,4 +128,4 @@ def _summary(datasets: Sequence[DatasetPreview], accept: set[UUID]) -> str:
     summary = ", ".join(f"{count} {label}" for count, label in counts if count)
     if not summary:
         return "Everything was generated already: nothing was changed."
-    return f"Generated: {summary}. Tables change when a change report is executed."
+    return f"Generated: {summary}. {TABLES_CHANGE}"
