@@ -202,3 +202,6 @@ def _rename(refusal: Refusal, path: str, instead: str) -> None:
     names: Mapping[str, str] = {name: getattr(refusal, name) for name in ("message", "file", "hint")}
     for name, text in names.items():
         setattr(refusal, name, text.replace(path, instead))
+    for fault in refusal.faults:
+        if fault is not refusal:
+            _rename(fault, path, instead)
