@@ -48,12 +48,14 @@ class SavedFilterSerializer(serializers.ModelSerializer):
 
 class NewSavedFilter(ChangeSerializer):
     route = serializers.CharField(max_length=60, help_text="The list, like dataset_list or run_list.")
-    name = serializers.CharField(max_length=60, help_text="An own filter of this name is replaced.")
+    name = serializers.CharField(max_length=60, help_text="Your filter of this name is replaced.")
     query = serializers.CharField(max_length=2000, help_text="Query string of the list's address, like layer=raw.")
     shared = serializers.BooleanField(required=False, help_text="Offered to all users of the list.")
 
 
-@extend_schema_view(create=extend_schema(description="Save the filters of a list; an own one of the name is replaced."))
+@extend_schema_view(
+    create=extend_schema(description="Save the filters of a list; your filter of this name is replaced.")
+)
 class SavedFilterViewSet(OwnSetting):
     """Your saved filters of lists, and those that others share."""
 

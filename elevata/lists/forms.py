@@ -16,7 +16,7 @@ class SaveFilterForm(ReturnForm):
 
     route = forms.CharField(max_length=60, widget=forms.HiddenInput)
     query = forms.CharField(required=False, max_length=2000, widget=forms.HiddenInput)
-    name = forms.CharField(max_length=60, help_text="An own filter of this name is replaced.")
+    name = forms.CharField(max_length=60, help_text="Your filter of this name is replaced.")
     shared = forms.BooleanField(required=False, help_text="Offered to all users of the list.")
 
 

@@ -114,6 +114,9 @@ def _declare_load(fields: dict[str, Node], declared: Node, load: Record) -> None
     policy = fields.get("history_policy")
     has_input = policy is not None and isinstance(policy.value, dict) and "input" in policy.value
     if load["type"] == APPEND:
+        if load["files"] == ALL_FILES:
+            message = "files all does not go with type append, which adds the rows of each file once"
+            raise declared.problem("contradiction", message, "load")
         _with(fields, "history_policy", {"input": APPEND}, declared)
     elif not has_input and (load["type"] == UPSERT or load["watermark"] or load["files"] == NEW_FILES):
         # Rows that are read from a mark on, or from new files only, are not everything there is.

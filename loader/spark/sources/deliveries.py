@@ -196,7 +196,6 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
         for c in source.columns
     ]
     rows, warnings = placed.select(*columns, SOURCE_FILE, SOURCE_ROW), (*opened.warnings, *result.warnings)
-    schema, window = delivered_schema(opened, source, unknown), opened.window
     return Delivery(
         rows,
         result.rows,
@@ -205,11 +204,11 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
         cached,
         unknown,
         warnings,
-        window,
-        keyed.superseded,
-        schema,
-        rejected.refusal if rejected is not None else None,
-        quarantined,
+        window=opened.window,
+        superseded=keyed.superseded,
+        schema=delivered_schema(opened, source, unknown),
+        faults=rejected.refusal if rejected is not None else None,
+        quarantined=quarantined,
     )
 
 

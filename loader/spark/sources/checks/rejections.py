@@ -27,8 +27,7 @@ class RejectedRows:
 
     Besides it has ``REASONS``, ``RECORD`` (the text of a malformed record) and the columns of provenance. The columns
     of a malformed record are NULL, since its fields may have moved into other columns. ``refusal`` names all classes of
-    faults. ``is_refused``: the whole delivery is refused, since the source's options say so or no
-    other row is left.
+    faults. ``is_refused``: the whole delivery is refused, since the source's options say so or no other row is left.
     """
 
     rows: DataFrame
@@ -39,7 +38,7 @@ class RejectedRows:
         """Return the number of rows that ``reject`` has written; its failure does not hide the refusal."""
         try:
             return reject(self)
-        except Exception:
+        except Exception:  # whatever fails here, the faults of the delivery are what its sender must know
             if not self.is_refused:
                 raise
             log.exception("The rejected rows of a refused delivery were not kept")

@@ -106,6 +106,7 @@ def test_repeated_keys_are_reading_options(take):
     [
         ("{type: merge}", "must be one of full, append, upsert, not 'merge'"),
         ("{deduplicate: {by: updated_at, keep: best}}", "must be one of latest, first, not 'best'"),
+        ("{type: append, files: all}", "files all does not go with type append"),
         ("{marks: [id]}", "is not known here; known are type, watermark, lookback, files, deduplicate"),
     ],
 )
