@@ -3,23 +3,10 @@
 from django.urls import path, register_converter
 
 from loader.filtersets import RunIdConverter
-from loader.views import (
-    add_source,
-    datasets,
-    history,
-    imports,
-    load_runs,
-    maintenance_runs,
-    model_trials,
-    policies,
-    quality,
-    queries,
-    schedules,
-    selected_datasets,
-    source_proposals,
-    sources,
-    systems,
-)
+from loader.views.datasets import datasets, history, policies, quality
+from loader.views.queries import model_trials, queries
+from loader.views.runs import load_runs, maintenance_runs, schedules, selected_datasets
+from loader.views.sources import add_source, imports, source_proposals, sources, systems
 
 register_converter(RunIdConverter, "run_id")
 

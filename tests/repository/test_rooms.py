@@ -54,7 +54,7 @@ def breaches(imports, **options) -> list[str]:
         ("loader.domain.historization.history", "loader.domain"),
         ("loader.spark.tables.steps", "loader.spark"),
         ("loader.sparkle", "loader"),
-        ("loader.views.load_runs", "loader"),
+        ("loader.views.runs.load_runs", "loader"),
         ("elevata.bootstrap.java", "elevata.bootstrap"),
         ("elevata.settings", "elevata"),
     ],

@@ -12,7 +12,7 @@ from metadata.models import TargetDataset
 from tests.architecture.world import person
 from tests.e2e.walks.conftest import Walker
 from tests.loader.factories import WorkerFactory
-from tests.loader.views.test_queries import AIRPORT, answer, published
+from tests.loader.views.queries.test_queries import AIRPORT, answer, published
 
 pytestmark = [pytest.mark.browser, pytest.mark.services]
 

@@ -223,7 +223,7 @@ def _refusals(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     visit.to("deleted", f"/datasets/{_deleted()}/", refused=True)
     visit.to("only_forms", "/start-load/", refused=True)
     with monkeypatch.context() as broken:
-        broken.setattr("loader.views.load_runs.load_runs", away)
+        broken.setattr("loader.views.runs.load_runs.load_runs", away)
         visit.to("unavailable", "/load-runs/", refused=True)
 
 

@@ -139,7 +139,7 @@ def test_a_view_without_database_answers_503(reader: Client, monkeypatch: pytest
     def gone(*args, **kwargs):
         raise error("could not connect: postgres://user:secret@db")
 
-    monkeypatch.setattr("loader.views.load_runs.load_runs", gone)
+    monkeypatch.setattr("loader.views.runs.load_runs.load_runs", gone)
     answer = reader.get("/load-runs/")
     text = html_of(answer)
     assert answer.status_code == 503
@@ -167,7 +167,7 @@ def test_an_accident_shows_no_traceback(reader: Client, monkeypatch: pytest.Monk
     def broken(*args, **kwargs):
         raise RuntimeError("the inside of it")
 
-    monkeypatch.setattr("loader.views.load_runs.load_runs", broken)
+    monkeypatch.setattr("loader.views.runs.load_runs.load_runs", broken)
     reader.raise_request_exception = False
     answer = reader.get("/load-runs/")
     assert answer.status_code == 500

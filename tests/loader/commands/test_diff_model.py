@@ -11,7 +11,7 @@ from loader.management.commands import diff_model
 from metadata.models import TargetDataset
 from metadata.services.datasets import targets
 from tests.factories import TargetSchemaFactory
-from tests.loader.views.test_model_trials import ANSWER, DIFFERENCE
+from tests.loader.views.queries.test_model_trials import ANSWER, DIFFERENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -278,7 +278,7 @@ def test_a_connection_for_each_page_leaves_no_open_connections(api: ApiServer):
     api.routes["/items"] = closing
     records(api.source(paging="page", path="items"))
     assert len(counts) == 21
-    assert 1 <= counts[0]
+    assert counts[0] >= 1
     assert max(counts) <= 3
 
 

@@ -16,7 +16,7 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.pages import read
 from tests.factories import SourceDatasetFactory
-from tests.loader.views.shop import choose_load_type
+from tests.loader.views.sources.shop import choose_load_type
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services]
 

@@ -23,8 +23,8 @@ from loader.selectors import queries_of, saved_queries
 from loader.services.reads.queries import delete_query, must_run, must_still_see, published_for, save_query
 from loader.services.reads.read_requests import request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
-from loader.views.datasets import CSV, result_file
-from loader.views.statements import REFUSED, answered, seen, waiting
+from loader.views.datasets.datasets import CSV, result_file
+from loader.views.queries.statements import REFUSED, answered, seen, waiting
 
 
 @require_safe

@@ -23,8 +23,8 @@ from loader.services.maintenance.reverts import request_revert, reversion
 from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.reads.manifests import historized
 from loader.services.reads.read_requests import CHECK, request_read
-from loader.views.datasets import DataPage
-from loader.views.load_runs import ForStarters, RunPage, run_address
+from loader.views.datasets.datasets import DataPage
+from loader.views.runs.load_runs import ForStarters, RunPage, run_address
 from metadata.models import TargetDataset
 from metadata.views.base import DatasetPage
 

@@ -1,6 +1,6 @@
 """Dataset list, and pages of a dataset's statements, runs and data.
 
-Pages of data request a read of the warehouse and show its answer (``loader.views.history``).
+Pages of data request a read of the warehouse and show its answer (``loader.views.datasets.history``).
 """
 
 from collections.abc import Iterable

@@ -145,7 +145,7 @@ def test_a_run_of_one_dataset_has_no_graph(reader: Client, airport: TargetDatase
 @pytest.fixture
 def large(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
     """A run of five datasets, one of which failed, on pages of two."""
-    monkeypatch.setattr("loader.views.run_status.PER_PAGE", 2)
+    monkeypatch.setattr("loader.views.runs.run_status.PER_PAGE", 2)
     run = LoadRunFactory(run_id="large", status="running")
     for number in range(5):
         DatasetRunFactory(

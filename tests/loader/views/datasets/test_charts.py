@@ -14,7 +14,7 @@ from metadata.models import TargetDataset
 from metadata.services.quality import create_check
 from tests.elevata.web.html import text_of
 from tests.loader.factories import COUNTS, STARTED, DatasetRunFactory, LoadRunFactory
-from tests.loader.views.test_quality import add_result
+from tests.loader.views.datasets.test_quality import add_result
 
 pytestmark = pytest.mark.django_db
 

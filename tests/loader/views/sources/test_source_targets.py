@@ -19,7 +19,7 @@ from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
 from tests.factories import SourceColumnFactory
-from tests.loader.views.shop import (
+from tests.loader.views.sources.shop import (
     ORDERS,
     choose_columns,
     choose_load_type,

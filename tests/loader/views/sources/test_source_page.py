@@ -20,7 +20,7 @@ from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, section
 from tests.loader.factories import REFUSAL, DatasetRunFactory, EnvironmentFactory, LoadRunFactory
-from tests.loader.views.shop import HTMX, imported
+from tests.loader.views.sources.shop import HTMX, imported
 
 pytestmark = pytest.mark.django_db
 

@@ -30,7 +30,7 @@ from loader.forms.load_runs import StartLoadForm
 from loader.models import LoadRun
 from loader.selectors import load_runs, newest_runs, with_totals
 from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
-from loader.views.run_status import RunState, live_part
+from loader.views.runs.run_status import RunState, live_part
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import target_datasets
 

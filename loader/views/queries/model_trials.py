@@ -18,8 +18,8 @@ from loader.models import ReadRequest
 from loader.selectors import trials_of
 from loader.services.reads.read_requests import request_trial
 from loader.services.reads.trials import must_still_see_trial
-from loader.views.differences import differing_rows
-from loader.views.statements import REFUSED, answered, seen, waiting
+from loader.views.datasets.differences import differing_rows
+from loader.views.queries.statements import REFUSED, answered, seen, waiting
 from metadata.models import TargetDataset
 
 # Models that the page of a report offers to compare.

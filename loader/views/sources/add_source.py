@@ -1,6 +1,7 @@
 """Guided path that adds a source: kind, system, contents, columns, load type, summary, first rows.
 
-Contents are on the page of a system (``loader.views.systems``), columns on the import page (``loader.views.imports``).
+Contents are on the page of a system (``loader.views.sources.systems``), columns on the import page
+(``loader.views.sources.imports``).
 """
 
 from functools import cached_property
@@ -27,9 +28,9 @@ from loader.services.reads.read_permissions import may_read
 from loader.source_state import loaded_dataset
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import reach
-from loader.views.run_status import RunState
-from loader.views.source_steps import step_address, steps_of
-from loader.views.systems import SystemPage
+from loader.views.runs.run_status import RunState
+from loader.views.sources.source_steps import step_address, steps_of
+from loader.views.sources.systems import SystemPage
 from metadata.domain.history.history_policy_labels import CHOICES
 from metadata.domain.sources.formats import label_of
 from metadata.domain.sources.reading_options import shown_options

@@ -11,8 +11,8 @@ from loader.forms.maintenance import QuarantineForm
 from loader.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
 from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.reads.read_requests import PROFILE, QUARANTINED
-from loader.views.datasets import DataPage
-from loader.views.maintenance_runs import MaintainedPage, RequestPage
+from loader.views.datasets.datasets import DataPage
+from loader.views.runs.maintenance_runs import MaintainedPage, RequestPage
 from metadata.models import TargetDataset, TargetSchema
 from metadata.permissions import may_change
 from metadata.services.quality import create_check

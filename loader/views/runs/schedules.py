@@ -33,7 +33,7 @@ from loader.models import Schedule
 from loader.selectors import newest_runs, schedules, with_totals
 from loader.services.schedule_waits import sources_of_waits
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
-from loader.views.load_runs import START, ForStarters, loadable_names, run_address
+from loader.views.runs.load_runs import START, ForStarters, loadable_names, run_address
 from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
 

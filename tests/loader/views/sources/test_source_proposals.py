@@ -13,7 +13,7 @@ from metadata.models import SourceColumn, SourceDataset, System
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, section
-from tests.loader.views.shop import generate, imported
+from tests.loader.views.sources.shop import generate, imported
 
 pytestmark = pytest.mark.django_db
 

@@ -29,8 +29,8 @@ from loader.forms.imports import (
 from loader.forms.source_drafts import SourceDraft
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample
-from loader.views.source_steps import step_address, steps_of
-from loader.views.systems import SystemPage
+from loader.views.sources.source_steps import step_address, steps_of
+from loader.views.sources.systems import SystemPage
 from metadata.domain import naming
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
 from metadata.domain.sources.value_formats import ValueFormats

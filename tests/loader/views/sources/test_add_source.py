@@ -18,7 +18,7 @@ from tests.elevata.web.forms import typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
 from tests.loader.factories import DatasetRunFactory
-from tests.loader.views.shop import HTMX, ORDERS, choose_columns, choose_load_type, import_page
+from tests.loader.views.sources.shop import HTMX, ORDERS, choose_columns, choose_load_type, import_page
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from loader.services.sources.uploads import store_upload
 from loader.sources.files import Found, Listing
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import delivery, discover, reach
-from loader.views.source_steps import step_address, steps_of
+from loader.views.sources.source_steps import step_address, steps_of
 from metadata.forms.sources import SourceForm
 from metadata.forms.systems import SystemForm
 from metadata.models import SourceDataset, System

@@ -6,7 +6,7 @@ from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from loader.domain.dependencies import come_by_files, is_loaded
 from loader.domain.selection import MAX_WORDS
-from loader.views.load_runs import ForStarters
+from loader.views.runs.load_runs import ForStarters
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.views.bulk_edits import SelectedDatasets, SelectedRow

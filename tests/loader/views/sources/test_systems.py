@@ -17,7 +17,7 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
-from tests.loader.views.shop import HTMX, imported
+from tests.loader.views.sources.shop import HTMX, imported
 
 pytestmark = pytest.mark.django_db
 

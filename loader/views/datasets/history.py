@@ -48,8 +48,8 @@ from loader.selectors import load_times, read_requests, table_versions
 from loader.services.reads.manifests import checked_comparison, must_be_askable, read_table
 from loader.services.reads.read_permissions import must_still_read, other_environments
 from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read
-from loader.views.datasets import DataPage, HistoryDataPage, readable
-from loader.views.differences import differing_rows
+from loader.views.datasets.datasets import DataPage, HistoryDataPage, readable
+from loader.views.datasets.differences import differing_rows
 from metadata.domain import types
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.columns import headed

@@ -123,7 +123,7 @@ def test_names_that_are_too_long_together_are_refused_when_selected(
     action: str, request: pytest.FixtureRequest, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("architecture.domain.report.MAX_NAME", 20)
-    monkeypatch.setattr("loader.views.selected_datasets.MAX_WORDS", 20)
+    monkeypatch.setattr("loader.views.runs.selected_datasets.MAX_WORDS", 20)
     client = request.getfixturevalue("editor" if action == "report" else "operator")
     answer = client.post(f"/datasets/selected/{action}/", {"key": keys("rc_air_airport"), "filters": "layer=rawcore"})
     assert answer["Location"] == "/datasets/?layer=rawcore"

@@ -1,0 +1,1 @@
+"""Pages of datasets: rows, history, policy and quality."""

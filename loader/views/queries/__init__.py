@@ -1,0 +1,1 @@
+"""Pages of SQL queries and of model trials."""

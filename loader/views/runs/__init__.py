@@ -1,0 +1,1 @@
+"""Pages of load and maintenance runs, and of their schedules."""

@@ -1,0 +1,1 @@
+"""Pages of sources: systems, guided path, imports and changes at the source."""
