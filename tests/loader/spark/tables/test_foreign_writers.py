@@ -235,6 +235,7 @@ def test_a_history_that_somebody_restored_is_refused(item, to):
     assert "accept_table" in event["error"]["hint"]
 
 
+@pytest.mark.nightly
 def test_a_rawcore_that_somebody_restored_is_built_again(item):
     item.given((ROWS, DAY[0]))
     rawcore = item.table(item.rawcore_spec)
