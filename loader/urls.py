@@ -73,6 +73,7 @@ urlpatterns = [
     path("models/try/answers/<int:pk>/", model_trials.trial_answer, name="trial_answer"),
     path("reports/<uuid:report_id>/models/", model_trials.ReportModels.as_view(), name="report_models"),
     path("sql/", queries.sql_page, name="sql_page"),
+    path("sql/names/", queries.sql_names, name="sql_names"),
     path("sql/run/", queries.sql_run, name="sql_run"),
     path("sql/answers/<int:pk>/", queries.sql_answer, name="sql_answer"),
     path("sql/answers/<int:pk>/cancel/", queries.sql_cancel, name="sql_cancel"),

@@ -113,6 +113,7 @@ RULES = {
     ),
     "trial_answer": Rule(values=("trial",), operator=404),
     "sql_page": Rule(),
+    "sql_names": Rule(page=False),
     "sql_run": Rule(
         "post", data={"text": "SELECT 1", "limit": "100"}, reader="/sql/answers/", operator="/sql/answers/", page=False
     ),
