@@ -81,7 +81,7 @@ def stored_targets(sources: Collection[SourceDataset]) -> dict[int, list[TargetD
     targets: dict[int, list[TargetDataset]] = {source.pk: [] for source in sources}
     for row in rows:
         targets[row.generated_from_id].append(row)
-    columns = [column for some in targets.values() for row in some for column in _of_users(row)]
+    columns = [column for some in targets.values() for row in some for column in _matched_by_input(row)]
     prefetch_related_objects(columns, "inputs__source_column", "inputs__upstream_column")
     return targets
 
@@ -94,10 +94,11 @@ def _targets(sources: Collection[SourceDataset]) -> list[TargetDataset]:
     return targets
 
 
-def _of_users(dataset: TargetDataset) -> list[TargetColumn]:
-    """Return the columns with other keys than those that generation derives."""
-    generated = _generated_keys(dataset)
-    return [column for column in dataset.columns.all() if column.key not in generated]
+def _matched_by_input(dataset: TargetDataset) -> list[TargetColumn]:
+    """Return the columns whose inputs are compared: those of users, and all if a key of generation is missing."""
+    generated, columns = _generated_keys(dataset), list(dataset.columns.all())
+    is_complete = generated.issubset(column.key for column in columns)
+    return [column for column in columns if not is_complete or column.key not in generated]
 
 
 def is_generated(source: SourceDataset, targets: Iterable[TargetDataset]) -> bool:
