@@ -22,6 +22,7 @@ from architecture.selectors.environments import execution_events, executions
 from architecture.selectors.execution_log import lines_after, newest_lines
 from architecture.selectors.report_details import may_build, scope_of
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
+from architecture.services.record_verification import verify_record
 from architecture.services.undo import offered, undo_report
 from architecture.views.refusals import ForBuilders, as_shown
 from elevata.accounts.permissions import may
@@ -149,6 +150,18 @@ class ExecutionAbandon(ExecutionPage, ActionPage):
             raise
         messages.success(self.request, "Execution abandoned. See its record.")
         return redirect(self.address(self.row))
+
+
+class ExecutionVerify(ExecutionDetail):
+    """The page of an execution with the result of verifying its record now."""
+
+    part_template = "architecture/record_verified.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        record = getattr(self.row, "record", None)
+        if record is None:
+            return self.refuse(Refused("NO_RECORD", "the execution has no sealed record yet", "wait for its end"))
+        return self.render(verified=verify_record(record))
 
 
 class ExecutionResume(ExecutionDetail):

@@ -247,6 +247,7 @@ RULES = {
     "execution_cancel": Rule(values=("execution",), reader=REFUSED),
     "execution_resume": _post("execution", operator=409),
     "execution_abandon": Rule(values=("execution",), reader=REFUSED),
+    "execution_verify": Rule(values=("execution",)),
     "execution_undo": _post("execution", operator="/reports/"),
     "record_file": Rule(values=("record_id",), page=False),
     "drift_page": Rule(),
