@@ -28,6 +28,7 @@ urlpatterns = [
         add_source.SourceFirstLoad.as_view(),
         name="source_first_load",
     ),
+    path("sources/<uuid:key>/first-load/", add_source.SourceHandover.as_view(), name="source_handover"),
     path("sources/<uuid:key>/", sources.SourceDetail.as_view(), name="source_page"),
     path("sources/<uuid:key>/columns/add/", sources.SourceColumnAdd.as_view(), name="source_column_add"),
     path("sources/<uuid:key>/columns/", imports.SourceColumns.as_view(), name="source_columns"),

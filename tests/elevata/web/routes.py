@@ -176,6 +176,7 @@ RULES = {
     "system_upload": _post("system", operator=422),
     "source_load_type": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
     "source_summary": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
+    "source_handover": Rule(values=("source_key",)),
     "source_first_load": Rule(values=("source_key", "run_id")),
     "system_page": Rule(values=("system",)),
     "system_generate": _editing("system"),

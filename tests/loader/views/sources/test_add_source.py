@@ -17,7 +17,7 @@ from metadata.services.sources import create_source_dataset
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
-from tests.loader.factories import DatasetRunFactory
+from tests.loader.factories import DatasetRunFactory, LoadRunFactory
 from tests.loader.views.sources.shop import HTMX, ORDERS, choose_columns, choose_load_type, import_page
 
 pytestmark = pytest.mark.django_db
@@ -274,8 +274,22 @@ def test_creating_makes_source_and_targets_and_starts_the_load_of_rawcore(operat
 def test_who_may_start_no_load_creates_only(editor: Client, shop: System):
     summary = summary_of(editor)
     assert "Create and load" not in read(editor, summary)
-    assert editor.post(summary).url == f"/sources/{SourceDataset.objects.get().key}/"
+    assert editor.post(summary).url == f"/sources/{SourceDataset.objects.get().key}/first-load/"
     assert not LoadRun.objects.exists()
+
+
+def test_who_may_start_no_load_can_ask_those_who_may(operator: Client, editor: Client, shop: System):
+    page = words(read(editor, editor.post(summary_of(editor)).url))
+    assert "nothing is loaded yet" in page
+    assert " shop.orders and its targets are created. Please start the first load of rawcore.rc_shop_orders." in page
+
+
+def test_the_first_rows_are_shown_once_another_user_has_loaded(editor: Client, shop: System):
+    address = editor.post(summary_of(editor)).url
+    assert editor.get(address, headers={"HX-Request": "true"}).status_code == 204
+    run = LoadRunFactory(status="succeeded")
+    DatasetRunFactory(run=run, dataset=TargetDataset.objects.get(name="rc_shop_orders"), counts={"rows": 2})
+    assert "First rows" in read(editor, address)
 
 
 def test_a_second_click_creates_nothing_more(operator: Client, shop: System):
