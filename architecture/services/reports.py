@@ -261,6 +261,7 @@ def store_report(
     row = ChangeReport(
         environment=basis.environment,
         scope=scope_row(basis.scope),
+        title=domain.title_of(made.operations, basis.scope),
         document=made.as_json() | rows | (extra or {}),
         content=made.content,
         fingerprint=made.fingerprint,

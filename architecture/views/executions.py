@@ -20,7 +20,7 @@ from architecture.models import Execution
 from architecture.permissions import place_of_execution
 from architecture.selectors.environments import execution_events, executions
 from architecture.selectors.execution_log import lines_after, newest_lines
-from architecture.selectors.report_details import may_build, scope_of
+from architecture.selectors.report_details import may_build
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
 from architecture.services.record_verification import verify_record
 from architecture.services.undo import offered, undo_report
@@ -216,7 +216,6 @@ def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
     context: dict[str, Any] = {
         "execution": execution,
         "record": getattr(execution, "record", None),
-        "scope": scope_of(execution.report) if execution.report is not None else "",
         "steps": steps,
         "chosen": bool(query),
         "current": current,

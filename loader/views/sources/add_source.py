@@ -44,6 +44,8 @@ from metadata.services.sources import create_system
 from metadata.views.base import Editing
 
 CREATE_ONLY = "create_only"
+# Number of registered systems that the first step links for each kind.
+SYSTEMS_SHOWN = 5
 # Number of users whom the prepared comment mentions.
 ASKED = 3
 
@@ -54,7 +56,13 @@ class SourceAdd(Editing, TemplatePage):
     template_name = "loader/add_source/kind.html"
 
     def context(self) -> dict[str, Any]:
-        kinds = [(kind, label, KIND_SENTENCES.get(kind, "")) for kind, label in System.Kind.choices]
+        registered: dict[str, list[System]] = {}
+        for system in systems().filter(active=True).order_by("short_name"):
+            registered.setdefault(system.kind, []).append(system)
+        kinds = [
+            (kind, label, KIND_SENTENCES.get(kind, ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
+            for kind, label in System.Kind.choices
+        ]
         return {"kinds": kinds, "steps": steps_of("Kind")}
 
 

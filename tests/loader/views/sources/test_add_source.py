@@ -253,6 +253,12 @@ def test_a_draft_has_no_csrf_token(editor: Client, shop: System):
     assert "csrfmiddlewaretoken" not in str(dict(editor.session))
 
 
+def test_the_default_load_type_leads_to_the_summary_at_once(editor: Client, shop: System):
+    columns = choose_columns(editor, import_page(editor, "orders.csv"), summary="yes")
+    assert columns.url == "/systems/shop/import/summary/?location=orders.csv"
+    assert "SCD 2. Every version of a row is kept in a history" in words(read(editor, columns.url))
+
+
 def test_the_summary_names_what_is_created(editor: Client, shop: System):
     text = words(read(editor, summary_of(editor)))
     history = "SCD 2. Every version of a row is kept in a history"
