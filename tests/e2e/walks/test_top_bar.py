@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from architecture.selectors.inbox import Tasks
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from architecture.selectors.inbox import Tasks
 from tests.e2e.walks.conftest import Walker
 from tests.factories import NoticeFactory
 

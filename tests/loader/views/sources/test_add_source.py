@@ -48,6 +48,16 @@ def test_registered_systems_of_the_kind_can_be_chosen(editor: Client, shop: Syst
     assert "/systems/shop/discover/" not in read(editor, "/add-source/jdbc/")
 
 
+def test_registered_systems_can_be_chosen_at_once(editor: Client, shop: System):
+    assert 'href="/systems/shop/discover/"' in read(editor, "/add-source/")
+
+
+def test_the_short_name_of_a_system_is_derived_from_its_name(editor: Client, landing: Path):
+    fields = typed(read(editor, "/add-source/files/"), having="short_name", name="Web shop", location=str(landing))
+    editor.post("/add-source/files/", fields)
+    assert System.objects.get().short_name == "web_shop"
+
+
 def test_a_connection_is_tested_before_the_system_is_stored(editor: Client, landing: Path):
     fields = typed(read(editor, "/add-source/files/"), having="short_name", location=str(landing))
     answer = editor.post("/add-source/files/test/", fields, headers=HTMX)
