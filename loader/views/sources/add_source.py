@@ -190,9 +190,10 @@ class SourceSummary(DraftPage):
         except MetadataError as error:
             return self.show(error=as_sentence(error.one_line()))
         self.draft.drop(request.session)
-        if CREATE_ONLY in request.POST or not may(request.user, Permission.START_LOAD, on=here):
+        may_start = may(request.user, Permission.START_LOAD, on=here)
+        if CREATE_ONLY in request.POST or not may_start:
             messages.success(request, f"{source} created with its targets.")
-            return redirect("source_handover", source.key)
+            return redirect("source_page" if may_start else "source_handover", source.key)
         try:
             requested = request_load_run(scope=Scope(DATASET, str(loaded_dataset(source))), user=request.user)
         except ProductError as error:
