@@ -191,12 +191,12 @@ class ColumnCreate(Editing, CreatePage, DatasetPage):
     def save(self, form: NewColumnForm) -> TargetColumn:
         return create_target_column(dataset=self.row, **form.given())
 
-    def done(self, form: NewColumnForm, row: TargetColumn) -> HttpResponse:
+    def after_save(self, form: NewColumnForm, row: TargetColumn) -> HttpResponse:
         is_fed = self.row.select or row.expression or row.inputs.exists()
         if self.row.inputs.exists() and not is_fed:
             text = f"Nothing fills {row.name}: its rows have NULL until it has an expression or reads a column."
             messages.warning(self.request, text)
-        return super().done(form, row)
+        return super().after_save(form, row)
 
     def address(self, row: TargetColumn) -> str:
         return reverse("column_create", args=[self.row.key]) if "another" in self.request.POST else page_of(row)

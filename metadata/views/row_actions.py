@@ -128,10 +128,10 @@ class RowAction(Editing, EditPage):
     def save(self, form: EditForm) -> str:
         label = self.label
         values = {name: value for name, value in form.cleaned_data.items() if name != "version"}
-        self._saved = self.action.save(**self.subject, expected_version=form.over, **values)
+        self._saved = self.action.save(**self.row_argument, expected_version=form.over, **values)
         return label
 
-    def done(self, form: EditForm, label: str) -> HttpResponse:
+    def after_save(self, form: EditForm, label: str) -> HttpResponse:
         is_dropped = self.verb == RENAME and label not in self._saved.former_names
         self.add_message(f"{label} {f'is {self._saved.name} now' if is_dropped else self.action.done}.")
         return redirect(self.address(self.row) if self.verb != DELETE else self.parent_address())
