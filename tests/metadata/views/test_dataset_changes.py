@@ -1,4 +1,4 @@
-"""A dataset's Changes tab: who changed what of it and its columns; and former names that still find things."""
+"""A dataset's change log: who changed what of it and its columns; and former names that still find things."""
 
 import re
 from collections.abc import Callable
