@@ -46,7 +46,7 @@ from metadata.views.base import Editing
 CREATE_ONLY = "create_only"
 # Number of registered systems that the first step links for each kind.
 SYSTEMS_SHOWN = 5
-# Number of users whom the prepared comment mentions.
+# Number of users in the prepared comment.
 ASKED = 3
 
 
