@@ -74,7 +74,7 @@ _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("SQL", "sql_page", "sql", ()),
     ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
     (
-        "Architecture",
+        "Changes",
         "report_list",
         "git-compare",
         ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/", "/health/"),

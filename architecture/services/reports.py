@@ -195,7 +195,7 @@ log = logging.getLogger(__name__)
 ANSWERS = Coalesce("person__service_account__owner__username", "person__username")
 
 # Reports in these states can still be executed, or have nothing to execute.
-STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
+CURRENT_STATUSES = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
 
 
 @transaction.atomic
@@ -415,7 +415,7 @@ def _existing_report(basis: Basis, made: domain.ChangeReport) -> ChangeReport | 
         environment=basis.environment, scope=scope_row(basis.scope), undo_of__isnull=True
     )
     newest = same.order_by("-pk").first()
-    if newest is None or newest.fingerprint != made.fingerprint or newest.status not in STANDING:
+    if newest is None or newest.fingerprint != made.fingerprint or newest.status not in CURRENT_STATUSES:
         return None
     return None if newest.executions.filter(status__in=states.ENDED).exists() else newest
 

@@ -86,7 +86,7 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("change_list", f"{changes}?q=as+the+source", "found by a text")
     yield Page("change_list", f"{changes}?dataset={control.dataset}", "of a dataset")
     yield Page("change_list", f"{changes}?page=100", "far back")
-    for part in ("report_page", "report_standing", "report_behind", "report_differences", "report_downstream"):
+    for part in ("report_page", "report_status", "report_behind", "report_differences", "report_downstream"):
         yield Page(part, reverse(part, args=[control.everything.report_id]), "all that is pending")
     for part in ("report_page", "report_behind", "report_differences", "report_downstream"):
         yield Page(part, reverse(part, args=[control.first_day.report_id]), "every dataset anew")

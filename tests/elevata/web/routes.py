@@ -224,7 +224,7 @@ RULES = {
     "lease_break": Rule(reader=REFUSED, values=("lease",)),
     "report_list": Rule(),
     "report_page": Rule(values=("report_id",)),
-    "report_standing": Rule(values=("report_id",)),
+    "report_status": Rule(values=("report_id",)),
     "report_differences": Rule(values=("report_id",)),
     "report_behind": Rule(values=("report_id",)),
     "report_downstream": Rule(values=("report_id",)),
@@ -415,8 +415,7 @@ RULES = {
     "api-change-list": API,
     "api-change-detail": _api("change"),
     "api-change-export": API,
-    # The entry is none of those that can be undone.
-    "api-change-undo": _api_post("change", operator=422),
+    "api-change-undo": _api_post("change", operator=200),
     "api-drift-list": API,
     "api-drift-check": _api_post(operator=202),
     "api-drift-adopt": _api_post(operator=400),
