@@ -47,6 +47,7 @@ urlpatterns = [
     path("executions/<int:pk>/cancel/", executions.ExecutionCancel.as_view(), name="execution_cancel"),
     path("executions/<int:pk>/resume/", executions.ExecutionResume.as_view(), name="execution_resume"),
     path("executions/<int:pk>/abandon/", executions.ExecutionAbandon.as_view(), name="execution_abandon"),
+    path("executions/<int:pk>/verify/", executions.ExecutionVerify.as_view(), name="execution_verify"),
     path("executions/<int:pk>/undo/", executions.ExecutionUndo.as_view(), name="execution_undo"),
     path("records/<uuid:record_id>/record.json", reports.record_file, name="record_file"),
     path("drift/", drift.DriftPage.as_view(), name="drift_page"),

@@ -60,7 +60,7 @@ class ReportList(ListPage):
     list_route = "report_list"
     listed = staticmethod(reports)
     columns: ClassVar = (
-        Column("Report", {"report": "report_id", "fingerprint": "fingerprint"}),
+        Column("Report", {"title": "title", "report": "report_id", "fingerprint": "fingerprint"}),
         Column("State", {"state": "status"}),
         Column("Scope", {"scope": scope_of}),
         Column("Environment", {"environment": "environment.name"}),

@@ -119,7 +119,7 @@ class Things:
                 "key",
                 CommentFactory(subject_key=dataset.key, author=control.people["everything"]).key,
             ),
-            "proposal": lambda: ("key", self._proposal(source).key),
+            "proposal": lambda: ("key", self._proposal(control.hub.generated_from).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "check": lambda: ("key", self._check().key),
             "contract": lambda: ("key", self._contract().key),

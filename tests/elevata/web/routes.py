@@ -113,6 +113,7 @@ RULES = {
     ),
     "trial_answer": Rule(values=("trial",), operator=404),
     "sql_page": Rule(),
+    "sql_names": Rule(page=False),
     "sql_run": Rule(
         "post", data={"text": "SELECT 1", "limit": "100"}, reader="/sql/answers/", operator="/sql/answers/", page=False
     ),
@@ -175,6 +176,7 @@ RULES = {
     "system_upload": _post("system", operator=422),
     "source_load_type": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
     "source_summary": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
+    "source_handover": Rule(values=("source_key",)),
     "source_first_load": Rule(values=("source_key", "run_id")),
     "system_page": Rule(values=("system",)),
     "system_generate": _editing("system"),
@@ -246,6 +248,7 @@ RULES = {
     "execution_cancel": Rule(values=("execution",), reader=REFUSED),
     "execution_resume": _post("execution", operator=409),
     "execution_abandon": Rule(values=("execution",), reader=REFUSED),
+    "execution_verify": Rule(values=("execution",)),
     "execution_undo": _post("execution", operator="/reports/"),
     "record_file": Rule(values=("record_id",), page=False),
     "drift_page": Rule(),
