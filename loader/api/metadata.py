@@ -1,4 +1,4 @@
-"""Endpoints of metadata with checks of permitted locations."""
+"""Metadata endpoints that also check locations; they are in the loader because the permitted roots and hosts are."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ class SystemViewSet(views.SystemViewSet):
 
     def change(self, row: System, expected_version: int, **given: Any) -> System:
         placed = System(kind=given.get("kind", row.kind), location=given.get("location", row.location))
-        # A location from YAML is not checked if other fields of the system are edited.
+        # A location that a command imported may lie outside the roots: edits of other fields do not check it.
         if (placed.kind, placed.location) != (row.kind, row.location):
             must_be_allowed(placed, row.datasets.values_list("location", flat=True))
         return super().change(row, expected_version, **given)
@@ -48,18 +48,19 @@ class MetadataViewSet(exchange.MetadataViewSet):
     __doc__ = exchange.MetadataViewSet.__doc__
 
     def places(self) -> set[tuple[Any, ...]]:
-        """Return the locations of all systems and source datasets."""
+        """Return the location of each system and source dataset with its owner, for comparison after an import."""
         named = System.objects.values_list("short_name", "kind", "location")
-        key_lists = SourceDataset.objects.values_list("key", "system_id", "intake__key_list")
-        return {*named, *SourceDataset.objects.values_list("key", "system_id", "location"), *key_lists}
+        rows = SourceDataset.objects.values("key", "system_id", "location", "intake")
+        return {*named, *((row["key"], row["system_id"], place) for row in rows for place in _places(row))}
 
     def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
-        """Raise MetadataError for a location outside the allowed roots, unless it is in ``before``."""
+        """Raise MetadataError for a location outside the allowed roots that the import added or moved.
+
+        ``before`` is what ``places`` returned before the import.
+        """
         for system in System.objects.prefetch_related("datasets"):
             moved = (system.short_name, system.kind, system.location) not in before
-            datasets = system.datasets.all()
-            new_locations = [
-                row.location for row in datasets if moved or (row.key, system.pk, row.location) not in before
-            ]
+            places = [(row.key, place) for row in system.datasets.all() for place in _places(vars(row))]
+            new_locations = [place for key, place in places if moved or (key, system.pk, place) not in before]
             if moved or new_locations:
                 must_be_allowed(system, new_locations)

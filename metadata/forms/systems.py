@@ -6,7 +6,7 @@ from django import forms
 
 from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm
 from metadata.domain import naming
-from metadata.domain.sources.locations import SECRET_PREFIX, without_password
+from metadata.domain.sources.locations import without_password
 from metadata.domain.sources.system_options import SYSTEM_OPTIONS
 from metadata.forms.base import DescribedApart
 from metadata.forms.options import changed_arguments, given_options, option_fields, option_text
@@ -59,7 +59,7 @@ class SystemFields(option_fields(SYSTEM_OPTIONS, (System.Kind.REST,)), Described
         label="Password environment variable",
         widget=forms.TextInput(attrs=MONO),
         help_text="The name of the environment variable that holds the password, token or key, like "
-        f"{SECRET_PREFIX}ERP_PASSWORD. Never the password itself.",
+        "ERP_PASSWORD. Never the password itself.",
     )
     active = forms.BooleanField(
         required=False, initial=True, label="In use", help_text="Sources of an inactive system are not loaded."

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from elevata.audit.services.change_log import assign, claim, writing
+from elevata.audit.services.change_log import assign, claim, constraints_left_to_database, writing
 from elevata.core.errors import MetadataError, StaleVersion
 from metadata.domain import naming
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -224,8 +224,12 @@ def import_source_dataset(
     check_key_places(wanted)
     with writing():
         dataset = create_source_dataset(system=system, name=name, location=location, **described)
-        for ordinal, column in enumerate(wanted, start=1):
-            create_source_column(source_dataset=dataset, name=column.name, **{**column.described(), "ordinal": ordinal})
+        _check_different_names(dataset, wanted)
+        with constraints_left_to_database():
+            for ordinal, column in enumerate(wanted, start=1):
+                create_source_column(
+                    source_dataset=dataset, name=column.name, **{**column.described(), "ordinal": ordinal}
+                )
         check_source_policy(dataset)
     return dataset
 
@@ -251,6 +255,18 @@ def change_contract(*, source_dataset: SourceDataset, changes: ContractChanges) 
                 source_dataset=dataset, name=column.name, **{**column.described(), "ordinal": ordinal + place}
             )
     return dataset
+
+
+def _check_different_names(dataset: SourceDataset, columns: Iterable[ImportedColumn]) -> None:
+    """Check that no two columns of a new dataset have one name, ignoring case."""
+    known: dict[str, str] = {}
+    for column in columns:
+        other = known.get(column.name.lower())
+        known[column.name.lower()] = column.name
+        if other is not None:
+            how = "differs from it only by case" if other != column.name else "has this name"
+            where = f"{dataset}.{column.name}"
+            raise MetadataError("name_taken", f"another column, {other!r}, {how}", "name", where)
 
 
 def check_key_places(columns: Iterable[ImportedColumn]) -> None:

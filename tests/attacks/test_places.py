@@ -143,12 +143,12 @@ def test_a_way_out_is_refused_wherever_metadata_is_written(landing: Path, locati
         create_source_dataset(system=system, name="orders", location=location)
     with pytest.raises(MetadataError):
         update_system(system=system, expected_version=system.version, location=f"{landing}/{location}")
-    described = {"format": "metadata/v1", "systems": [{"short_name": "net", "name": "Net", "location": str(landing)}]}
-    described["systems"][0]["datasets"] = [{"name": "orders", "location": location}]
+    described = {"format": "metadata/v1", "system": {"short_name": "net", "name": "Net", "location": str(landing)}}
+    described["system"]["datasets"] = [{"name": "orders", "location": location}]
     folder = tmp_path / "metadata"
     folder.mkdir()
     (folder / "a.yaml").write_text(json.dumps(described))
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match="location|character that cannot be stored"):
         call_command("import_metadata", str(folder))
     assert not SourceDataset.objects.exists()
 
@@ -190,10 +190,26 @@ def test_a_link_out_of_the_folder_is_not_followed(operator: Client, landing: Pat
 
 def test_a_source_outside_is_refused_in_imported_files_too(operator: Client, landing: Path):
     file = (
-        "format: metadata/v1\nsystems:\n- short_name: shop\n  name: Shop\n  location: /etc\n"
+        "format: metadata/v1\nsystem:\n  short_name: shop\n  name: Shop\n  location: /etc\n"
         "  datasets:\n  - name: passwd\n    location: passwd\n    columns:\n    - {name: line, type: string}\n"
     )
-    must_be_refused(send(operator, "post", "metadata/import/", {"files": [{"name": "a.yaml", "content": file}]}))
+    answer = send(operator, "post", "metadata/import/", {"files": [{"name": "a.yaml", "content": file}]})
+    must_be_refused(answer)
+    assert "outside of the folders" in answer.json()["detail"]
+    assert not System.objects.exists()
+
+
+def test_a_key_list_outside_is_refused_in_imported_files_too(operator: Client, landing: Path):
+    file = (
+        f"format: metadata/v1\nsystem:\n  short_name: shop\n  name: Shop\n  location: {landing}\n"
+        "  datasets:\n  - name: orders\n    location: orders.csv\n"
+        "    history_policy: {input: delta, delete_detection: key_list}\n"
+        "    intake: {key_list: /etc/passwd}\n"
+        "    columns:\n    - {name: id, type: string, business_key: 1}\n"
+    )
+    answer = send(operator, "post", "metadata/import/", {"files": [{"name": "a.yaml", "content": file}]})
+    must_be_refused(answer)
+    assert "outside of the folders" in answer.json()["detail"]
     assert not System.objects.exists()
 
 

@@ -131,7 +131,7 @@ def test_a_password_typed_into_a_location_is_stored_and_told_nowhere(
     page = text_of(operator, "/add-source/jdbc/")
     for address in ("/add-source/jdbc/", "/add-source/jdbc/test/"):
         said += operator.post(address, typed(page, having="short_name", **body)).content.decode()
-    file = f"format: metadata/v1\nsystems:\n- {{short_name: shop, name: Shop, kind: jdbc, location: '{location}'}}\n"
+    file = f"format: metadata/v1\nsystem: {{short_name: shop, name: Shop, kind: jdbc, location: '{location}'}}\n"
     said += send(operator, "post", "metadata/import/", {"files": [{"name": "a", "content": file}]}).content.decode()
     must_hold_none(said + everything_stored() + caplog.text, of="refusals, rows and the log")
 

@@ -13,7 +13,7 @@ from tests.e2e.conftest import PASSWORD, USER, Installation
 from tests.e2e.people import DONE_WITHIN, Person, sideways
 from tests.services.browser import ARTIFACTS
 
-pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.services, pytest.mark.takes(seconds=65)]
+pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=65)]
 
 FRANKFURT = ("EDDF", "FRA", "Frankfurt am Main", "Frankfurt", "Hesse", "DE", "364", "50.03", "8.57", "Europe/Berlin")
 TEMPELHOF = ("EDDI", "THF", "Tempelhof", "Berlin", "Berlin", "DE", "167", "52.47", "13.4", "Europe/Berlin")

@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,16 @@ def modules(*folders: str) -> Iterator[Path]:
         yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "migrations" not in path.parts)
 
 
+@cache
+def tree_of(source: str) -> ast.Module:
+    """Return the syntax tree of a module, which several tests read."""
+    return ast.parse(source)
+
+
 def questions(source: str) -> list[str]:
     """Return the first lines of docstrings that open with a question word."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    texts = (ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented))
+    texts = (ast.get_docstring(node) or "" for node in ast.walk(tree_of(source)) if isinstance(node, documented))
     return [text.splitlines()[0] for text in texts if QUESTION.match(text)]
 
 
@@ -67,9 +74,13 @@ BANNED_NAMES = re.compile(
 )
 
 
+# Where a string goes on in the next line.
+CONTINUED = re.compile(r"""["']\s*\n\s*[bfr]*["']""")
+
+
 def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each string of a module that is no docstring."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path.read_text())
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
@@ -91,6 +102,7 @@ def test_messages_use_the_settled_terms():
     found = [
         (f"{path.relative_to(ROOT)}:{line}", banned(text))
         for path in modules(*PRODUCT)
+        if banned(CONTINUED.sub("", path.read_text()))
         for line, text in strings(path)
         if banned(text)
     ]
@@ -135,15 +147,17 @@ def worded_modules() -> Iterator[Path]:
 
 def fragments(source: str) -> list[str]:
     """Return the first lines of functions' docstrings that are not imperative."""
-    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(tree_of(source)) if isinstance(node, ast.FunctionDef))
     texts = ((ast.get_docstring(node) or "").splitlines() for node in functions)
     return [lines[0] for lines in texts if lines and FRAGMENT.match(lines[0])]
 
 
 def private_words(source: str) -> list[str]:
     """Return the private words in docstrings and comments; names in double backquotes are exempt."""
+    if not PRIVATE_WORDS.search(source):
+        return []
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree_of(source)) if isinstance(node, documented)]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     texts += [token.string for token in tokens if token.type == tokenize.COMMENT]
     return [match[0] for text in texts for match in PRIVATE_WORDS.finditer(re.sub(r"``[^`]*``", "", text))]

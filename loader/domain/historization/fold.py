@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from loader.domain.historization.history import CHANGED, DELETED, NEW, Choices, Era
 from metadata.domain.history.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
+from metadata.domain.sql import quote_text
 
 # Helpers for the Spark SQL of the folds.
 
@@ -18,14 +19,8 @@ def let(name: str, value: str, body: str) -> str:
     return f"transform(array({value}), {name} -> {body})[0]"
 
 
-def text(value: str) -> str:
-    """Return a string literal."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
 def struct(**fields: str) -> str:
-    return f"named_struct({', '.join(f'{text(name)}, {value}' for name, value in fields.items())})"
+    return f"named_struct({', '.join(f'{quote_text(name)}, {value}' for name, value in fields.items())})"
 
 
 def any_of(conditions: Iterable[str]) -> str:
@@ -111,7 +106,7 @@ class EventFold:
         return "," + ",".join(sorted(keys)) + ","
 
     def _is_delivered(self, event: str, index: int) -> str:
-        return f"contains({event}.cols, {text(f',{self.columns[index].key},')})"
+        return f"contains({event}.cols, {quote_text(f',{self.columns[index].key},')})"
 
     def _differs(self, event: str, values: str, of: Callable[[Choices, str], bool]) -> str:
         """Return the condition that a delivered column differs in ``values`` (rule 16); ``of`` selects columns."""
@@ -209,7 +204,7 @@ class EventFold:
         return struct(
             start=f"{event}.at",
             until=f"CAST(NULL AS {self.time_type})",
-            state=text(state),
+            state=quote_text(state),
             opened=f"{event}.run",
             loaded=f"{event}.loaded",
             closed="CAST(NULL AS STRING)",
@@ -219,7 +214,7 @@ class EventFold:
 
     def _closed_version(self, version: str, event: str, state: str) -> str:
         return self._version(
-            version, until=f"{event}.at", state=text(state), closed=f"{event}.run", closed_at=f"{event}.loaded"
+            version, until=f"{event}.at", state=quote_text(state), closed=f"{event}.run", closed_at=f"{event}.loaded"
         )
 
     @staticmethod

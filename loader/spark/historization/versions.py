@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType
 from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import Column as FoldColumn
-from loader.domain.historization.fold import struct, text
+from loader.domain.historization.fold import struct
 from loader.domain.manifest.loads import HashComponent, RawcoreLoad
 from loader.spark.expressions import any_of, digest
 from loader.spark.tables.commits import commit, open_files
@@ -20,7 +20,7 @@ from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_columns import open_end
 from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
-from metadata.domain.sql import quote_identifier
+from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import parse, spark_type
 
 ACTION, PUT, REMOVE = "__action", "put", "remove"
@@ -211,8 +211,8 @@ def differing(result: DataFrame) -> DataFrame:
     Rows have the key, the packed business key, ``__action``, and the version as the struct ``__version``.
     """
     is_put, is_removed = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
-    puts = f"transform(filter(new, n -> {is_put}), n -> {struct(action=text(PUT), version='n')})"
-    removes = f"transform(filter(old, o -> {is_removed}), o -> {struct(action=text(REMOVE), version='o')})"
+    puts = f"transform(filter(new, n -> {is_put}), n -> {struct(action=quote_text(PUT), version='n')})"
+    removes = f"transform(filter(old, o -> {is_removed}), o -> {struct(action=quote_text(REMOVE), version='o')})"
     each = F.explode(F.expr(f"concat({puts}, {removes})")).alias("__each")
     action, version = F.col("__each.action").alias(ACTION), F.col("__each.version").alias(VERSION)
     return result.select(KEY, PACKED, each).select(KEY, PACKED, action, version)

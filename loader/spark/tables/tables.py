@@ -45,8 +45,9 @@ class Checksum:
 def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, Any]]]) -> str:
     """Return the contradiction between the log and a checksum; empty without one.
 
-    ``commits`` are the actions of the newest commits, newest first; the first is that of the checksum's version. A
-    missing transaction id in the commit or the checksum counts as a contradiction, because they cannot be matched.
+    ``commits`` are the actions of the newest commits, newest first; ``commits[0]`` is the commit of the checksum's
+    version. A missing transaction id in the commit or the checksum counts as a contradiction, because they cannot be
+    matched.
     """
     newest = [list(commit) for commit in commits]
     if not newest:
@@ -73,7 +74,7 @@ def _files(commits: Iterable[list[Mapping[str, Any]]]) -> dict[FileId, bool]:
     for commit in commits:
         own = {}
         for action in commit:
-            # One commit may remove a file and add it again with another deletion vector, and so with another id.
+            # One commit may remove a file and add it again with another deletion vector: two ids, and both are kept.
             for kind, is_added in (("remove", False), ("add", True)):
                 if kind in action:
                     own[file_id(action[kind])] = is_added
@@ -101,7 +102,7 @@ def file_id(file: Mapping[str, Any]) -> FileId:
 
 _VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _PHYSICAL = "delta.columnMapping.physicalName"
-# Number of log entries searched for a run's commit before only the control database counts.
+# Number of commits read one by one before DESCRIBE HISTORY is asked whether an older one is that of a run.
 _COMMITS_TO_SEARCH = 50
 
 # Maximum number of commits that a checksum is compared with.
@@ -166,11 +167,8 @@ class DeltaTable:
         return f"delta.{quote_identifier(self.location)}"
 
     def snapshot(self) -> Any:
-        """Return the newest snapshot as a JVM object, with its checksum verified against the log.
-
-        Set the active session, which Delta needs when files are requested: a thread without earlier statements has
-        none.
-        """
+        """Return the newest snapshot as a JVM object, with its checksum verified against the log."""
+        # Delta reads files in the thread's active session, and a thread without earlier statements has none.
         self.spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
         snapshot = self._update()
         identity = self.spark._jvm.java.lang.System.identityHashCode
@@ -189,7 +187,7 @@ class DeltaTable:
         return self._log.update(False, none, none)
 
     def _verified(self, snapshot: Any) -> Any:
-        """Return the snapshot; if the log contradicts its checksum, remove that file and return one without it.
+        """Return the snapshot, or one read without its checksum file, which is removed, if the log contradicts it.
 
         Delta computes the checksum of the next version from this one, so an error would persist.
         """
@@ -236,7 +234,7 @@ class DeltaTable:
     def committed_sequence(self, app_id: str, snapshot: Any = None) -> int:
         """Return the newest ``txnVersion`` committed under this application id, -1 for none.
 
-        ``snapshot`` is one that ``snapshot`` returned, by default the newest.
+        ``snapshot`` is a result of ``self.snapshot()``, by default the newest.
         """
         snapshot = self.snapshot() if snapshot is None else snapshot
         if snapshot.version() < 0:
@@ -278,7 +276,7 @@ class DeltaTable:
         return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
 
     def keys_without_column(self, physical_name: str) -> list[str]:
-        """Return the stable keys of dropped columns that had this physical name; empty if a column has it."""
+        """Return the stable keys whose column had this physical name and was dropped; empty if it still exists."""
         if physical_name in self.physical_names().values():
             return []
         properties = metadata_of(self.snapshot()).properties
@@ -286,37 +284,33 @@ class DeltaTable:
         return [name.removeprefix(COLUMN) for name, value in stored.items() if value == physical_name]
 
     def newest_run_commit(self) -> RunCommit | None:
-        """Return the newest run commit in the table's present content; None if there is none.
-
-        After a RESTORE to an older version, commits after that version do not count.
-        """
-        signed, foreign, version = self._newest_content()
-        if signed is None:
-            return self._older_run_commit(version) if version >= 0 else None
-        return replace(signed, foreign=tuple(change.described for change in foreign))
+        """Return the newest run commit that no later RESTORE undid; None if there is none."""
+        newest, foreign = self._newest_content()
+        return newest and replace(newest, foreign=tuple(change.described for change in foreign))
 
     def foreign_changes(self) -> list[ForeignChange]:
         """Return the changes of other writers since the newest run commit, newest first."""
         return self._newest_content()[1]
 
-    def _newest_content(self) -> tuple[RunCommit | None, list[ForeignChange], int]:
-        """Return the newest run commit in the present content, later foreign changes, and the last version read.
+    def _newest_content(self) -> tuple[RunCommit | None, list[ForeignChange]]:
+        """Return the newest run commit in the present content, and later foreign changes, newest first.
 
-        A RESTORE is a foreign change if it undid a commit of a run or an execution.
+        A RESTORE is a foreign change if it undid a commit of a run or an execution. A RESTORE to the version before it
+        undid none, so it is judged by its rows, as other commits are.
         """
-        version, remaining = self.version(), _COMMITS_TO_SEARCH
+        version, searched = self.version(), 0
         foreign: list[ForeignChange] = []
-        while version >= 0 and remaining:
-            info, remaining = self._commit_info(version), remaining - 1
-            signed = _run_commit(info.get("userMetadata"), version)
-            if signed is not None:
-                return signed, foreign, version
+        while version >= 0 and (searched != _COMMITS_TO_SEARCH or self._has_run_commit(version)):
+            info, searched = self._commit_info(version), searched + 1
+            run_commit = _run_commit(info.get("userMetadata"), version)
+            if run_commit is not None:
+                return run_commit, foreign
             before = self._restored_version(info) if info.get("operation") == "RESTORE" else version - 1
             changes = self._undoes_commits(version, before) if before < version - 1 else self._changes_rows(version)
             if changes and not _is_ours(info.get("userMetadata")):
                 foreign.append(ForeignChange(info.get("operation", "a commit"), version))
             version = before
-        return None, foreign, version
+        return None, foreign
 
     def _restored_version(self, info: dict[str, Any]) -> int:
         """Return the version that a RESTORE goes back to."""
@@ -328,12 +322,13 @@ class DeltaTable:
         none = getattr(jvm, "scala.Option").empty()
         return self._log.history().getActiveCommitAtTime(instant, none, True, True, True).version()
 
-    def _older_run_commit(self, version: int) -> RunCommit | None:
-        return next((run_commit for run_commit in self.run_commits() if run_commit.version <= version), None)
+    def _has_run_commit(self, newest: int) -> bool:
+        """Return True if the log has a commit of a run up to this version."""
+        return any(run_commit.version <= newest for run_commit in self.run_commits())
 
     def has_commit_of(self, run_id: str) -> bool:
         """Return True if the log still has a commit of this run."""
-        return any(signed.run_id == run_id for signed in self.run_commits())
+        return any(run_commit.run_id == run_id for run_commit in self.run_commits())
 
     def run_commits(self) -> list[RunCommit]:
         """Return all run commits that the log still has, newest first."""

@@ -282,11 +282,15 @@ POSTGRES = ("postgresql", "postgres")
 # Kinds of databases by the scheme of their location, and the port of each kind.
 PORTS = {"postgresql": 5432, "mariadb": 3306, "mysql": 3306, "sqlserver": 1433, "oracle": 1521}
 KINDS = {"postgres": "postgresql"} | {kind: kind for kind in PORTS}
-# Only variables with this prefix are accepted: others may contain secrets of the product, which a user could send to
-# any host.
+# Variables reserved for sources. Another one must say by its name that it is a secret, so that logs leave its value out
+# (``elevata.ops.logging``), and must not be one that the product or a platform reads: a user could send it to a host.
 SECRET_PREFIX = "ELEVATA_SOURCE_"
-_SECRET = re.compile(rf"{SECRET_PREFIX}[A-Z0-9_]{{1,80}}", re.ASCII)
-_RESERVED_SECRETS = (f"{SECRET_PREFIX}ROOTS", f"{SECRET_PREFIX}HOSTS")
+_SECRET = re.compile(
+    rf"{SECRET_PREFIX}(?!(ROOTS|HOSTS)$)[A-Z0-9_]{{1,80}}"
+    r"|(?!ELEVATA_|DJANGO_|DATABASE_|REDIS_|CELERY_|SPARK_|AWS_|AZURE_|GOOGLE_|GCP_|PGPASS)"
+    r"(?=[A-Z0-9_]*(PASSWORD|PASSWD|SECRET|TOKEN|CREDENTIAL|API_KEY|ACCESS_KEY))[A-Z][A-Z0-9_]{1,94}",
+    re.ASCII,
+)
 # Passwords before the host, after a parameter's name, and in Oracle's form. Both groups are text to keep.
 _PASSWORDS = (
     re.compile(r"(//[^/?#@:\s]*):[^/?#]*(@)"),
@@ -348,12 +352,17 @@ def check_database_location(location: str) -> None:
 
 
 def check_secret_name(name: str) -> None:
-    """Refuse a name that is not an ``ELEVATA_SOURCE_…`` variable for a password; an empty name is accepted."""
-    if name and (not _SECRET.fullmatch(name) or name in _RESERVED_SECRETS):
+    """Refuse a name that is no variable for a source's password; an empty name is accepted.
+
+    Accepted are ``ELEVATA_SOURCE_…`` and names like ``ERP_PASSWORD``, except those that the product, Spark, a database
+    client or a cloud platform reads.
+    """
+    if name and not _SECRET.fullmatch(name):
         raise MetadataError(
             "bad_secret",
-            f"names an environment variable of its own: {SECRET_PREFIX} and capital letters, digits or _, "
-            f"like {SECRET_PREFIX}ERP_PASSWORD. The password itself never stands here",
+            f"must be the name of an environment variable with a source's password, like ERP_PASSWORD or "
+            f"{SECRET_PREFIX}ERP: capital letters, digits and _, with PASSWORD, SECRET, TOKEN or API_KEY in it, and "
+            "none that the product or a platform reads. The password itself is never entered here",
             "secret",
         )
 

@@ -96,7 +96,7 @@ def test_the_fingerprint_is_the_same_for_every_hash_seed(locale: str, tmp_path: 
         paths.append(tmp_path / name)
         paths[-1].write_text(dump_state(one), encoding="utf-8")
     found = set()
-    for seed in range(20 if locale == "C" else 2):
+    for seed in range(4 if locale == "C" else 2):
         environment = os.environ | {"PYTHONHASHSEED": str(seed), "LC_ALL": locale, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", _SCRIPT, *map(str, paths)]
         found.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
@@ -212,6 +212,7 @@ def test_a_scope_says_which_datasets_it_came_to() -> None:
 # --- size ------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_2000_datasets_with_30_columns_take_less_than_5_seconds() -> None:
     def described(renamed: bool):
         ending = "_new" if renamed else ""

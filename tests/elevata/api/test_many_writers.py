@@ -35,6 +35,7 @@ def _edit_until_done(address: str, token: str, number: int) -> list[int]:
     return answers
 
 
+@pytest.mark.nightly
 def test_no_edit_of_fifty_programs_is_lost(live_server):
     author = person("ada", Role.EDITOR)
     dataset = customers(author)

@@ -233,6 +233,7 @@ def commands(tmp_path: Path) -> Iterator[Callable[..., str]]:
         one.stop()
 
 
+@pytest.mark.nightly
 @pytest.mark.services
 def test_a_postgresql_that_is_restored_as_the_page_says_has_its_chain_and_its_triggers(
     shell: Callable[..., str], own_database: None
@@ -404,6 +405,7 @@ def test_celery_takes_what_the_page_has_people_type(role: str) -> None:
     assert [word for word in words[4:] if word.startswith("--") and word not in done.stdout] == []
 
 
+@pytest.mark.nightly
 def test_the_scheduler_sends_what_is_due(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from loader.models import LoadRun
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.loads.load_work import perform_load_run
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from tests.loader.processes import below, lives, manage, start, wait_until
 from tests.services.process import free_port
 
 # These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
-pytestmark = pytest.mark.spark
+# A web server, a worker and a scheduler.
+pytestmark = [pytest.mark.spark, pytest.mark.servers]
 
 
 @pytest.fixture

@@ -231,7 +231,7 @@ def arrivals(draw, row_of):
 
 
 @pytest.mark.parametrize("name", ["effective", "cdc", "delta"])
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_the_order_of_arrival_does_not_matter(name, data):
     base = {
@@ -249,7 +249,7 @@ def test_the_order_of_arrival_does_not_matter(name, data):
     assert seen(tables[0]) == seen(tables[1])
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_a_horizon_forgets_nothing_that_younger_rows_need(data):
     """With rows at most two days late, an event log of three days gives the result of an unlimited one."""

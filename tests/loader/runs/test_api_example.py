@@ -94,7 +94,7 @@ def busy_worker(make_runner, monkeypatch) -> Iterator[None]:
     place.close()
 
 
-@pytest.mark.embedded
+@pytest.mark.embedded_only
 @pytest.mark.django_db(transaction=True)
 def test_the_example_runs_as_it_stands(live_server, busy_worker, script, tmp_path, monkeypatch, settings):
     settings.SOURCE_ROOTS = [str(tmp_path)]

@@ -55,7 +55,6 @@ def kafka() -> Iterator[str]:
 
 
 SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {"postgresql": postgresql, "rest": rest, "kafka": kafka}
-MARKS = {"postgresql": [pytest.mark.services], "kafka": [pytest.mark.servers]}
 
 
 @contextmanager
@@ -106,7 +105,8 @@ def test_the_example_of_a_file_format_is_loaded(loaded_files: Installation, kind
     assert orders_of(loaded_files, kind) == ORDERS
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=MARKS.get(kind, [])) for kind in SERVERS])
+@pytest.mark.servers
+@pytest.mark.parametrize("kind", SERVERS)
 def test_the_example_of_a_server_is_loaded(shop: Installation, kind: str):
     with SERVERS[kind]() as location:
         assert loaded_orders(shop, kind, location) == ORDERS
@@ -124,6 +124,7 @@ def test_the_example_of_mariadb_is_loaded_with_its_driver(tmp_path: Path):
         server.stop()
 
 
+@pytest.mark.servers
 def test_the_example_of_fivetran_writes_its_orders(shop: Installation):
     roles = ("--role", "operator", "--role", "editor")
     token = shop.json("create_user", "fay", *roles, "--token")["token"]

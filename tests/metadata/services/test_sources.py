@@ -3,6 +3,8 @@
 import pytest
 
 from elevata.core.errors import MetadataError
+from metadata.domain.types import parse
+from metadata.models import SourceDataset
 from metadata.services import sources
 from tests.factories import (
     SourceColumnFactory,
@@ -95,6 +97,17 @@ def test_source_columns_that_differ_only_by_case_are_refused() -> None:
     dataset = SourceColumnFactory(name="id").dataset
     with pytest.raises(MetadataError, match="differs from it only by case"):
         sources.create_source_column(source_dataset=dataset, name="ID", type="string")
+
+
+@pytest.mark.parametrize(
+    ("second", "said"), [("ID", "'id', differs from it only by case"), ("id", "'id', has this name")]
+)
+def test_columns_of_an_import_with_one_name_are_refused_together(second: str, said: str) -> None:
+    columns = [sources.ImportedColumn(name, parse("string")) for name in ("id", second)]
+    with pytest.raises(MetadataError, match=said) as refused:
+        sources.import_source_dataset(system=SystemFactory(), name="orders", location="o.csv", columns=columns)
+    assert refused.value.where.endswith(f".orders.{second}")
+    assert not SourceDataset.objects.exists()
 
 
 def test_two_columns_with_one_place_in_the_key_are_refused() -> None:

@@ -52,7 +52,7 @@ from tests.architecture.world import Warehouse, make_world, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
-BY_DAY = 40
+BY_DAY = 24
 EXAMPLES = int(os.environ.get("ELEVATA_FOUR_EYES_EXAMPLES", BY_DAY))
 # Most steps are several deeds. Nights try longer sequences.
 STEPS = 8 if EXAMPLES == BY_DAY else 12
@@ -365,7 +365,7 @@ def own_heads(settings: Any, tmp_path: Path) -> None:
     settings.AUDIT_FOLDER = tmp_path
 
 
-@pytest.mark.takes(seconds=40)
+@pytest.mark.takes(seconds=25)
 @pytest.mark.usefixtures("own_heads")
 def test_nothing_reaches_the_warehouse_that_only_its_authors_approved() -> None:
     make_shop()

@@ -27,7 +27,7 @@ from loader.services.maintenance.prunes import request_prune
 from loader.services.maintenance.reverts import request_revert
 from metadata.models import TargetDataset
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
 BY_FILES = {"input": "batch_files", "time": "_fivetran_start", "null_string": "NULL"}

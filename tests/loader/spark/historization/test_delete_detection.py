@@ -68,6 +68,7 @@ def test_keys_of_the_window_that_are_absent_are_closed_and_older_ones_stay(lake,
     assert (item.kept(), item.of_rawcore()["counts"]["reappeared"]) == ([(2, "B"), (4, "d"), (5, "e")], 1)
 
 
+@pytest.mark.nightly
 def test_a_dataset_without_history_removes_the_rows(lake):
     item = lake("window", historize=False)
     item.run(1, (1, "a", 1), (2, "b", 8), (3, "c", 9))

@@ -179,6 +179,7 @@ def _at_first_call(target: str, deed: Callable[[], None]):
     return patch(target, wrapped)
 
 
+@pytest.mark.nightly
 @pytest.mark.takes(seconds=20)
 @settings(
     max_examples=max(EXAMPLES, 1),

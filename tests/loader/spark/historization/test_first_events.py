@@ -6,6 +6,7 @@ import pytest
 
 from loader.domain.refusals import Refusal
 from loader.spark.historization.events import EventBatch
+from tests.fixtures.spark import by_night
 from tests.loader.reference.test_properties import COLUMNS, batch
 from tests.loader.spark.historization.test_policies import Both
 
@@ -20,6 +21,7 @@ POLICIES = {
     | {"late": "refuse"},
     "updated in place": FEED | {"track": ["a"]},
 }  # fmt: skip
+BY_DAY = ("feed", "tombstones")
 
 
 def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
@@ -32,7 +34,9 @@ def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
     return [*rows.values(), *chance.sample(list(rows.values()), 20)]
 
 
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize(
+    "policy", [policy if name in BY_DAY else by_night(policy) for name, policy in POLICIES.items()], ids=POLICIES
+)
 def test_a_first_batch_ends_as_in_the_reference_and_so_does_the_next(spark, tmp_path, policy):
     both = Both(spark, tmp_path, policy, COLUMNS | {"t": "bigint"})
     assert both.apply(batch(1, drawn(1)))

@@ -174,6 +174,7 @@ def test_nanoseconds_are_cut_to_microseconds_and_counted_in_a_warning(item):
     assert starts.first()[0] == "2025-01-09 04:10:19.156057"
 
 
+@pytest.mark.nightly
 def test_a_sender_has_its_own_names_and_markers(spark, tmp_path):
     columns = {"id": "integer", "label": "string", "n": "integer", "b": "binary", "t": "time"}
     item = Kept(spark, tmp_path, columns=columns, policy=POLICY)

@@ -37,6 +37,7 @@ def outcomes(spark, tmp_path_factory):
     return {outcome.id: outcome for outcome in found}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", sorted(EACH_WAY))
 def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
     assert outcomes[case].message == ""

@@ -59,6 +59,7 @@ def loaded(item: Kept, batches: list[list[dict]]) -> Kept:
     return item.given(*((rows, DAY[10 + n]) for n, rows in enumerate(batches)))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "policy",
     [
@@ -91,6 +92,7 @@ def test_rawcore_is_that_of_the_same_dataset_with_a_history(spark, tmp_path, pol
 
 def test_a_repeated_run_changes_nothing(spark, tmp_path):
     item = loaded(kept(spark, tmp_path), BATCHES[:2])
+    assert sorted(((one["id"], one["v"]) for one in item.current()), key=str) == reference(FEED, BATCHES[:2])
     before = rawcore(item)
     manifest = item.manifest(item.deliver(BATCHES[1]), at=DAY[11], run_id="run-2")
     _, event = item.again(manifest)

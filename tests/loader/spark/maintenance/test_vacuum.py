@@ -48,6 +48,7 @@ def data_files(item):
     }
 
 
+@pytest.mark.nightly
 def test_a_dry_run_lists_what_would_go_and_removes_nothing(item):
     before = data_files(item)
     status, event = vacuum(item, dry_run=True)

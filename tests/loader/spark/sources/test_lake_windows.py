@@ -47,6 +47,7 @@ def test_a_run_that_dies_between_raw_and_history_loses_no_rows(lake, monkeypatch
     assert (item.kept(), item.mark()) == ([(1, "a"), (2, "b"), (3, "c")], "3")
 
 
+@pytest.mark.nightly
 def test_a_source_that_went_backwards_and_a_row_without_a_value_are_refused(lake):
     item = lake()
     item.run(1, (1, "a", 7))

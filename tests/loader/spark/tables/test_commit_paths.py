@@ -66,6 +66,7 @@ def test_the_self_test_finds_a_class_a_method_and_a_parameter_that_are_not_as_ex
 # --- both paths, the same table ----------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.parametrize("historize", [True, by_night(False)])
 def test_both_paths_leave_the_same_rows_and_the_same_commit_metadata(spark, tmp_path, monkeypatch, historize):

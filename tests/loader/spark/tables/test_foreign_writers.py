@@ -152,8 +152,9 @@ def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
 
 @pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
 def test_a_change_by_another_writer_before_a_load_is_named_once_and_doubles_nothing(item, monkeypatch, which):
-    """Uses the method for large tables, which writes changed rows only."""
+    """Uses the method for large tables, which writes changed rows only, and goes on where a first search ends."""
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", 0)
+    monkeypatch.setattr("loader.spark.tables.tables._COMMITS_TO_SEARCH", 1)
     item.given((ROWS, DAY[0]))
     table = item.table(getattr(item, which))
     foreign(table, "DELETE FROM {table} WHERE id = 3")
@@ -235,6 +236,7 @@ def test_a_history_that_somebody_restored_is_refused(item, to):
     assert "accept_table" in event["error"]["hint"]
 
 
+@pytest.mark.nightly
 def test_a_rawcore_that_somebody_restored_is_built_again(item):
     item.given((ROWS, DAY[0]))
     rawcore = item.table(item.rawcore_spec)

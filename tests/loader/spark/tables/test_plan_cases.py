@@ -47,9 +47,7 @@ pytestmark = pytest.mark.spark
 BY_DAY = {
     "history-another_kind_of_type_where_types_may_change",
     "history-switched_on_with_a_rename",
-    "renames-a_name_of_200_characters",
     "renames-onto_the_name_of_one_that_goes_historized",
-    "tables-key_changed_with_those_of_its_columns",
 }
 PARAMETERS = [
     case if case.id in BY_DAY else pytest.param(*case.values, id=case.id, marks=pytest.mark.nightly)

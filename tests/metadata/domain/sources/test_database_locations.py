@@ -76,13 +76,19 @@ def test_other_databases_stand_as_they_are(location: str):
     assert without_password(location) == location
 
 
-@pytest.mark.parametrize("name", ["", "ELEVATA_SOURCE_ERP", "ELEVATA_SOURCE_ERP_PASSWORD_2"])
+@pytest.mark.parametrize(
+    "name", ["", "ELEVATA_SOURCE_ERP", "ELEVATA_SOURCE_ERP_PASSWORD_2", "SHOP_PASSWORD", "API_KEY"]
+)
 def test_a_variable_made_for_it_can_be_named(name: str):
     check_secret_name(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["PATH", "ELEVATA_SECRET_KEY", "DATABASE_URL", "ELEVATA_SOURCE_HOSTS", "ELEVATA_SOURCE_", "hunter2"]
+    "name",
+    [
+        *("PATH", "ELEVATA_SECRET_KEY", "DATABASE_URL", "ELEVATA_SOURCE_HOSTS", "ELEVATA_SOURCE_", "hunter2"),
+        *("ELEVATA_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "shop_password", "SHOP_PASSWORD\n"),
+    ],
 )
 def test_any_other_variable_is_refused(name: str):
     with pytest.raises(MetadataError):

@@ -18,7 +18,7 @@ system:
   name: Shop
   kind: jdbc
   location: postgresql://reader@127.0.0.1:5432/shop
-  secret: ELEVATA_SOURCE_SHOP_PASSWORD
+  secret: SHOP_PASSWORD
   datasets:
     - name: orders
       location: public.orders

@@ -21,7 +21,7 @@ from tests.metadata.domain.test_types import data_types
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = 60 if os.environ.get("ELEVATA_EXAMPLES") == "night" else 12
+EXAMPLES = 60 if os.environ.get("ELEVATA_EXAMPLES") == "night" else 6
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 NAME = st.from_regex(r"[a-z][a-z0-9_]{0,7}", fullmatch=True).filter(lambda name: not name.endswith("_hist"))
