@@ -26,8 +26,7 @@ from django.views.decorators.http import require_safe
 from architecture.domain.workflow import YES
 from architecture.models import Approval, ChangeReport
 from architecture.selectors.environments import reports
-from architecture.selectors.inbox import count_for
-from architecture.selectors.report_details import scope_of
+from architecture.selectors.inbox import Tasks, tasks_of
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
@@ -75,7 +74,7 @@ _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("SQL", "sql_page", "sql", ()),
     ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
     (
-        "Architecture",
+        "Changes",
         "report_list",
         "git-compare",
         ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/", "/health/"),
@@ -113,7 +112,17 @@ class Shell:
     @cached_property
     def waiting(self) -> int:
         """Return the number of requests that wait for the signed-in user."""
-        return count_for(self._user)
+        return self._tasks.count
+
+    @property
+    def waiting_page(self) -> str:
+        """Return the page of the report that waits for the user, or the inbox if it is not the only request."""
+        report_id = self._tasks.report_id
+        return reverse("report_page", args=[report_id]) if report_id else reverse("inbox")
+
+    @cached_property
+    def _tasks(self) -> Tasks:
+        return tasks_of(self._user)
 
 
 class Can:
@@ -296,7 +305,7 @@ def favourites(user: Any) -> list[tuple[str, str]]:
     chosen = favourite_rows(reports().prefetch_related(None), user, "report", "report_id")
     rows = [(reverse("dataset_page", args=[row.key]), str(row)) for row in datasets[:FAVOURITES]]
     return rows + [
-        (reverse("report_page", args=[row.report_id]), f"Report of {scope_of(row)}") for row in chosen[:FAVOURITES]
+        (reverse("report_page", args=[row.report_id]), f"Report of {row.title}") for row in chosen[:FAVOURITES]
     ]
 
 

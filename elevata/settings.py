@@ -143,6 +143,8 @@ LOCAL_WORKER = "loader.management.waiting.perform_here"
 WRITING_RUNS = "loader.services.loads.load_runs.runs_that_wrote"
 # Functions that follow changes of metadata, in their transaction (metadata.services.rows.row_changes).
 METADATA_FOLLOWERS = ["architecture.services.health.follow_changes"]
+# Function that returns True if an environment has the name of a dataset or column (metadata.services.rows.row_changes).
+APPLIED_NAMES = "architecture.selectors.applied_names.is_name_applied"
 # Functions that return the findings about what is not metadata (architecture.selectors.health).
 HEALTH_CHECKS = [
     "architecture.selectors.health.outdated_approvals",

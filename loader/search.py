@@ -1,13 +1,65 @@
-"""Load runs, schedules, saved queries and pages about loading that the search finds."""
+"""Load runs, schedules, saved queries, tables as of a time and pages about loading that the search finds."""
+
+import re
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.dateparse import parse_datetime
 
+from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
-from elevata.web.search import PageEntry, PageKind, RowKind
+from elevata.web.search import PageEntry, PageKind, Rank, Result, RowKind
 from loader.models import LoadRun, Schedule
 from loader.selectors import saved_queries
+from metadata.models import TargetDataset
+
+_AS_OF = re.compile(r"(?P<name>\S+)(?: (?P<key>.+?))? (?P<day>\d{4}-\d\d-\d\d)(?:[ T](?P<time>\d\d:\d\d))?", re.ASCII)
+
+
+class AsOfKind:
+    """Tables as of a time: ``airport 2024-01-31`` or, with the beginning of a key, ``airport LGA 2024-01-31``."""
+
+    name = "as_of"
+
+    def find(self, text: str, user: Any, limit: int) -> list[Result]:
+        match = _AS_OF.fullmatch(text)
+        at = _moment(match) if match else None
+        if match is None or at is None or not may_somewhere(user, Permission.READ_DATA):
+            return []
+        schema, dot, name = match["name"].rpartition(".")
+        rows = TargetDataset.objects.filter(historize=True, active=True, name__icontains=name)
+        rows = rows.filter(schema__name__iexact=schema) if dot else rows
+        asked = urlencode({"at": f"{at:%Y-%m-%dT%H:%M:%S}", "q": match["key"] or ""})
+        return [
+            Result(
+                self.name,
+                "Table as of",
+                str(row.key),
+                f"{row.name} as of {at:%Y-%m-%d %H:%M}",
+                row.schema.name,
+                "",
+                True,
+                int(Rank.EXACT),
+                f"{reverse('dataset_as_of', args=[row.key])}?{asked}",
+            )
+            for row in rows.select_related("schema").order_by("name", "pk")[:limit]
+        ]
+
+    def find_similar(self, text: str, user: Any, limit: int) -> list[Result]:
+        return []
+
+
+def _moment(match: re.Match[str]) -> datetime | None:
+    try:
+        return parse_datetime(f"{match['day']}T{match['time'] or '00:00'}")
+    except ValueError:  # no day of a calendar
+        return None
+
 
 KINDS = (
+    AsOfKind(),
     RowKind(
         "load_run",
         lambda row: f"{row.get_kind_display()} run",

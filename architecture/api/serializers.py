@@ -66,6 +66,7 @@ class ReportListSerializer(serializers.ModelSerializer):
         model = ChangeReport
         fields = (
             "report_id",
+            "title",
             "fingerprint",
             "status",
             "risk",

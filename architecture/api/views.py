@@ -247,7 +247,7 @@ class ReportViewSet(ReadOnly):
 def work_of_execution(execution: Execution) -> Work:
     """Return the work of an execution, whose state has the fields of lists of executions."""
 
-    def standing() -> tuple[dict[str, Any], bool]:
+    def state() -> tuple[dict[str, Any], bool]:
         now = executions().get(pk=execution.pk)
         return dict(ExecutionListSerializer(now).data), now.is_finished
 
@@ -255,7 +255,7 @@ def work_of_execution(execution: Execution) -> Work:
         found = execution_events(execution=execution, after=after)[:LINES_AT_ONCE]
         return list(ExecutionEventSerializer(found, many=True).data)
 
-    return Work(standing, lines)
+    return Work(state, lines)
 
 
 class ExecutionViewSet(ReadOnly):

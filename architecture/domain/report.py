@@ -18,6 +18,7 @@ from architecture.domain.planning.plan import Planned
 from architecture.domain.state_files import FOREIGN_KEY, ArchitectureState, flat
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
+from metadata.domain.naming import HISTORY_SUFFIX, PREFIXES
 from metadata.domain.state import ColumnState, DatasetState
 
 # Scope of a report: all datasets, those of a schema, a dataset or a selection of datasets with its inputs, or a dataset
@@ -29,6 +30,9 @@ KINDS = (ALL, SCHEMA, DATASET, SELECTION, FILES)
 # Characters of a scope's name; PostgreSQL indexes no longer ones. Of a selection the first names are shown.
 MAX_NAME = 2000
 _SHOWN = 3
+# Datasets in the title of a report, and its characters.
+_TITLED = 2
+MAX_TITLE = 300
 # Dependency modes: a dataset alone, or with its inputs.
 TARGET_ONLY, WITH_DEPENDENCIES = "target_only", "with_dependencies"
 
@@ -220,6 +224,23 @@ def build_report(
     }
     listed = () if scope.everything else tuple(sorted(names.values()))
     return ChangeReport(scope, environment, listed, plan.operations, warnings, sha256_hex(content), content)
+
+
+def title_of(operations: Iterable[Operation], scope: Scope) -> str:
+    """Return the datasets that a report changes, in short: ``customer, orders and 3 more``.
+
+    A source's datasets in several layers count as one. A report without operations has its scope's words.
+    """
+    names = list(dict.fromkeys(_short_name(operation.dataset) for operation in operations))
+    more = f" and {len(names) - _TITLED} more" if len(names) > _TITLED else ""
+    return f"{', '.join(names[:_TITLED])}{more}"[:MAX_TITLE] or scope.describe()[:MAX_TITLE]
+
+
+def _short_name(dataset: str) -> str:
+    """Return the name of a dataset, or of a history's base, without its schema and the prefix of its layer."""
+    name = dataset.rpartition(".")[2].removesuffix(HISTORY_SUFFIX)
+    prefix, mark, rest = name.partition("_")
+    return rest if mark and rest and prefix in PREFIXES.values() else name
 
 
 def _in_scope(

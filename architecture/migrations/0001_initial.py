@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("report_id", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ("title", models.CharField(max_length=300)),
                 ("scope", models.JSONField()),
                 ("document", models.JSONField()),
                 ("content", models.JSONField()),

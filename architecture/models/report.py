@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models.functions import Length
 
 from architecture.domain import workflow
+from architecture.domain.report import MAX_TITLE
 from elevata.audit.domain import ChainKind
 from elevata.audit.models import AppendOnly
 from elevata.jobs import states
@@ -45,6 +46,8 @@ class ChangeReport(models.Model):
     report_id = models.UUIDField(unique=True, default=uuid4, editable=False)
     environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="reports")
     scope = models.JSONField()
+    # Names of the datasets that it changes, in short (architecture.domain.report.title_of).
+    title = models.CharField(max_length=MAX_TITLE)
     document = models.JSONField()
     content = models.JSONField()
     fingerprint = models.CharField(max_length=64, db_index=True)

@@ -56,7 +56,7 @@ _KEPT = sorted(states.STEPS.keys() - {states.ABANDONED})
 def _outdated(report: ChangeReport, refusal: dict[str, Any]) -> Concern:
     text = f"The approved report can no longer be executed: {refusal['message']}"
     link = reverse("report_page", args=[report.report_id])
-    return Concern("outdated_approval", Severity.WARNING, f"Report {report.fingerprint[:12]}", text, link)
+    return Concern("outdated_approval", Severity.WARNING, f"Report of {report.title}", text, link)
 
 
 def as_json(rows: Iterable[HealthFinding], concerned: Iterable[Concern]) -> list[dict[str, Any]]:

@@ -156,6 +156,7 @@ class Ask:
 
     ask: str
     pk: int
+    report_id: UUID
     facts: Facts
     refusal: Mapping[str, Any]
     is_checked: bool
@@ -181,13 +182,23 @@ def waiting_for(user: Any) -> tuple[Ask, ...]:
             facts = replace(facts, stale=(refusal or {}).get("code", ""))
         ask = workflow.asked_of(facts, rights)
         if ask and _is_theirs(user, ask, pk):
-            asks.append(Ask(ask, pk, facts, refusal or {}, refusal is not None))
+            asks.append(Ask(ask, pk, report_id, facts, refusal or {}, refusal is not None))
     return tuple(sorted(asks, key=lambda task: (workflow.ASKS.index(task.ask), task.pk)))
 
 
-def count_for(user: Any) -> int:
-    """Return the number of the user's tasks."""
-    return count(waiting_for(user)) + sum(not ask.own for ask in policies_waiting(user))
+@dataclass(frozen=True)
+class Tasks:
+    """Tasks of a user: their number, and the report of the only one, if it is one about a report."""
+
+    count: int
+    report_id: UUID | None
+
+
+def tasks_of(user: Any) -> Tasks:
+    """Return the number of the user's tasks, and the report of the only one."""
+    asks = [ask for ask in waiting_for(user) if ask.ask != workflow.OTHERS]
+    number = len(asks) + sum(not ask.own for ask in policies_waiting(user))
+    return Tasks(number, asks[0].report_id if number == len(asks) == 1 else None)
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def what_changes(operation: Operation) -> str:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ReviewStatus:
     """State of a report for one user. ``authors`` cannot approve it; ``need`` are the required approvals.
 
     ``cannot_approve``, ``cannot_reject`` and ``cannot_execute`` are the reasons for refusal, None if the user may.
@@ -151,7 +151,7 @@ class Standing:
         return not (self.cannot_approve and self.cannot_reject)
 
 
-def standing(report: ChangeReport, user: Any, authors: frozenset[str]) -> Standing:
+def review_status(report: ChangeReport, user: Any, authors: frozenset[str]) -> ReviewStatus:
     """Return the state of a report for this user. ``authors`` are the authors of its changes."""
     policy = policy_of(report.environment)
     need = policy.approvals[report.risk]
@@ -183,7 +183,7 @@ def standing(report: ChangeReport, user: Any, authors: frozenset[str]) -> Standi
     deciding = (user, Permission.APPROVE_REPORTS, place, "your account may read reports, but not decide on them")
     message = "your account may read reports, but not preview or execute them"
     executing = (user, Permission.EXECUTE_REPORTS, place, message)
-    return Standing(
+    return ReviewStatus(
         need=need,
         approvals=approvals,
         missing=workflow.approvals_missing(decided, fingerprint=report.fingerprint, need=need, authors=authors),
@@ -206,14 +206,14 @@ def _refusal(
     return None if may(user, permission, place) else Refused("NOT_PERMITTED", message)
 
 
-def against(standing: Standing, refusal: Mapping[str, Any]) -> Standing:
+def against(status: ReviewStatus, refusal: Mapping[str, Any]) -> ReviewStatus:
     """Return the state of an outdated report: it can only be rejected."""
     if not refusal:
-        return standing
+        return status
     return replace(
-        standing,
-        cannot_approve=standing.cannot_approve or refusal,
-        cannot_execute=standing.cannot_execute or refusal,
+        status,
+        cannot_approve=status.cannot_approve or refusal,
+        cannot_execute=status.cannot_execute or refusal,
     )
 
 

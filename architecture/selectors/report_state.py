@@ -8,7 +8,7 @@ from architecture.domain import workflow
 from architecture.models import ChangeReport, Execution, Preview
 from architecture.selectors import inbox
 from architecture.selectors.authors import authorships
-from architecture.selectors.report_details import against, standing
+from architecture.selectors.report_details import against, review_status
 from architecture.services.previews import newest_preview
 from architecture.services.reports import authors_of_report, operations_of
 from elevata.audit.selectors import ShownEntry, entries
@@ -78,7 +78,7 @@ class ReportState:
         """Return the context of templates for the status and the buttons."""
         refusal = self.refusal(ask=ask)
         return {
-            "standing": against(standing(self.report, user, self.authors), refusal),
+            "review": against(review_status(self.report, user, self.authors), refusal),
             "refusal": refusal,
             "holds": self.alive and not refusal and (ask or self._known is not None),
             "alive": self.alive,

@@ -4,7 +4,6 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from architecture.domain.report import Scope
 from architecture.models import ChangeReport
 from elevata.web.subjects import Subject
 
@@ -15,6 +14,6 @@ def report_subject(key: UUID) -> Subject | None:
     report = rows.filter(report_id=key).first()
     if report is None:
         return None
-    name = f"the report of {Scope(**report.scope).describe()} in {report.environment}"
+    name = f"the report of {report.title} in {report.environment}"
     page = reverse("report_page", args=[key])
     return Subject("report", key, name, page, f"{page}#comments")

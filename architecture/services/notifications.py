@@ -7,7 +7,6 @@ from django.urls import reverse
 
 from architecture.domain import workflow
 from architecture.domain.current_state import DatasetDrift
-from architecture.domain.report import Scope
 from architecture.domain.workflow import Need
 from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
 from elevata.accounts.permissions import roles_of, users_who_may
@@ -33,7 +32,7 @@ def tell_report_waiting(report: ChangeReport, need: Need) -> None:
         and (not need.role or {need.role, Role.ADMIN} & roles_of(user, place))
     ]
     by = f" by {', '.join(report.authors)}" if report.authors else ""
-    message = f"The report of {_scope(report)} in {report.environment}{by} waits for approval"
+    message = f"The report of {report.title} in {report.environment}{by} waits for approval"
     _tell_of_report(Kind.REPORT_WAITING, report, message, asked)
 
 
@@ -42,7 +41,7 @@ def tell_outdated(report: ChangeReport, reason: str) -> None:
     waiting = Event.objects.filter(kind=Kind.REPORT_WAITING, subject_kind="report", subject_key=str(report.report_id))
     asked = [notice.user for notice in Notice.objects.filter(event__in=waiting).select_related("user")]
     settle(report)
-    message = f"The report of {_scope(report)} in {report.environment} is outdated, create it again: {reason}"
+    message = f"The report of {report.title} in {report.environment} is outdated, create it again: {reason}"
     _tell_of_report(Kind.REPORT_OUTDATED, report, message, [*_whose(report), *asked])
 
 
@@ -67,7 +66,7 @@ def tell_decided(report: ChangeReport, approval: Approval) -> None:
     rejected = approval.decision == workflow.NO
     note = f": {approval.note}" if approval.note else ""
     verb = "rejected" if rejected else "approved"
-    message = f"{approval.person_name} {verb} the report of {_scope(report)} in {report.environment}{note}"
+    message = f"{approval.person_name} {verb} the report of {report.title} in {report.environment}{note}"
     people = [user for user in _whose(report) if user.pk != approval.person_id]
     kind = Kind.REPORT_REJECTED if rejected else Kind.REPORT_APPROVED
     _tell_of_report(kind, report, message, people, decided_by=approval.person_name)
@@ -87,9 +86,9 @@ def tell_execution_ended(execution: Execution) -> None:
     if succeeded:
         settle_report(report)
         settle_execution(execution)
-    said = f"The report of {_scope(report)} in {report.environment} {became[execution.status]}"
+    said = f"The report of {report.title} in {report.environment} {became[execution.status]}"
     if not succeeded:
-        said = f"The execution of {_scope(report)} in {report.environment} {became[execution.status]}{message}"
+        said = f"The execution of {report.title} in {report.environment} {became[execution.status]}{message}"
     tell(
         event=Kind.REPORT_EXECUTED if succeeded else Kind.EXECUTION_FAILED,
         subject_kind="execution",
@@ -176,7 +175,7 @@ def _tell_of_report(kind: Kind, report: ChangeReport, title: str, users: Iterabl
         event=kind,
         subject_kind="report",
         subject_key=str(report.report_id),
-        subject_name=f"report of {_scope(report)}",
+        subject_name=f"report of {report.title}",
         title=title,
         link=reverse("report_page", args=[report.report_id]),
         users=users,
@@ -189,7 +188,3 @@ def _tell_of_report(kind: Kind, report: ChangeReport, title: str, users: Iterabl
             **facts,
         },
     )
-
-
-def _scope(report: ChangeReport) -> str:
-    return Scope(**report.scope).describe()

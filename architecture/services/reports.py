@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
 from architecture.domain import report as domain
@@ -38,6 +39,7 @@ from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_why
 from elevata.jobs import states
 from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states
 
 # Inputs of a report, read once: desired, applied and observed state, and the policy.
@@ -72,6 +74,11 @@ class Basis:
         other = replace(self, scope=scope)
         vars(other).update(current=self.current, planned=self.planned)
         return other
+
+    def with_metadata(self, datasets: QuerySet[TargetDataset]) -> "Basis":
+        """Return the same inputs with the current metadata of these datasets as the desired state."""
+        known = as_known(dataset_states(datasets), self.applied)
+        return replace(self, desired=known.states, warnings=known.warnings)
 
     @cached_property
     def planned(self) -> Planned:
@@ -131,16 +138,19 @@ def gather(
     seen: Seen | None = None,
     desired: Iterable[DatasetState] | None = None,
     only: Collection[str] | None = None,
+    datasets: QuerySet[TargetDataset] | None = None,
 ) -> Basis:
     """Return the current inputs of a report.
 
     ``seen`` defaults to the last observation. ``desired`` replaces the metadata, ``only`` restricts applied states to
-    these datasets. Raises Refused: NOT_OBSERVED if applied tables were never observed, APPLIED_UNPROVEN or
-    POLICY_UNPROVEN if the database was changed outside the product.
+    these datasets, ``datasets`` both sides to some of the metadata. Raises Refused: NOT_OBSERVED if applied tables were
+    never observed, APPLIED_UNPROVEN or POLICY_UNPROVEN if the database was changed outside the product.
     """
     through = chain.sealed_through()
     applied = proven_states(environment=environment)
-    known = as_known(dataset_states(), applied) if desired is None else Known(tuple(desired))
+    known = as_known(dataset_states(datasets), applied) if desired is None else Known(tuple(desired))
+    if datasets is not None:
+        only = {state.key for state in known.states}
     if only is not None:
         applied = tuple(state for state in applied if state.key in only)
     seen = last_seen(environment=environment) if seen is None else seen
@@ -185,7 +195,7 @@ log = logging.getLogger(__name__)
 ANSWERS = Coalesce("person__service_account__owner__username", "person__username")
 
 # Reports in these states can still be executed, or have nothing to execute.
-STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
+CURRENT_STATUSES = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
 
 
 @transaction.atomic
@@ -251,6 +261,7 @@ def store_report(
     row = ChangeReport(
         environment=basis.environment,
         scope=scope_row(basis.scope),
+        title=domain.title_of(made.operations, basis.scope),
         document=made.as_json() | rows | (extra or {}),
         content=made.content,
         fingerprint=made.fingerprint,
@@ -404,7 +415,7 @@ def _existing_report(basis: Basis, made: domain.ChangeReport) -> ChangeReport | 
         environment=basis.environment, scope=scope_row(basis.scope), undo_of__isnull=True
     )
     newest = same.order_by("-pk").first()
-    if newest is None or newest.fingerprint != made.fingerprint or newest.status not in STANDING:
+    if newest is None or newest.fingerprint != made.fingerprint or newest.status not in CURRENT_STATUSES:
         return None
     return None if newest.executions.filter(status__in=states.ENDED).exists() else newest
 

@@ -24,7 +24,7 @@ from architecture.models import ChangeReport, Environment, ExecutionOperation, E
 from architecture.selectors.authors import carried_out
 from architecture.selectors.environments import applied_states
 from architecture.services.proof import refuse_unproven_execution
-from architecture.services.reports import STANDING, Basis, gather, record_why_of, store_report, views_of
+from architecture.services.reports import CURRENT_STATUSES, Basis, gather, record_why_of, store_report, views_of
 from architecture.services.states import NOTHING, Seen, last_seen
 from elevata.jobs import states
 from elevata.jobs import states as job_states
@@ -293,7 +293,7 @@ def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collec
 
 def _existing_report(record: ExecutionRecord, made: domain.ChangeReport, assignment: Answered) -> ChangeReport | None:
     """Return the open undo report of the same operations; None if there is none."""
-    same = record.undo_reports.filter(fingerprint=made.fingerprint, status__in=STANDING)
+    same = record.undo_reports.filter(fingerprint=made.fingerprint, status__in=CURRENT_STATUSES)
     same = same.exclude(executions__status__in=job_states.ENDED).order_by("-pk")
     return next((row for row in same if _ordinals(row) == _ordinals_of(assignment.done)), None)
 

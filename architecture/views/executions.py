@@ -20,8 +20,9 @@ from architecture.models import Execution
 from architecture.permissions import place_of_execution
 from architecture.selectors.environments import execution_events, executions
 from architecture.selectors.execution_log import lines_after, newest_lines
-from architecture.selectors.report_details import may_build, scope_of
+from architecture.selectors.report_details import may_build
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
+from architecture.services.record_verification import verify_record
 from architecture.services.undo import offered, undo_report
 from architecture.views.refusals import ForBuilders, as_shown
 from elevata.accounts.permissions import may
@@ -151,6 +152,18 @@ class ExecutionAbandon(ExecutionPage, ActionPage):
         return redirect(self.address(self.row))
 
 
+class ExecutionVerify(ExecutionDetail):
+    """The page of an execution with the result of verifying its record now."""
+
+    part_template = "architecture/record_verified.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        record = getattr(self.row, "record", None)
+        if record is None:
+            return self.refuse(Refused("NO_RECORD", "the execution has no sealed record yet", "wait for its end"))
+        return self.render(verified=verify_record(record))
+
+
 class ExecutionResume(ExecutionDetail):
     """Queue a failed, cancelled or lost execution again; finished steps are not repeated."""
 
@@ -203,7 +216,6 @@ def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
     context: dict[str, Any] = {
         "execution": execution,
         "record": getattr(execution, "record", None),
-        "scope": scope_of(execution.report) if execution.report is not None else "",
         "steps": steps,
         "chosen": bool(query),
         "current": current,

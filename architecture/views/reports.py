@@ -60,7 +60,7 @@ class ReportList(ListPage):
     list_route = "report_list"
     listed = staticmethod(reports)
     columns: ClassVar = (
-        Column("Report", {"report": "report_id", "fingerprint": "fingerprint"}),
+        Column("Report", {"title": "title", "report": "report_id", "fingerprint": "fingerprint"}),
         Column("State", {"state": "status"}),
         Column("Scope", {"scope": scope_of}),
         Column("Environment", {"environment": "environment.name"}),
@@ -221,14 +221,14 @@ def json_file(document: dict[str, Any], name: str) -> HttpResponse:
 # --- parts that are loaded after the page ----------------------------------------------------
 
 
-class ReportStanding(ReportPage, DetailPage):
+class ReportStatus(ReportPage, DetailPage):
     """State of the report: up to date or outdated. The response is empty (204) if the page shows this state already.
 
     ``seen`` and ``mark`` in the query name the state that the page shows. If it is not the present one, the buttons
     are sent, too.
     """
 
-    template_name = "architecture/report_standing.html"
+    template_name = "architecture/report_status.html"
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         state = ReportState(self.row)

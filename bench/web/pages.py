@@ -86,7 +86,7 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("change_list", f"{changes}?q=as+the+source", "found by a text")
     yield Page("change_list", f"{changes}?dataset={control.dataset}", "of a dataset")
     yield Page("change_list", f"{changes}?page=100", "far back")
-    for part in ("report_page", "report_standing", "report_behind", "report_differences", "report_downstream"):
+    for part in ("report_page", "report_status", "report_behind", "report_differences", "report_downstream"):
         yield Page(part, reverse(part, args=[control.everything.report_id]), "all that is pending")
     for part in ("report_page", "report_behind", "report_differences", "report_downstream"):
         yield Page(part, reverse(part, args=[control.first_day.report_id]), "every dataset anew")
@@ -119,7 +119,7 @@ class Things:
                 "key",
                 CommentFactory(subject_key=dataset.key, author=control.people["everything"]).key,
             ),
-            "proposal": lambda: ("key", self._proposal(source).key),
+            "proposal": lambda: ("key", self._proposal(control.hub.generated_from).key),
             "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "check": lambda: ("key", self._check().key),
             "contract": lambda: ("key", self._contract().key),

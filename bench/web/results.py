@@ -11,7 +11,7 @@ PARTS = {
     "home_now": "polled by the home page every two seconds",
     "home_warehouse": "follows the home page",
     "inbox_rows": "follows the inbox: creates reports again, for up to 1.5 s",
-    "report_standing": "follows the report's page: creates the report again",
+    "report_status": "follows the report's page: creates the report again",
     "report_behind": "follows the page of a long report",
     "report_differences": "follows the report's page",
     "report_downstream": "follows the report's page",

@@ -62,7 +62,7 @@ class Patience:
 class Work:
     """Job in progress: functions for its state (and True if finished), and for the log lines after an id."""
 
-    standing: Callable[[], tuple[dict[str, Any], bool]]
+    state: Callable[[], tuple[dict[str, Any], bool]]
     lines: Callable[[int], list[dict[str, Any]]]
 
 
@@ -74,7 +74,7 @@ def progress_events(work: Work, after: int = 0, patience: Patience | None = None
     yield f"retry: {int(clock.retry * 1000)}\n\n"
     while True:
         # The state is read before the lines, so that all lines logged before the end are sent before it.
-        state, finished = work.standing()
+        state, finished = work.state()
         lines = work.lines(after)
         for line in lines:
             # A client that reads slowly has no more time than others.

@@ -10,11 +10,9 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-# Unknown, empty and duplicate query parameters are refused.
-
-
-# An empty cursor selects the first page; an empty reason is none.
+# Query parameters of which an empty value means something: the first page, and no reason.
 MAY_BE_EMPTY = frozenset({"cursor", "changelog_message"})
+_NAMES = "Must be field names separated by commas, without empty ones."
 
 
 def check_parameters(request: Request, known: Collection[str]) -> None:
@@ -23,7 +21,7 @@ def check_parameters(request: Request, known: Collection[str]) -> None:
     unknown = [name for name in parameters if name not in known]
     if unknown:
         names = ", ".join(sorted(known))
-        message = f"There is no such parameter; known are {names}." if known else "None is taken here."
+        message = f"There is no such parameter; known are {names}." if known else "This address takes no parameters."
         raise ValidationError({name: [message] for name in unknown}, code="unknown_parameter")
     wrong = {name: "Is given more than once." for name in parameters if len(parameters.getlist(name)) > 1}
     wrong |= {
@@ -36,9 +34,10 @@ def check_parameters(request: Request, known: Collection[str]) -> None:
 
 
 class KnownValues(DjangoFilterBackend):
-    """Filter backend that refuses unknown values, because a program would trust the empty list.
+    """Filter backend that refuses values that do not exist.
 
-    ``known`` of a FilterSet maps filters to functions that return True for existing values.
+    Otherwise a misspelt value would give an empty list, which a program takes for the answer. ``known`` of a FilterSet
+    maps the names of filters to functions that return True for a value that exists.
     """
 
     def filter_queryset(self, request: Request, queryset: QuerySet, view: APIView) -> Any:
@@ -47,28 +46,24 @@ class KnownValues(DjangoFilterBackend):
             values = filterset.form.cleaned_data
             known = getattr(filterset, "known", {})
             if "ordering" in values and not all(request.query_params.get("ordering", "x").split(",")):
-                raise ValidationError(
-                    {"ordering": ["Must be names of fields with commas between, none of them empty."]}
-                )
+                raise ValidationError({"ordering": [_NAMES]})
             wrong = [name for name, is_there in known.items() if values.get(name) and not is_there(values[name])]
             if wrong:
                 raise ValidationError({name: [f"There is no such {name.replace('_', ' ')}."] for name in wrong})
         return super().filter_queryset(request, queryset, view)
 
 
-# ``?fields=a,b`` restricts a response to these fields.
-
-
+# Parameter that restricts a response to some fields: ``?fields=a,b``.
 PARAMETER = "fields"
 
 
-def wanted(request: Request) -> list[str] | None:
+def requested_fields(request: Request) -> list[str] | None:
     """Return the requested fields; None for all."""
     if PARAMETER not in request.query_params:
         return None
     names = [name.strip() for name in request.query_params[PARAMETER].split(",")]
     if not all(names):
-        raise ValidationError({PARAMETER: ["Must be names of fields with commas between, none of them empty."]})
+        raise ValidationError({PARAMETER: [_NAMES]})
     return names
 
 
@@ -81,7 +76,7 @@ class SparseFields:
         request = getattr(self, "request", None)
         if request is None or getattr(self, "swagger_fake_view", False):
             return serializer
-        names = wanted(request)
+        names = requested_fields(request)
         if names is not None:
             fields = getattr(serializer, "child", serializer).fields
             unknown = [name for name in names if name not in fields]
@@ -93,14 +88,11 @@ class SparseFields:
         return serializer
 
 
-# Bodies with unknown fields are refused, because a misspelt field would be ignored.
-
-
 MESSAGE_LENGTH = 1000
 
 
 class StrictSerializer(serializers.Serializer):
-    """Serializer that refuses unknown and read-only fields."""
+    """Serializer that refuses unknown and read-only fields, because a misspelt field would be ignored."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
@@ -112,6 +104,7 @@ class StrictSerializer(serializers.Serializer):
             }
             if unknown:
                 raise serializers.ValidationError(unknown, code="unknown_field")
+            # int() also takes digits of other scripts.
             wrong = {
                 name: ["A valid integer is required."]
                 for name, field in self.fields.items()

@@ -99,9 +99,9 @@ class CommentEdit(CommentPage, EditPage):
     def rows(self) -> QuerySet[Comment]:
         return owned_by(self.request.user)
 
-    def done(self, form: CommentForm, row: Comment) -> HttpResponse:
+    def after_save(self, form: CommentForm, row: Comment) -> HttpResponse:
         report_unnotified(self.request, row)
-        return super().done(form, row)
+        return super().after_save(form, row)
 
 
 class CommentDelete(CommentPage, DeletePage):
@@ -113,7 +113,7 @@ class CommentDelete(CommentPage, DeletePage):
     def rows(self) -> QuerySet[Comment]:
         return deletable_by(self.request.user)
 
-    def done(self, form: Any, row: Comment) -> HttpResponse:
+    def after_save(self, form: Any, row: Comment) -> HttpResponse:
         messages.success(self.request, self.message)
         return redirect(self.commented.comments)
 

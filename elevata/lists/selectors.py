@@ -19,7 +19,10 @@ from elevata.web.subjects import kinds
 
 @dataclass(frozen=True)
 class ListTools:
-    """Saved filters and columns of a list for a user. ``hidden`` are the CSS classes that hide columns."""
+    """Saved filters and columns of a list for a user.
+
+    Each column has True if it is shown. ``hidden`` are the classes of the table, one for each hidden column.
+    """
 
     route: str
     saved: tuple[SavedFilter, ...]
@@ -36,7 +39,7 @@ def list_tools(user: Any, route: str, columns: Sequence[Column], chosen: list[st
 
 @cache
 def filtered_lists() -> dict[str, Any]:
-    """Return the lists with filters, by route."""
+    """Return the views of lists with filters, by route; a further route of the same list is left out."""
     views = dict(_lists(get_resolver()))
     return {route: view for route, view in views.items() if view.list_route in ("", route)}
 
@@ -54,7 +57,7 @@ def _view_of(pattern: URLPattern) -> type | None:
 
 
 def filters_of(route: str, query: str) -> str:
-    """Return the part of a query string that filters and orders the list; empty if nothing does."""
+    """Return the parameters of a query string that filter and order the list, without empty ones."""
     names = filtered_lists()[route].filterset.base_filters
     values, filters_only = QueryDict(query), QueryDict(mutable=True)
     for name in values:
@@ -91,7 +94,7 @@ def favourite_keys(user: Any, kind: str) -> QuerySet:
 
 
 def favourite_rows(rows: QuerySet, user: Any, kind: str, key: str = "key") -> QuerySet:
-    """Return the rows that the user marked, the last marked first; ``key`` is their field of the subject's key."""
+    """Return the rows that the user marked, the last marked first; ``key`` names the field that favourites refer to."""
     mark = favourites_of(user).filter(subject_kind=kind, subject_key=OuterRef(key)).order_by().values("pk")
     marked = rows.filter(**{f"{key}__in": favourite_keys(user, kind)})
     return marked.annotate(mark=Subquery(mark)).order_by("-mark")
@@ -102,7 +105,7 @@ def is_favourite(user: Any, kind: str, key: UUID) -> bool:
 
 
 class FavouriteOnly(YesNoFilter):
-    """Filter of the user's favourites; ``key`` is the field of the subject's key."""
+    """Filter of the user's favourites; ``key`` names the field that favourites refer to."""
 
     def __init__(self, kind: str, key: str = "key", **options: Any) -> None:
         super().__init__(label="Favourite", **options)

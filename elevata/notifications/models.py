@@ -15,8 +15,8 @@ from elevata.notifications.kinds import Kind
 class Event(models.Model):
     """Event for users and programs, created in the transaction that it reports.
 
-    ``link`` is the path of its page; ``facts`` are additional values for programs. Notices of one ``group`` are one
-    line of a list; the ``event_id`` of its first event is the group.
+    ``link`` is the path of its page; ``facts`` are additional values for programs. Events with the same ``group`` are
+    shown as one line; the value is the ``event_id`` of the first of them (``services.tell``).
     """
 
     event_id = models.UUIDField(unique=True, default=uuid4, editable=False)
@@ -72,9 +72,9 @@ class NoticeChoice(models.Model):
 class Webhook(Versioned):
     """Address to which events are sent. ``secret`` names the variable with the signing secret.
 
-    ``former_secret`` names the variable with the former secret, with which deliveries are signed as well until the
-    receiver has the new one. An ``openlineage`` endpoint gets events of that standard, about loads only, and the secret
-    as its API key. Slack and Teams get one line of text with a link.
+    While ``former_secret`` names a variable, deliveries are signed with both secrets; an administrator clears it when
+    the receiver uses the new one. An OpenLineage endpoint receives events of that standard, about loads only, and the
+    secret is sent as its API key. Slack and Teams receive one line of text with a link.
     """
 
     class Format(models.TextChoices):
@@ -109,8 +109,8 @@ class Delivery(Job):
     """Job that delivers one event to one webhook, or to one user by e-mail.
 
     After a failed attempt it is queued again with a growing wait, up to ``max_attempts`` attempts. ``sent`` is the
-    number of requests that the receiver has taken: an OpenLineage endpoint gets several, and the next attempt goes on
-    there.
+    number of requests that the receiver has accepted: an OpenLineage endpoint gets several per event, and the next
+    attempt continues after the last accepted one.
     """
 
     class Kind(models.TextChoices):

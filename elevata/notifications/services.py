@@ -43,7 +43,7 @@ from elevata.notifications.webhook_requests import MAX_ATTEMPTS
 
 # Retention of events, with their notices and deliveries.
 KEPT_FOR = timedelta(days=90)
-# Events of one kind within this time after the first are one group.
+# Events of one kind within this time after the first are one group; those about one subject are at any distance.
 GROUPED_FOR = timedelta(minutes=10)
 _TITLE, _NAME = 500, 400
 
@@ -62,8 +62,9 @@ def tell(
 ) -> Event:
     """Create an event, with notices for these users, and deliveries to them and to subscribed webhooks.
 
-    Must be called in the transaction of the work that it reports. Users who are inactive or have no role, and users
-    who opted out of the event, get none. The title is one line, without values of delivered rows.
+    Must be called in the transaction of the work that it reports. Inactive users and users without a role get nothing.
+    A user who opted out of the event gets no notice (except of ``ALWAYS_LISTED``), and only a user who opted in gets an
+    e-mail. The title is one line, without values of delivered rows.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an event must be created in the transaction of the work that it reports")
@@ -94,8 +95,8 @@ def tell(
 def _group_of(event: Event) -> UUID:
     """Return the group of a new event.
 
-    It is the group of its kind that is only about its subject, or else the one of its kind that began within
-    ``GROUPED_FOR``, or else a new one.
+    Of the groups of its kind and environment: the one whose events are all about its subject, else one that began less
+    than ``GROUPED_FOR`` ago, else a new one.
     """
     same = Q(subject_kind=event.subject_kind, subject_key=event.subject_key)
     recent = Q(at__gte=timezone.now() - GROUPED_FOR, group=F("event_id"))
@@ -108,7 +109,8 @@ def _group_of(event: Event) -> UUID:
 def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapping[str, Any] | None = None) -> None:
     """Notify the account's user, or a service account's owner, and all administrators, except the actor.
 
-    ``done`` is the rest of a sentence that begins with the actor. The user of a ``new`` account is not notified.
+    ``done`` is the predicate of the title, like "changed the roles of ada"; the actor is put before it. The user of a
+    ``new`` account is not notified.
     """
     actor, name = current_actor(), user.get_username()
     account = ServiceAccount.objects.filter(user=user).select_related("owner").first()
@@ -128,7 +130,7 @@ def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapp
 
 
 def may_be_told(user: Any, event: str) -> bool:
-    """Return True if a user may get an event; users without a role get only those about their own account."""
+    """Return True if a user may get an event; users without a role get ACCOUNT_CHANGED only."""
     own = user.is_active and event == Kind.ACCOUNT_CHANGED
     return own or may_somewhere(user, Permission.READ_METADATA)
 
@@ -189,11 +191,11 @@ def mark_settled(
     environment: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> int:
-    """Mark the notices about a subject that needs no action any more as read; return the number of unread ones.
+    """Mark notices about a subject that needs no action any more as read; return how many were unread.
 
-    ``subject_key`` can be a query of keys, for several subjects of one kind. ``kinds`` are the events that asked for
-    the action (default: all), of these with these ``facts``; ``user`` is the only one whose notices are marked
-    (default: all users'). ``environment`` is that of the events (default: any).
+    ``subject_key`` can be a query of keys, for several subjects of one kind. Marked are notices of ``user`` (default:
+    all users) about events of these ``kinds`` (default: all), with these ``facts``, in this ``environment`` (default:
+    any).
     """
     of_subject = {"subject_key": subject_key} if isinstance(subject_key, str) else {"subject_key__in": subject_key}
     events = Event.objects.filter(subject_kind=subject_kind, **of_subject)
@@ -213,7 +215,7 @@ def choose_events(
 ) -> NoticeChoice:
     """Store a user's choice of events for the list and for e-mail and, if given, the e-mail address.
 
-    The change log has the change of the address, but not the address. Raises MetadataError ``unknown_event`` or
+    The change log records that the address changed, but not the address. Raises MetadataError ``unknown_event`` or
     ``bad_address``.
     """
     all_listed = check_kinds({*listed, *ALWAYS_LISTED}, "listed")
@@ -256,10 +258,7 @@ def forget_old_events() -> int:
     return count
 
 
-# Webhooks are managed by administrators. The change log never has a whole URL.
-
-
-# A webhook gets events of all places, so its permission is needed everywhere.
+# A webhook gets events of every environment and schema, so this permission is needed everywhere.
 MANAGE = Permission.MANAGE_WEBHOOKS
 FIELDS = ("name", "url", "format", "events", "secret", "former_secret", "active")
 
@@ -329,7 +328,7 @@ def must_manage() -> None:
     """Raise MetadataError ``not_permitted`` for a user who may not manage webhooks; the system may."""
     user = current_actor().user
     if user is not None and not may(user, MANAGE):
-        raise MetadataError("not_permitted", f"managing webhooks needs the admin role, {user}")
+        raise MetadataError("not_permitted", f"{user} lacks the admin role, which managing webhooks needs")
 
 
 def logged_values(webhook: Webhook) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Conflict page: two users edited the same row.
 
-The response to any ``EditForm`` is 409: a page, or for htmx the fragment. The second user accepts the saved values,
-overwrites them, or continues editing. In the last case the request contains ``again``, and the view shows the form
-without saving.
+The second user gets status 409 with a page, or for htmx with its fragment, and accepts the saved values, overwrites
+them, or continues editing. "Continue editing" sends the form with ``again``: the view then shows it without saving.
 """
 
 from collections.abc import Iterator
@@ -57,9 +56,9 @@ def conflict(
 ) -> HttpResponse:
     """Return the response to StaleVersion.
 
-    ``form`` is the valid form that was sent, ``now`` the same form with the current values of ``row``. ``back`` is the
-    address for a user who accepts the saved values, ``action`` the address that receives the form again (by default the
-    requested one), and ``verb`` the label of the button that overwrites.
+    ``form`` is the valid form that was sent, ``now`` the same form filled with the saved values of ``row``. ``back`` is
+    the address for a user who accepts the saved values, ``action`` the address that receives the form again (by default
+    the requested one), and ``verb`` the label of the button that overwrites.
     """
     context = {
         "row": row,
@@ -77,7 +76,7 @@ def conflict(
 
 
 def sides(form: EditForm, now: EditForm) -> list[FieldSides]:
-    """Return every field of the row with its initial, saved and typed value."""
+    """Return the fields that come from the row (``form.seen``), with initial, saved and typed value."""
     rows = []
     for name in form.seen:
         field, was = form.fields[name], _initial(form, name)

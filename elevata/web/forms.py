@@ -1,7 +1,7 @@
 """Forms of pages, and forms of stored rows.
 
-The form of a row sends each field with its initial value. Only changed fields go to the service, so that concurrent
-changes of other fields are not overwritten.
+The form of a row sends, for each field, also the value that it was opened with. Only changed fields go to the service,
+so that concurrent changes of other fields are not overwritten.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -59,9 +59,9 @@ class MetadataForm(forms.Form):
             self.add_error(None, error_text(problem, problem.one_line()))
 
     def attempt(self, save: Callable[[], T]) -> T | None:
-        """Return the result of ``save``; None if the form or the service refused the data. The form has the errors.
+        """Return the result of ``save``; None if the form or the service refused the data, with errors on the form.
 
-        StaleVersion is raised, because the view returns the conflict page for it (``elevata.web.conflict``).
+        StaleVersion passes through: the view shows the conflict page (``elevata.web.conflict``).
         """
         result = None
         if self.is_valid():
@@ -78,7 +78,7 @@ class MetadataForm(forms.Form):
 
 
 def error_text(error: ProductError, text: str) -> str:
-    """Return an error as sentences; of a refusal, message and hint."""
+    """Return an error as sentences: of a MetadataError ``text``, of any other its message and hint."""
     if isinstance(error, MetadataError):
         return as_sentence(text)
     parts = (error.message, getattr(error, "hint", ""))
@@ -115,10 +115,7 @@ class EditForm(MetadataForm):
         return self.cleaned_data["version"]
 
     def as_posted(self, typed: Mapping[str, Any], seen: Mapping[str, Any] | None = None) -> QueryDict:
-        """Return the data that a browser sends for the form, with the values ``typed``.
-
-        ``seen`` has the initial values that differ from the row's current values.
-        """
+        """Return the form as a browser would send it: ``typed`` overrides values, ``seen`` initial values."""
         initial = {**self.initial, **(seen or {})}
         posted = QueryDict(mutable=True)
         for name, field in self.fields.items():
@@ -178,7 +175,7 @@ class TagsField(forms.CharField):
 
 
 class DescribedFields(forms.Form):
-    """Description fields of an object."""
+    """Description, owner and tags of an object."""
 
     description = TextField(
         required=False,

@@ -137,7 +137,7 @@ class RowPage(Page):
         return reverse(self.page, args=[getattr(row, self.by)])
 
     @property
-    def subject(self) -> dict[str, Any]:
+    def row_argument(self) -> dict[str, Any]:
         """Return the row as the keyword argument of its services."""
         return {self.keyword or self.name: self.row}
 
@@ -237,12 +237,12 @@ class FormPage(Page):
         """Return the arguments of the form besides its data."""
         return {}
 
-    def blank(self) -> forms.Form:
+    def initial_form(self) -> forms.Form:
         """Return the form that GET shows."""
         return self.form_class(**self.options())
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return self.show(self.blank())
+        return self.show(self.initial_form())
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         form = self.form_class(request.POST, **self.options())
@@ -251,7 +251,7 @@ class FormPage(Page):
     def process(self, form: Any) -> HttpResponse:
         """Save the form and redirect, or show the form with its errors."""
         result = form.attempt(lambda: self.store(form))
-        return self.show(form, status=self.refused) if result is None else self.done(form, result)
+        return self.show(form, status=self.refused) if result is None else self.after_save(form, result)
 
     def store(self, form: Any) -> Any:
         """Save the form; bases of an app extend it for all their pages."""
@@ -261,7 +261,7 @@ class FormPage(Page):
         """Call the service and return its row. A ProductError is shown in the form."""
         return self.service(**form.given())
 
-    def done(self, form: Any, row: Any) -> HttpResponse:
+    def after_save(self, form: Any, row: Any) -> HttpResponse:
         """Add the message, with a link to the row if it is a line of the page, and redirect."""
         if self.message:
             line = self.line(row)
@@ -302,7 +302,7 @@ class EditPage(RowPage, FormPage):
     def context(self) -> dict[str, Any]:
         return super().context() | {"back": self.address(self.row)}
 
-    def blank(self) -> EditForm:
+    def initial_form(self) -> EditForm:
         return self.form_class.of(self.row, **self.options())
 
     def process(self, form: Any) -> HttpResponse:
@@ -315,7 +315,7 @@ class EditPage(RowPage, FormPage):
             return conflict(
                 self.request,
                 form=form,
-                now=self.blank(),
+                now=self.initial_form(),
                 row=self.row,
                 back=self.address(self.row),
                 action=reverse(self.request.resolver_match.view_name, args=[getattr(self.row, self.by)]),
@@ -323,11 +323,11 @@ class EditPage(RowPage, FormPage):
             )
 
     def save(self, form: Any) -> Any:
-        return self.service(**self.subject, expected_version=form.over, **form.changes())
+        return self.service(**self.row_argument, expected_version=form.over, **form.changes())
 
-    def done(self, form: Any, row: Any) -> HttpResponse:
+    def after_save(self, form: Any, row: Any) -> HttpResponse:
         if form.changes():
-            return super().done(form, row)
+            return super().after_save(form, row)
         messages.success(self.request, UNCHANGED)
         return redirect(self.address(row))
 
@@ -343,10 +343,10 @@ class DeletePage(EditPage):
     list_page: ClassVar[str]
 
     def save(self, form: Any) -> Any:
-        self.service(**self.subject, expected_version=form.over)
+        self.service(**self.row_argument, expected_version=form.over)
         return self.row
 
-    def done(self, form: Any, row: Any) -> HttpResponse:
+    def after_save(self, form: Any, row: Any) -> HttpResponse:
         messages.success(self.request, self.message.format(row=row))
         return redirect(self.list_page)
 
@@ -363,7 +363,7 @@ class ActionPage(RowPage, FormPage):
     def save(self, form: Any) -> HttpResponse:
         return self.act(form)
 
-    def done(self, form: Any, row: HttpResponse) -> HttpResponse:
+    def after_save(self, form: Any, row: HttpResponse) -> HttpResponse:
         return row
 
 

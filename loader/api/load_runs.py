@@ -114,14 +114,14 @@ class LoadRunAgainSerializer(ReasonOfRun):
 def work_of_run(run: LoadRun) -> Work:
     """Return the job of a load run for a stream; its state has the fields of the list of runs."""
 
-    def standing() -> tuple[dict[str, Any], bool]:
+    def state() -> tuple[dict[str, Any], bool]:
         now = load_runs().get(pk=run.pk)
         return dict(LoadRunListSerializer(now).data), now.is_finished
 
     def lines(after: int) -> list[dict[str, Any]]:
         return list(RunEventSerializer(run_events(run=run, after=after)[:LINES_AT_ONCE], many=True).data)
 
-    return Work(standing, lines)
+    return Work(state, lines)
 
 
 class LoadRunViewSet(ReadOnly):

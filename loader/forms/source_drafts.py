@@ -95,6 +95,18 @@ class SourceDraft:
             data or self.load_type_data or None, columns=types, keyed=bool(self.key), initial=suggested or None
         )
 
+    def with_default_load_type(self) -> Self:
+        """Return the draft with the load type that its form proposes, unless one was chosen."""
+        if self.load_type_data:
+            return self
+        form = self.load_type()
+        data = QueryDict(mutable=True)
+        for name in form.fields:
+            value = form.get_initial_for_field(form.fields[name], name)
+            if value:
+                data[name] = "on" if value is True else value
+        return self.with_load_type(data)
+
     def described(self, load_type: LoadTypeForm | None = None) -> dict[str, Any]:
         """Return the arguments of ``import_source_dataset``; without a load type those of a source without history."""
         place = self.place

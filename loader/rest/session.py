@@ -29,22 +29,22 @@ _MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one source's requests: seconds in all, tries of a request, bytes of a page, sent and unpacked."""
+    """Limits of one source: total seconds, tries of a request, bytes of a page (as sent, and unpacked)."""
 
     seconds: float = 3600.0
     tries: int = 5
     page_bytes: int = 64 * _MEGABYTE
 
 
-class Pace:
+class RateLimiter:
     """Times of the requests to one API, at most ``per_minute`` a minute."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._next = 0.0
 
-    def wait(self, per_minute: int) -> float:
-        """Return the seconds to wait before the next request, and take its place."""
+    def reserve(self, per_minute: int) -> float:
+        """Reserve the time of the next request, and return the seconds until then."""
         with self._lock:
             now = time.monotonic()
             at = max(now, self._next)
@@ -52,21 +52,21 @@ class Pace:
             return at - now
 
 
-_paces: dict[tuple[str, str, int], Pace] = {}
-_paces_lock = threading.Lock()
+_limiters: dict[tuple[str, str, int], RateLimiter] = {}
+_limiters_lock = threading.Lock()
 
 
-def pace_of(origin: tuple[str, str, int]) -> Pace:
-    """Return the pace that all requests of this process to an API share."""
-    with _paces_lock:
-        return _paces.setdefault(origin, Pace())
+def limiter_of(origin: tuple[str, str, int]) -> RateLimiter:
+    """Return the rate limiter that all requests of this process to an API share."""
+    with _limiters_lock:
+        return _limiters.setdefault(origin, RateLimiter())
 
 
 class SourceSession(Session):
-    """Session of one source. Use it as a context: its connections are shut down when the time is up.
+    """Session of one source. Use it as a context: its connections are shut down after ``limits.seconds``.
 
     ``per_minute`` limits the requests to the API at ``origin``; ``pause`` waits for some seconds, and may raise to
-    cancel. A request to ``token_url`` is no page.
+    cancel. Requests to ``token_url`` do not count as pages: messages give them no number, and they may be repeated.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class SourceSession(Session):
         self.trust_env = False  # no proxies, no .netrc
         self._context, self._limits, self._credentials = context, limits, credentials
         self._origin, self._per_minute, self._pause = origin, per_minute, pause
-        # As a prepared request has it: with the host in lower case.
+        # Prepared, so that it equals the URL of a request, whose host is in lower case.
         self._token_url = Request("POST", token_url).prepare().url if token_url else None
         self._gate = Gate(hosts)
-        self._ends = time.monotonic() + limits.seconds
+        self._deadline = time.monotonic() + limits.seconds
         self._seen: set[str] = set()
-        self._is_reading = False
+        self._answer_began = False
         self._timer = threading.Timer(min(limits.seconds, threading.TIMEOUT_MAX), self._gate.shut)
         self._timer.daemon = True
         self.mount("https://", GateAdapter(self._gate))
@@ -131,7 +131,7 @@ class SourceSession(Session):
         return response
 
     def status_of(self, request: Request) -> int:
-        """Return the status of an answer. Raise Refusal for one that denies access, or an error of the server."""
+        """Return the status of an answer. Raise Refusal for 401, 403, 429, and for an error of the server (5xx)."""
         prepared = self.prepare_request(request)
         self._context.url = prepared.url or ""
         response = self._answer(prepared)
@@ -142,7 +142,7 @@ class SourceSession(Session):
     def _refuse_repeated(self, url: str) -> None:
         self._context.url = url
         if url in self._seen:
-            hint = "The pages would never end. Correct the paging options of the source, or report it to the API."
+            hint = "The pages would never end. Correct the paging options, or report it to the operator of the API."
             raise self._context.refusal("CURSOR_REPEATS", "was requested before", hint)
         self._seen.add(url)
 
@@ -169,11 +169,11 @@ class SourceSession(Session):
         origin_of_request(request, self._context)
         for attempt in range(1, self._limits.tries + 1):
             is_last = attempt == self._limits.tries
-            self._wait(pace_of(self._origin).wait(self._per_minute) if self._per_minute else 0.0)
+            self._wait(limiter_of(self._origin).reserve(self._per_minute) if self._per_minute else 0.0)
             try:
                 response = self._attempt(request)
             except (RequestException, OSError) as error:
-                if self._left() <= 0:
+                if self._seconds_left() <= 0:
                     raise self._context.slow(self._limits.seconds) from None
                 if is_last or isinstance(error, SSLError | ContentDecodingError):
                     raise self._refusal_of(error, attempt) from None
@@ -183,24 +183,24 @@ class SourceSession(Session):
             if is_last or response.status_code not in _RETRIED:
                 return response
             wait = _retry_after(response)
-            if wait is not None and wait > self._left():
+            if wait is not None and wait > self._seconds_left():
                 return response
             self._wait(_backoff(attempt) if wait is None else wait)
         raise AssertionError("the last try returns or raises")
 
     def _attempt(self, request: PreparedRequest) -> Response:
-        timeout = (CONNECT_SECONDS, max(0.1, min(READ_SECONDS, self._left())))
-        self._is_reading = False
+        timeout = (CONNECT_SECONDS, max(0.1, min(READ_SECONDS, self._seconds_left())))
+        self._answer_began = False
         # ``Session.send`` would read the whole body of a redirect.
         response = self.get_adapter(request.url or "").send(request, stream=True, timeout=timeout, verify=True)
-        self._is_reading = True
+        self._answer_began = True
         with response:
             response._content = self._body(response)
             response._content_consumed = True
         return response
 
     def _body(self, response: Response) -> bytes:
-        """Return the unpacked body. Raise Refusal TOO_LARGE before more is in memory."""
+        """Return the unpacked body. Raise Refusal TOO_LARGE as soon as it has more than ``page_bytes``."""
         chunks, size, limit = [], 0, self._limits.page_bytes
         declared = response.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
@@ -210,7 +210,7 @@ class SourceSession(Session):
             if size > limit:
                 raise self._too_large(limit)
             chunks.append(chunk)
-        if self._left() <= 0:  # an answer that the timer ended looks complete
+        if self._seconds_left() <= 0:  # the timer closes the socket, which looks like the end of the body
             raise self._context.slow(self._limits.seconds)
         return b"".join(chunks)
 
@@ -223,13 +223,13 @@ class SourceSession(Session):
             return self._context.slow(READ_SECONDS)
         if isinstance(error, ContentDecodingError):
             return self._context.not_json("its compression is broken", b"")
-        return self._context.lost(_reason(error), tries, started=self._is_reading)
+        return self._context.lost(_reason(error), tries, started=self._answer_began)
 
-    def _left(self) -> float:
-        return self._ends - time.monotonic()
+    def _seconds_left(self) -> float:
+        return self._deadline - time.monotonic()
 
     def _wait(self, seconds: float) -> None:
-        if seconds > self._left():
+        if seconds > self._seconds_left():
             raise self._context.slow(self._limits.seconds)
         self._pause(seconds)
 
@@ -239,7 +239,7 @@ def origin_of_request(request: PreparedRequest, context: RequestContext) -> tupl
     try:
         return origin_of(request.url or "")
     except ValueError as error:
-        hint = "Report it to the API, or correct the paging options of the source."
+        hint = "Report it to the operator of the API, or correct the paging options of the source."
         raise context.refusal("BAD_LOCATION", f"leads to another place: {error}", hint) from None
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from architecture.models import Environment
 from architecture.selectors.environments import applied_states
 from architecture.services.states import last_seen
-from loader.domain.catalogs.catalog import Entry, catalog_of
+from loader.domain.catalogs.catalog import Entry, catalog_of, names_of_dataset
 from loader.domain.catalogs.catalog_setting import EMBEDDED
 from loader.domain.catalogs.publication import concerned, mark_of, names_of, narrowed
 from loader.domain.manifest.publication import PublishManifest
@@ -34,18 +34,31 @@ def must_be_shared() -> None:
         )
 
 
-def published(*, environment: Environment) -> tuple[Entry, ...]:
+def published(*, environment: Environment, names: Collection[str] | None = None) -> tuple[Entry, ...]:
     """Return every published table and view of an environment.
 
-    Only applied tables are published, without those that were missing or dropped when last observed.
+    Only applied tables are published, without those that were missing or dropped when last observed. ``names``, in
+    lower case, restrict it to the datasets with these names and to those that their views read.
     """
-    return _entries(environment, applied_states(environment=environment))
+    return _entries(environment, applied_states(environment=environment), names)
 
 
-def _entries(environment: Environment, states: Iterable[DatasetState]) -> tuple[Entry, ...]:
+def _entries(
+    environment: Environment, states: Iterable[DatasetState], names: Collection[str] | None = None
+) -> tuple[Entry, ...]:
+    missing = missing_tables(environment=environment)
+    return catalog_of(states, warehouse=environment.warehouse, missing=missing, names=names)
+
+
+def published_names(*, environment: Environment) -> list[str]:
+    """Return the names of all applied datasets in the catalog, also of those whose tables are missing."""
+    return [name for state in applied_states(environment=environment) for name in names_of_dataset(state)]
+
+
+def missing_tables(*, environment: Environment) -> frozenset[str]:
+    """Return the stable keys of the tables that were missing or dropped when last observed."""
     seen = last_seen(environment=environment)
-    missing = {key for key in seen.asked if key not in seen.tables or seen.tables[key].dropped}
-    return catalog_of(states, warehouse=environment.warehouse, missing=missing)
+    return frozenset(key for key in seen.asked if key not in seen.tables or seen.tables[key].dropped)
 
 
 def publish_manifest(

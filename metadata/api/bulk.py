@@ -174,7 +174,8 @@ def _row(name: str, serializer: type[ChangeSerializer], seen: type[StrictSeriali
     fields = {key: field for key, field in serializer._declared_fields.items() if key != "changelog_message"}
     if seen is not None:
         fields = {key: _optional(field) for key, field in fields.items()} | dict(seen._declared_fields)
-    return type(name, (StrictSerializer,), fields)
+    described = "New row." if seen is None else "Changed fields of a row, with the version that the client read."
+    return type(name, (StrictSerializer,), {"__doc__": described, **fields})
 
 
 def _optional(field: serializers.Field) -> serializers.Field:

@@ -91,8 +91,8 @@ class ChangeLogViewSet(ReadOnly):
     def undo(self, request: Request, pk: str) -> Response:
         """Undo all changes that were made together with this one, all or nothing.
 
-        Tags, owner, description, classification and retirement of datasets and columns can be undone, while they are as
-        the change left them.
+        Names, tags, owner, description, classification, filter and retirement of datasets and columns, and all fields
+        of a column but its place can be undone, while they are as the change left them.
         """
         entry = self.get_object()
         _, reason = self.given(NothingSerializer)

@@ -15,12 +15,24 @@ ACTIONS = {
 }
 MOST_ROWS = 500
 
-# Fields that can be set back, with the value that the change log leaves out.
-_EMPTY: Mapping[str, Any] = {"tags": [], "owner": "", "description": "", "sensitivity": "", "pii": False}
-# Fields that follow from ``active``.
-_OF_RETIREMENT = frozenset({"retired_at", "retired_by"})
-_KINDS = frozenset({"dataset", "column"})
-_ACTIONS = frozenset({"changed", "retired", "restored"})
+# Fields that can be set back, by kind of object.
+_OWN = frozenset({"name", "tags", "owner", "description", "sensitivity", "active"})
+_COLUMN = frozenset({"pii", "type", "nullable", "role", "key_ordinal", "expression", "inputs"})
+_FIELDS: Mapping[str, frozenset[str]] = {"dataset": _OWN | {"filter"}, "column": _OWN | _COLUMN}
+# Values that the change log leaves out; of other fields it is the empty text.
+_EMPTY: Mapping[str, Any] = {
+    "tags": [],
+    "pii": False,
+    "key_ordinal": None,
+    "inputs": [],
+    "history_policy": {},
+    "increment": {},
+}
+# Fields that follow from ``active`` and from ``name``.
+_DERIVED = frozenset({"retired_at", "retired_by", "former_names"})
+_ACTIONS = frozenset({"changed", "renamed", "retired", "restored"})
+# Fields in which a renamed dataset or column is named.
+_NAMING = frozenset({"expression", "filter", "select", "increment", "history_policy", "arguments"})
 
 
 def changes_of(action: str, value: Any, *, tags: Sequence[str]) -> dict[str, Any]:
@@ -36,23 +48,23 @@ def changes_of(action: str, value: Any, *, tags: Sequence[str]) -> dict[str, Any
 
 def can_undo(kind: str, action: str, fields: Collection[str]) -> bool:
     """Return True if a logged change set only fields that can be set back."""
-    names = set(fields) - _OF_RETIREMENT
-    return kind in _KINDS and action in _ACTIONS and bool(names) and names <= {*_EMPTY, "active"}
+    names = set(fields) - _DERIVED
+    return action in _ACTIONS and bool(names) and names <= _FIELDS.get(kind, frozenset())
 
 
-def undo_of(logged: Mapping[str, Mapping[str, Any]], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values before a logged change.
+def follows_rename(action: str, fields: Collection[str]) -> bool:
+    """Return True if the rename of another object, logged beside this change, can have made it."""
+    return action == "changed" and set(fields) <= _NAMING
 
-    ``logged`` are the fields of the entry, with their sides ``before`` and ``after``, ``now`` the current values.
-    Raise MetadataError ``changed_since`` if a field has another value than after the change.
-    """
-    values: dict[str, Any] = {}
+
+def values_before(logged: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values before a logged change, whose fields have the sides ``before`` and ``after``."""
+    return {name: sides.get("before", _EMPTY.get(name, "")) for name, sides in logged.items() if name not in _DERIVED}
+
+
+def refuse_later_change(logged: Mapping[str, Mapping[str, Any]], now: Mapping[str, Any]) -> None:
+    """Raise MetadataError ``changed_since`` if a field has another value than after the logged change."""
     for name, sides in logged.items():
-        if name in _OF_RETIREMENT:
-            continue
-        empty = _EMPTY.get(name)
-        if now[name] != sides.get("after", empty):
-            label = "state" if name == "active" else name
-            raise MetadataError("changed_since", f"its {label} was changed again since", name)
-        values[name] = sides.get("before", empty)
-    return values
+        if name not in _DERIVED and now[name] != sides.get("after", _EMPTY.get(name, "")):
+            label = "state" if name == "active" else name.replace("_", " ")
+            raise MetadataError("changed_since", f"its {label} was changed again since; change it on its page", name)

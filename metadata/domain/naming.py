@@ -8,6 +8,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from uuid import UUID, uuid5
 
 from elevata.core.errors import MetadataError
@@ -230,6 +231,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 _ROOT = UUID("6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4")
 
 
+@lru_cache(maxsize=10_000)
 def _key(kind: str, *parts: str) -> UUID:
     """Return the UUID of a kind and its parts, encoded as JSON: ("a", "b_c") and ("a_b", "c") must differ."""
     return uuid5(uuid5(_ROOT, kind), json.dumps(parts, ensure_ascii=False, separators=(",", ":")))

@@ -108,6 +108,8 @@ class NewSystemForm(DescribedApart, SystemFields, MetadataForm):
         self.fields["kind"].widget = forms.HiddenInput()
         self.fields["kind"].choices = [(kind, kind)]
         self.fields["kind"].initial = kind
+        self.fields["short_name"].required = False
+        self.fields["short_name"].help_text += " By default from the name."
         self.fields["location"].help_text = self.LOCATIONS.get(kind, self.fields["location"].help_text)
         del self.fields["active"]
         if kind == System.Kind.FILES:  # its folder needs no password
@@ -115,6 +117,10 @@ class NewSystemForm(DescribedApart, SystemFields, MetadataForm):
         for name, option in _OPTIONS.items():
             if kind not in option.formats:
                 del self.fields[name]
+
+    def clean_short_name(self) -> str:
+        derived = naming.safe_table_part(self.cleaned_data.get("name", ""))
+        return self.cleaned_data["short_name"] or derived[: naming.MAX_SYSTEM_NAME].rstrip("_")
 
     def given(self) -> dict[str, Any]:
         return changed_arguments(super().given(), SYSTEM_FACTS, self.cleaned_data, _OPTIONS)

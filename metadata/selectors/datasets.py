@@ -390,6 +390,19 @@ def downstream(keys: Collection[str]) -> Lineage:
     return Lineage(_nodes(distances), tuple(_edges_within(flows, distances)))
 
 
+def neighbourhood(datasets: Collection[int]) -> QuerySet[TargetDataset]:
+    """Return target datasets with all their readers, everything that these read, and the parents of their references.
+
+    A change of the datasets has no effect on what is planned for others.
+    """
+    flows = _flows()
+    readers = _distances((f"target:{pk}" for pk in datasets), _neighbours(flows), 1)
+    read = _distances(readers, _neighbours((end, begin) for begin, end in flows), -1)
+    pks = [int(node.partition(":")[2]) for node in read if node.startswith("target:")]
+    parents = Reference.objects.filter(child__id__among=pks, active=True).values_list("parent_id", flat=True)
+    return TargetDataset.objects.filter(pk__among=[*pks, *parents])
+
+
 def _distances(starts: Iterable[str], follow: Mapping[str, Iterable[str]], step: int) -> dict[str, int]:
     """Return the distance of each reachable node from the starts, in multiples of ``step``."""
     distances = dict.fromkeys(starts, 0)

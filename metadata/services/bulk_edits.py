@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -15,28 +15,55 @@ from django.db import transaction
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import FieldChange, field_change
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.change_log import EMPTY, plain, writing
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
-from metadata.domain.bulk_edits import MOST_ROWS, RETIRE, can_undo, changes_of, undo_of
-from metadata.models import DatasetInput, TargetColumn, TargetDataset
+from metadata.domain.bulk_edits import (
+    MOST_ROWS,
+    RETIRE,
+    can_undo,
+    changes_of,
+    follows_rename,
+    refuse_later_change,
+    values_before,
+)
+from metadata.models import DatasetInput, SourceColumn, TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column, update_target_dataset
-from metadata.services.lifecycle import retire_column, retire_dataset, unretire_column, unretire_dataset
-from metadata.services.rows.row_changes import changed_rows, must_stay_classified
+from metadata.services.lifecycle import (
+    rename_column,
+    rename_dataset,
+    retire_column,
+    retire_dataset,
+    unretire_column,
+    unretire_dataset,
+)
+from metadata.services.rows.row_changes import ChangedRows, changed_rows, must_stay_classified
 
 Row = TargetDataset | TargetColumn
 
-_SERVICES: Mapping[type[Row], tuple[str, Callable[..., Row], Callable[..., Row], Callable[..., Row]]] = {
-    TargetDataset: ("dataset", update_target_dataset, retire_dataset, unretire_dataset),
-    TargetColumn: ("column", update_target_column, retire_column, unretire_column),
+
+@dataclass(frozen=True)
+class _Services:
+    """Services that change a kind of row, which they take as the argument ``keyword``."""
+
+    keyword: str
+    update: Callable[..., Row]
+    rename: Callable[..., Row]
+    retire: Callable[..., Row]
+    restore: Callable[..., Row]
+
+
+_SERVICES: Mapping[type[Row], _Services] = {
+    TargetDataset: _Services("dataset", update_target_dataset, rename_dataset, retire_dataset, unretire_dataset),
+    TargetColumn: _Services("column", update_target_column, rename_column, retire_column, unretire_column),
 }
-_OWN_FIELDS = ("tags", "owner", "description", "sensitivity", "pii", "active")
 
 
 @dataclass(frozen=True)
 class RowEdit:
     """Edit of one row in the version that the user saw, or the reason why it cannot be made.
 
-    ``row`` is None for a row that does not exist any more.
+    ``row`` is None for a row that does not exist any more. ``undoes`` is True for the undo of a logged change, which
+    the undo of another change can make, too: after a rename, expressions follow.
     """
 
     name: str
@@ -44,19 +71,19 @@ class RowEdit:
     version: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)
     problem: MetadataError | None = None
+    undoes: bool = False
 
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """Return the changed fields, before and after."""
-        before = {name: getattr(self.row, name) for name in self.changes}
-        return tuple(field_change(name, before[name], value) for name, value in self.changes.items())
+        return tuple(field_change(name, _value(self.row, name), value) for name, value in self.changes.items())
 
     @property
     def reason(self) -> str:
         return as_sentence(self.problem.message) if self.problem is not None else ""
 
     def refused(self, problem: MetadataError) -> RowEdit:
-        return RowEdit(self.name, self.row, self.version, self.changes, problem)
+        return replace(self, problem=problem)
 
 
 class EditsRefused(MetadataError):
@@ -135,11 +162,13 @@ def _attempt_all(edits: Iterable[RowEdit]) -> list[RowEdit]:
 
 
 def _attempt(edit: RowEdit) -> RowEdit:
+    if edit.undoes and _is_made(edit):
+        return replace(edit, problem=None)
     if edit.problem is not None or edit.row is None:
         return edit
     try:
         with writing(), changed_rows() as tracker:
-            _write(edit.row, edit.version, dict(edit.changes))
+            _write(edit.row, _expected_version(edit, tracker), dict(edit.changes))
             images = tracker.before.get(type(edit.row), {})
             if edit.row.pk in images:  # of this row alone: the rows before it have passed
                 must_stay_classified({type(edit.row): {edit.row.pk: images[edit.row.pk]}})
@@ -150,13 +179,56 @@ def _attempt(edit: RowEdit) -> RowEdit:
     return edit
 
 
+def _is_made(edit: RowEdit) -> bool:
+    """Return True if the stored row has the values of the edit."""
+    row = None if edit.row is None else type(edit.row)._base_manager.filter(pk=edit.row.pk).first()
+    if row is None or not edit.changes:
+        return False
+    return all(
+        (value := _value(row, name)) == wanted or (value in EMPTY and wanted in EMPTY)
+        for name, wanted in edit.changes.items()
+    )
+
+
+def _expected_version(edit: RowEdit, tracker: ChangedRows) -> int:
+    """Return the version that the user saw, or the current one if this unit of work has changed the row since."""
+    image = tracker.before.get(type(edit.row), {}).get(edit.row.pk)
+    if image is None or image["version"] != edit.version:
+        return edit.version
+    return type(edit.row)._base_manager.values_list("version", flat=True).get(pk=edit.row.pk)
+
+
 def _write(row: Row, version: int, changes: dict[str, Any]) -> None:
-    name, update, retire, restore = _SERVICES[type(row)]
-    active = changes.pop("active", None)
+    services = _SERVICES[type(row)]
+    subject = {services.keyword: row}
+    active, name = changes.pop("active", None), changes.pop("name", None)
+    if name is not None:
+        version = services.rename(**subject, name=name, expected_version=version).version
+    if "inputs" in changes:
+        changes["inputs"] = _inputs_named(row, changes["inputs"])
     if changes:
-        version = update(**{name: row}, expected_version=version, **changes).version
+        version = services.update(**subject, expected_version=version, **changes).version
     if active is not None:
-        (restore if active else retire)(**{name: row}, expected_version=version)
+        (services.restore if active else services.retire)(**subject, expected_version=version)
+
+
+def _value(row: Row, name: str) -> Any:
+    """Return a field as the change log has it."""
+    if name == "inputs" and isinstance(row, TargetColumn):
+        return [str(item.source_column or item.upstream_column) for item in row.inputs.order_by("ordinal", "id")]
+    value = getattr(row, name)
+    return str(value) if name == "type" else plain(value)
+
+
+def _inputs_named(column: TargetColumn, names: Iterable[str]) -> list[SourceColumn | TargetColumn]:
+    """Return the columns with these names in the inputs of the column's dataset."""
+    datasets = [item.source or item.upstream for item in column.dataset.inputs.order_by("ordinal", "id")]
+    columns = {str(other): other for dataset in datasets for other in dataset.columns.all()}
+    for name in names:
+        if name not in columns:
+            message = f"it read {name}, which its dataset does not read any more; choose its inputs on its page"
+            raise MetadataError("changed_since", message, "inputs")
+    return [columns[name] for name in names]
 
 
 def reader_counts(rows: Iterable[TargetDataset]) -> dict[int, int]:
@@ -186,19 +258,24 @@ def unit_of(entry: ChangeLogEntry) -> list[ChangeLogEntry]:
 def undo_edits(entry: ChangeLogEntry, versions: Mapping[UUID, int] | None = None) -> list[RowEdit]:
     """Return the edits that undo the unit of work of an entry, newest first; ``versions`` limit them to these rows.
 
-    A row that was changed again since, or in another way than a bulk edit changes it, has the reason as its problem.
+    A row that was changed again since, or in a way that cannot be undone, has the reason as its problem. Renames come
+    first, because expressions that name the renamed object follow them.
     """
     wanted = None if versions is None else {str(key) for key in versions}
     entries = [row for row in reversed(unit_of(entry)) if wanted is None or row.subject_key in wanted]
     rows = _rows_of(entries)
     bases = {row.pk for row in rows.values() if isinstance(row, TargetDataset)}
+    has_rename = any(each.action == ChangeLogEntry.Action.RENAMED for each in entries)
     edits = []
     for each in entries:
         row = rows.get(each.subject_key)
         if getattr(row, "history_of_id", None) in bases and each.action != ChangeLogEntry.Action.CHANGED:
-            continue  # is retired and restored with its base
-        edits.append(_undo_edit(each, row, versions))
-    return edits
+            continue  # is renamed, retired and restored with its base
+        if has_rename and follows_rename(each.action, json.loads(each.changes)):
+            edits += _follower_edits(each, row, versions)
+        else:
+            edits.append(_undo_edit(each, row, versions))
+    return sorted(edits, key=lambda edit: "name" not in edit.changes)
 
 
 def _rows_of(entries: Iterable[ChangeLogEntry]) -> dict[str, Row]:
@@ -212,22 +289,48 @@ def _rows_of(entries: Iterable[ChangeLogEntry]) -> dict[str, Row]:
 
 
 def _undo_edit(entry: ChangeLogEntry, row: Row | None, versions: Mapping[UUID, int] | None) -> RowEdit:
-    logged = json.loads(entry.changes)
-    problem = None
     if not is_undoable(entry):
         problem = MetadataError("no_undo", "this change can only be undone on the page of its object")
-    elif row is None:
-        problem = MetadataError("gone", "does not exist any more")
-    if problem is not None or row is None:
-        return RowEdit(entry.subject_name, None, problem=problem)
-    version = row.version if versions is None else versions[row.key]
+        return RowEdit(entry.subject_name, problem=problem)
+    if row is None:
+        return RowEdit(entry.subject_name, problem=MetadataError("gone", "does not exist any more"))
+    return _edit_back(entry, row, versions)
+
+
+def _follower_edits(entry: ChangeLogEntry, row: Row | None, versions: Mapping[UUID, int] | None) -> list[RowEdit]:
+    """Return the edit that restores the text of an expression that followed a rename.
+
+    There is none for a text that was edited since: it follows the undo of the rename. So do checks and columns of
+    models.
+    """
+    if row is None or (isinstance(row, TargetColumn) and row.dataset.select):
+        return []
+    edit = _edit_back(entry, row, versions)
+    return [edit] if edit.problem is None else []
+
+
+def _edit_back(entry: ChangeLogEntry, row: Row, versions: Mapping[UUID, int] | None) -> RowEdit:
+    """Return the edit of a row to the values before a logged change; its problem is a later change."""
+    logged = json.loads(entry.changes)
+    edit = RowEdit(str(row), row, row.version if versions is None else versions[row.key], undoes=True)
     try:
-        changes = undo_of(logged, {name: getattr(row, name, None) for name in _OWN_FIELDS})
+        refuse_later_change(logged, {name: _value(row, name) for name in logged})
     except MetadataError as since:
-        return RowEdit(str(row), row, version, problem=since)
-    return RowEdit(str(row), row, version, changes)
+        return edit.refused(since)
+    return replace(edit, changes=values_before(logged))
 
 
 def is_undoable(entry: ChangeLogEntry) -> bool:
     """Return True if an entry's change can be undone with the others of its unit of work."""
     return can_undo(entry.subject_kind, entry.action, json.loads(entry.changes))
+
+
+def undoable_entry(entry: ChangeLogEntry, key: UUID | None) -> ChangeLogEntry | None:
+    """Return the entry of a unit of work that can be undone: the given first one, or that of the renamed object."""
+    if is_undoable(entry):
+        return entry
+    if not follows_rename(entry.action, json.loads(entry.changes)):
+        return None
+    same = {"at": entry.at, "actor": entry.actor, "request_id": entry.request_id}
+    own = ChangeLogEntry.objects.filter(**same, subject_key=str(key)).first()
+    return own if own is not None and is_undoable(own) else None

@@ -30,7 +30,7 @@ from metadata.services.rows.quoted_names import refuse_quoted_name
 from metadata.services.rows.row_changes import (
     BY_GENERATION,
     BY_PERSON,
-    former_names,
+    former_names_of,
     remove,
     set_in_use,
     set_retired,
@@ -41,7 +41,7 @@ from metadata.services.rows.row_changes import (
 def rename_dataset(
     *, dataset: TargetDataset, name: str, expected_version: int, reason: str = "", quoted_name: bool = True
 ) -> TargetDataset:
-    """Rename a dataset and its history; the old name becomes the newest former name.
+    """Rename a dataset and its history, and the references to them; see ``former_names_of``.
 
     ``quoted_name`` accepts a name that most engines need quotes for.
     """
@@ -65,7 +65,7 @@ def rename_dataset(
 def rename_column(
     *, column: TargetColumn, name: str, expected_version: int, reason: str = "", quoted_name: bool = True
 ) -> TargetColumn:
-    """Rename a column, and the references to it in policy, filters and expressions; store the former name.
+    """Rename a column, and the references to it in policy, filters and expressions; see ``former_names_of``.
 
     ``quoted_name`` accepts a name that most engines need quotes for.
     """
@@ -74,7 +74,7 @@ def rename_column(
         refuse_derived(row.dataset, "name")
         if row.name != name:
             old = row.name
-            row.former_names = former_names(row.former_names, old, name)
+            row.former_names = former_names_of(row, name)
             row.name = name
             check_target_column(row)
             refuse_quoted_name(row, accepted=quoted_name)
@@ -142,7 +142,7 @@ def unretire_column(*, column: TargetColumn, expected_version: int, reason: str 
 
 
 def _rename(row: TargetDataset, name: str) -> None:
-    row.former_names = former_names(row.former_names, row.name, name)
+    row.former_names = former_names_of(row, name)
     row.name = name
     check_target_dataset(row)
     store(row)

@@ -34,7 +34,7 @@ from metadata.services.rows.checks import (
 from metadata.services.rows.row_changes import (
     BY_GENERATION,
     clear_the_way,
-    former_names,
+    former_names_of,
     free_key,
     remove,
     set_retired,
@@ -197,7 +197,7 @@ class _Derivation:
         told = self._difference(row, each)
         if each.name != row.name:
             self._follow_rename(row.name, each.name)
-            values["former_names"] = former_names(row.former_names, row.name, each.name)
+            values["former_names"] = former_names_of(row, each.name)
         if any(getattr(row, name) != value for name, value in values.items()):
             for name, value in values.items():
                 setattr(row, name, value)

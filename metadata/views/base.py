@@ -15,7 +15,7 @@ from elevata.audit.services.change_log import writing
 from elevata.web.views import Page, RowPage
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, headed
-from metadata.services.bulk_edits import is_undoable
+from metadata.services.bulk_edits import is_undoable, undoable_entry
 
 TABLES_CHANGE = "Tables change with the next load, or by a change report where the policy requires approval."
 
@@ -80,7 +80,7 @@ class Editing(Page):
         """Save the form in one unit of work, and remember its entry."""
         with writing() as unit:
             result = super().store(form)
-        self._entry = unit.entry
+        self._entry = unit.entry and undoable_entry(unit.entry, getattr(getattr(self, "row", None), "key", None))
         return result
 
     def add_message(self, message: str, links: Sequence[tuple[str, str]] = ()) -> None:

@@ -29,7 +29,7 @@ from metadata.services.bulk_edits import (
     reader_counts,
     undo_edits,
 )
-from metadata.views.base import Editing, keys_of, seen_versions
+from metadata.views.base import Editing, keys_of, page_of, seen_versions
 
 CONFLICT = 409
 
@@ -159,8 +159,20 @@ class ChangeUndo(EditsPage):
     def entry(self) -> ChangeLogEntry:
         return get_object_or_404(ChangeLogEntry, pk=self.kwargs["pk"])
 
+    @cached_property
+    def dataset(self) -> TargetDataset | None:
+        """Return the changed dataset if the user came from its page."""
+        if self.request.GET.get("back") != "dataset":
+            return None
+        return target_datasets().filter(key=self.entry.dataset_key).first()
+
+    @property
+    def back(self) -> str:
+        """Return the page to show afterwards."""
+        return reverse("change_list") if self.dataset is None else page_of(self.dataset)
+
     def context(self) -> dict[str, Any]:
-        return super().context() | {"entry": self.entry, "back": reverse("change_list")}
+        return super().context() | {"entry": self.entry, "back": self.back, "dataset": self.dataset}
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         try:
@@ -172,14 +184,14 @@ class ChangeUndo(EditsPage):
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         form = UndoForm(request.POST)
         if not (form.is_valid() and self.seen()):
-            return redirect("change_undo", self.entry.pk)
+            return redirect(request.get_full_path())
         try:
             edits = undo_edits(self.entry, self.seen())
             self._entry = apply_edits(edits, form.cleaned_data["reason"] or f"Undo of change {self.entry.pk}")
         except MetadataError as problem:
             return self.refused(form, problem)
         self.add_message(f"{counted(len(edits), 'change')} undone.")
-        return redirect("change_list")
+        return redirect(self.back)
 
 
 def applicable(edits: list[RowEdit]) -> list[RowEdit]:

@@ -62,23 +62,31 @@ def panel_context(dataset: TargetDataset) -> dict[str, Any]:
 @require_POST
 @permitted(Permission.CHANGE_METADATA)
 def column_cell(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Save one cell of the grid; return its row, or the conflict."""
+    """Save one cell of the grid; return its row, or the conflict.
+
+    The header ``Undo-Address`` has the page that undoes the save.
+    """
     column = column_here(key)
     name, text = request.POST.get("cell", ""), request.POST.get("value", "")
     if name not in BY_NAME:
         raise BadRequest(f"There is no cell {name!r}.")
     try:
-        saved = update_target_column(
-            column=column, expected_version=_number(request.POST.get("version")), **read_cell(name, text)
-        )
+        with writing() as unit:
+            saved = update_target_column(
+                column=column, expected_version=_number(request.POST.get("version")), **read_cell(name, text)
+            )
     except StaleVersion:
         return _cell_conflict(request, key, name, text)
     except MetadataError as problem:
         message = problem.message if problem.field in (name, "key_ordinal") else problem.one_line()
         return _row_response(request, column, typed={name: text}, problem=as_sentence(message))
     if name == "role" and column.role != saved.role:
-        return retarget(reswap(_panel_response(request, column.dataset), "outerHTML"), "#columns")
-    return _row_response(request, column_here(key))
+        response = retarget(reswap(_panel_response(request, column.dataset), "outerHTML"), "#columns")
+    else:
+        response = _row_response(request, column_here(key))
+    for _, address in undo_links(unit.entry):
+        response.headers["Undo-Address"] = f"{address}?back=dataset"
+    return response
 
 
 def _row_response(
@@ -183,12 +191,12 @@ class ColumnCreate(Editing, CreatePage, DatasetPage):
     def save(self, form: NewColumnForm) -> TargetColumn:
         return create_target_column(dataset=self.row, **form.given())
 
-    def done(self, form: NewColumnForm, row: TargetColumn) -> HttpResponse:
+    def after_save(self, form: NewColumnForm, row: TargetColumn) -> HttpResponse:
         is_fed = self.row.select or row.expression or row.inputs.exists()
         if self.row.inputs.exists() and not is_fed:
             text = f"Nothing fills {row.name}: its rows have NULL until it has an expression or reads a column."
             messages.warning(self.request, text)
-        return super().done(form, row)
+        return super().after_save(form, row)
 
     def address(self, row: TargetColumn) -> str:
         return reverse("column_create", args=[self.row.key]) if "another" in self.request.POST else page_of(row)

@@ -150,9 +150,9 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
             dataset=self.row, expected_version=form.over, inputs=form.wanted, reason=form.cleaned_data["reason"]
         )
 
-    def done(self, form: InputsForm, row: TargetDataset) -> HttpResponse:
+    def after_save(self, form: InputsForm, row: TargetDataset) -> HttpResponse:
         self.page = "dataset_lineage"
-        return super().done(form, row)
+        return super().after_save(form, row)
 
     def show(self, form: InputsForm, *, status: int = 200) -> HttpResponse:
         readers: dict[int, list[str]] = {}

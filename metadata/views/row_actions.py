@@ -86,6 +86,7 @@ class RowAction(Editing, EditPage):
     verb = ""
     verbs: ClassVar[dict[str, Verb]]
     template_name = "metadata/verb_page.html"
+    _saved: Any = None
 
     @property
     def action(self) -> Verb:
@@ -127,11 +128,12 @@ class RowAction(Editing, EditPage):
     def save(self, form: EditForm) -> str:
         label = self.label
         values = {name: value for name, value in form.cleaned_data.items() if name != "version"}
-        self.action.save(**self.subject, expected_version=form.over, **values)
+        self._saved = self.action.save(**self.row_argument, expected_version=form.over, **values)
         return label
 
-    def done(self, form: EditForm, label: str) -> HttpResponse:
-        self.add_message(f"{label} {self.action.done}.")
+    def after_save(self, form: EditForm, label: str) -> HttpResponse:
+        is_dropped = self.verb == RENAME and label not in self._saved.former_names
+        self.add_message(f"{label} {f'is {self._saved.name} now' if is_dropped else self.action.done}.")
         return redirect(self.address(self.row) if self.verb != DELETE else self.parent_address())
 
     def parent_address(self) -> str:

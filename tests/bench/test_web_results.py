@@ -25,7 +25,7 @@ def test_a_page_that_takes_too_long_is_named():
 
 
 def test_parts_that_follow_a_page_may_take_their_time():
-    server, *_ = document(page("home", 80), page("report_standing", 4000))["measures"]
+    server, *_ = document(page("home", 80), page("report_status", 4000))["measures"]
     assert (server["met"], server["value"]) == (True, "80 ms (home)")
 
 

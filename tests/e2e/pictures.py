@@ -25,7 +25,7 @@ USER = "ada"
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 # What the demo leaves (loader/management/demo_work.py and the command itself).
 AIRPORT, LAST_RUN = "EDDB", "demo-20260905"
-HISTORIZED, WAITING = "rawcore.rc_air_airport", "serving.timetable"
+HISTORIZED, WAITING, WAITING_TITLE = "rawcore.rc_air_airport", "serving.timetable", "timetable"
 ANSWER_WITHIN = 90_000
 
 
@@ -121,10 +121,10 @@ def reviewer(camera: Camera) -> None:
     """Take the picture of the demo's inbox: ada, who has every role, is asked for the approval, too."""
     page = camera.page
     camera.go("/inbox/")
-    expect(page.get_by_role("link", name=f"Report of dataset {WAITING}")).to_be_visible(timeout=ANSWER_WITHIN)
+    expect(page.get_by_role("link", name=f"Report of {WAITING_TITLE}")).to_be_visible(timeout=ANSWER_WITHIN)
     camera.take("inbox", whole=False)
     camera.take_narrow("inbox")
-    page.get_by_role("link", name=f"Report of dataset {WAITING}").click()
+    page.get_by_role("link", name=f"Report of {WAITING_TITLE}").click()
     expect(page.locator("#downstream svg")).to_be_visible(timeout=ANSWER_WITHIN)
     # Further down stand the statements, with the folder this warehouse happens to be in.
     page.evaluate("window.scrollTo(0, 0)")

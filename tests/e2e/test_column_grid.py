@@ -121,6 +121,18 @@ def test_an_editor_that_is_open_survives_its_line_being_replaced(grid: Page, cel
     assert (str(column("name").type), column("name").description) == ("string(40)", "Who it is, said in English")
 
 
+def test_the_last_save_is_undone_by_keyboard(grid: Page, cell: Callable):
+    cell("icao", "owner").click()
+    grid.keyboard.type("Kim")
+    grid.keyboard.press("Enter")
+    expect(grid.locator("#grid-saved")).to_have_text("Saved: owner of icao. Undo")
+    grid.keyboard.press("Control+z")
+    expect(grid.get_by_role("heading", name="Undo change")).to_be_visible()
+    grid.get_by_role("button", name="Undo 1 change").press("Enter")
+    expect(cell("icao", "owner")).to_have_text("")
+    assert column("icao").owner == ""
+
+
 def test_esc_gives_up(grid: Page, cell: Callable):
     cell("name", "owner").click()
     grid.keyboard.type("Kim")

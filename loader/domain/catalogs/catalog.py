@@ -18,6 +18,8 @@ from architecture.domain.views import query_of_view
 from elevata.core.errors import MetadataError
 from loader.domain.historization.stage import query_of
 from loader.domain.refusals import Refusal
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.naming import AS_OF, PERIODS, history_name, view_name
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.state import DatasetState
 
@@ -56,17 +58,60 @@ class Entry:
 
 
 def catalog_of(
-    states: Iterable[DatasetState], *, warehouse: str, missing: Collection[str] = frozenset()
+    states: Iterable[DatasetState],
+    *,
+    warehouse: str,
+    missing: Collection[str] = frozenset(),
+    names: Collection[str] | None = None,
 ) -> tuple[Entry, ...]:
     """Return every published name, tables first, each kind sorted by name.
 
     ``states`` are the applied datasets; ``missing`` are stable keys of tables that do not exist. A view that reads a
-    missing table is left out.
+    missing table is left out. ``names``, in lower case, restrict it to the datasets with these names and to those that
+    their views read; other datasets cost nothing.
     """
     by_key = {state.key: state for state in states}
+    named = by_key.values() if names is None else _of_names(by_key.values(), names)
+    tables, views = _entries(named, by_key, warehouse, missing)
+    existing = {entry.name for entry in tables}
+    read = {name.lower() for entry in views for name in entry.reads} - {name.lower() for name in existing}
+    if names is not None and read:
+        known = {state.key for state in named}
+        beneath = [state for state in _of_names(by_key.values(), read) if state.key not in known]
+        tables += _entries(beneath, by_key, warehouse, missing)[0]
+        existing = {entry.name for entry in tables}
+    readable = [entry for entry in views if existing.issuperset(entry.reads)]
+    return (*sorted(tables, key=_by_name), *sorted(readable, key=_by_name))
+
+
+def names_of_dataset(state: DatasetState) -> list[str]:
+    """Return the names that a dataset has in a catalog if its tables exist: its own, its history's, and views over it.
+
+    This is far cheaper than its entries.
+    """
+    names = [state.name]
+    if state.history_key is not None and state.historize:
+        names.append(history_name(state.name))
+        if state.history_policy and state.active:
+            views = HistoryPolicy.from_dict(state.history_policy).views
+            names += [view_name(state.name, PERIODS if view == AS_OF else view) for view in views]
+    return [f"{state.schema}.{name}" for name in names]
+
+
+def _of_names(states: Iterable[DatasetState], names: Collection[str]) -> list[DatasetState]:
+    wanted = frozenset(names)
+    return [state for state in states if not wanted.isdisjoint(map(str.lower, names_of_dataset(state)))]
+
+
+def _entries(
+    states: Iterable[DatasetState], by_key: Mapping[str, DatasetState], warehouse: str, missing: Collection[str]
+) -> tuple[list[Entry], list[Entry]]:
+    """Return the tables and views of these datasets, also views that read missing tables."""
     tables: list[Entry] = []
     views: list[Entry] = []
-    for state in by_key.values():
+    for state in states:
+        if state.materialization == "view" and (view := _view(state, by_key)) is not None:
+            views.append(view)
         if state.materialization != "table":
             continue
         for table in _tables(state):
@@ -74,10 +119,7 @@ def catalog_of(
                 location = f"{warehouse.rstrip('/')}/{table.key}"
                 tables.append(Entry(table.qualified_name, TABLE, state.key, table, location=location))
         views += _history_views(state)
-    views += filter(None, (_view(state, by_key) for state in by_key.values() if state.materialization == "view"))
-    existing = {entry.name for entry in tables}
-    readable = [entry for entry in views if existing.issuperset(entry.reads)]
-    return (*sorted(tables, key=_by_name), *sorted(readable, key=_by_name))
+    return tables, views
 
 
 def _by_name(entry: Entry) -> str:

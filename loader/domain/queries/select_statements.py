@@ -16,7 +16,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, build_scope
 
 from loader.domain.refusals import Refusal
-from metadata.domain.select_check import SelectProblem, position, read_select
+from metadata.domain.select_check import Select, SelectProblem, position, read_select
 from metadata.domain.sql import quote_identifier
 
 MOST_ROWS = 10_000
@@ -52,23 +52,34 @@ class CheckedQuery:
         return self.columns is None or column.lower() in self.columns
 
 
-def check_query(text: str, published: Collection[str]) -> CheckedQuery:
+def names_read(text: str) -> frozenset[str]:
+    """Return the names like ``schema.name``, in lower case, of what a query reads. Raise Refusal as ``check_query``."""
+    tables = _select_of(text).tree.find_all(exp.Table)
+    return frozenset(f"{table.db}.{table.name}".lower() for table in tables if table.db)
+
+
+def check_query(text: str, published: Collection[str], others: Collection[str] = ()) -> CheckedQuery:
     """Return the checked query. Raise Refusal SQL_REFUSED, SQL_INVALID or UNKNOWN_NAME with the position.
 
-    ``published`` are names like ``schema.name``.
+    ``published`` are names like ``schema.name``; ``others`` are names that a refusal can suggest besides.
     """
-    try:
-        select = read_select(text)
-    except SelectProblem as problem:
-        raise Refusal(INVALID if problem.invalid else REFUSED, problem.message) from None
+    select = _select_of(text)
     views: dict[str, str] = {}
-    changes = list(_replacements(text, select.tree, {name.lower(): name for name in published}, views))
+    names = {name.lower(): name for name in published}
+    changes = list(_replacements(text, select.tree, names, others, views))
     query, replaced = _replace(select.plain, changes)
     return CheckedQuery(text, query, views, replaced, _columns(select.tree))
 
 
+def _select_of(text: str) -> Select:
+    try:
+        return read_select(text)
+    except SelectProblem as problem:
+        raise Refusal(INVALID if problem.invalid else REFUSED, problem.message) from None
+
+
 def _replacements(
-    text: str, tree: exp.Expression, published: Mapping[str, str], views: dict[str, str]
+    text: str, tree: exp.Expression, published: Mapping[str, str], others: Collection[str], views: dict[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and new text of every published name; fill ``views``."""
     derived = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -77,7 +88,7 @@ def _replacements(
             continue
         name = published.get(f"{table.db}.{table.name}".lower()) if not table.catalog else None
         if name is None:
-            raise _unknown_name(text, table, published)
+            raise _unknown_name(text, table, {name.lower(): name for name in others} | dict(published))
         view = views.setdefault(name, f"{_TEMPORARY}{len(views)}")
         alias = "" if table.alias else f" AS {quote_identifier(table.name)}"
         yield (_first(table), table.this.meta["end"] + 1, quote_identifier(view) + alias)
@@ -89,8 +100,9 @@ def _replacements(
 
 def _unknown_name(text: str, table: exp.Table, published: Mapping[str, str]) -> Refusal:
     written = ".".join(part.name for part in table.parts)
-    own = [name for lower, name in published.items() if lower.endswith(f".{table.name.lower()}")]
-    close = own or [published[name] for name in get_close_matches(written.lower(), published, 1)]
+    known = {lower: name for lower, name in published.items() if lower != written.lower()}
+    own = [name for lower, name in known.items() if lower.endswith(f".{table.name.lower()}")]
+    close = own or [known[name] for name in get_close_matches(written.lower(), known, 1)]
     hint = f"did you mean {close[0]}?" if close else "published names are listed by 'manage.py catalog'"
     return Refusal(UNKNOWN, f"{position(text, _first(table))}: {written} is no published table or view", hint=hint)
 

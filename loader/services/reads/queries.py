@@ -7,19 +7,27 @@ from typing import Any
 from django.conf import settings
 
 from architecture.models import Environment
+from architecture.selectors.environments import applied_states
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.services.change_log import assign, record_change, writing
 from elevata.core.errors import MetadataError
-from loader.domain.catalogs.catalog import TABLE, Entry
+from loader.domain.catalogs.catalog import TABLE, Entry, names_of_dataset
 from loader.domain.historization.stage import with_other_names
 from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.select_statements import MOST_ROWS, UNKNOWN, CheckedQuery, check_query, masked_results
+from loader.domain.queries.select_statements import (
+    MOST_ROWS,
+    UNKNOWN,
+    CheckedQuery,
+    check_query,
+    masked_results,
+    names_read,
+)
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest, SavedQuery
-from loader.services.publication import published
+from loader.services.publication import missing_tables, published, published_names
 from loader.services.reads.read_permissions import masking_for, may_read, record_sensitive_read
 from metadata.domain.select_check import MAX_LENGTH
 from metadata.domain.sensitivity import MASK
@@ -30,6 +38,7 @@ from metadata.selectors.classification import classification
 from metadata.services.rows.row_changes import remove, store
 
 SQL = "sql"
+MOST_COMPLETIONS = 50
 
 
 @dataclass(frozen=True)
@@ -118,8 +127,10 @@ def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:
     The user needs the permission to read data of every table, including those that views read. Sensitive values of a
     table are masked without the permission to read them.
     """
-    entries = {entry.name: entry for entry in published(environment=environment)}
-    checked = check_query(text, entries)
+    named = names_read(text)
+    entries = {entry.name: entry for entry in published(environment=environment, names=named)}
+    is_known = named.issubset(name.lower() for name in entries)
+    checked = check_query(text, entries, others=() if is_known else published_names(environment=environment))
     wanted = [entries[name] for name in checked.tables]
     beneath = [entries[name] for entry in wanted for name in entry.reads]
     datasets = _datasets([*wanted, *beneath])
@@ -128,7 +139,7 @@ def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:
 
 
 def _read(user: Any, entry: Entry, dataset: TargetDataset | None) -> _Read:
-    if user is not None and not (_may_read_schema(user, entry) if dataset is None else may_read(user, dataset)):
+    if user is not None and not _may_see(user, entry, dataset):
         raise MetadataError("not_permitted", "reading its data takes the permission metadata.read_data", entry.name)
     if user is None:
         return _Read(entry, dataset, None)
@@ -138,9 +149,9 @@ def _read(user: Any, entry: Entry, dataset: TargetDataset | None) -> _Read:
     return _Read(entry, dataset, masking_for(user, dataset, entry.table))
 
 
-def _may_read_schema(user: Any, entry: Entry) -> bool:
-    schema = entry.parts[0]
-    layer = TargetSchema.objects.filter(name=schema).values_list("layer", flat=True).first() or ""
+def _may_read_schema(user: Any, schema: str, layer: str | None = None) -> bool:
+    if layer is None:
+        layer = TargetSchema.objects.filter(name=schema).values_list("layer", flat=True).first() or ""
     place = Place(environment=settings.ENVIRONMENT, schemas=frozenset({(schema, layer)}))
     return may(user, Permission.READ_DATA, on=lambda: place)
 
@@ -247,15 +258,57 @@ def must_still_see(user: Any, read: ReadRequest) -> None:
         raise Refusal("NOT_PERMITTED", message, hint="Run the query again: what you may not read is masked then.")
 
 
-def published_for(user: Any) -> list[Entry]:
-    """Return the published names whose data a user may read, for completion."""
-    entries = published(environment=current_environment())
+@dataclass(frozen=True)
+class Completion:
+    """Published name, or a column of one, that a query can contain."""
+
+    text: str
+    label: str
+
+
+def has_published(user: Any) -> bool:
+    """Return True if a table is published whose data a user may read."""
+    environment = current_environment()
+    missing = missing_tables(environment=environment)
+    tables = (state for state in _visible(user, environment) if state.materialization == TABLE)
+    return any(state.key not in missing for state in tables)
+
+
+def completions(user: Any, text: str) -> list[Completion]:
+    """Return published names that contain a text, then columns whose name or table contains it, for one user.
+
+    Tables and columns whose data the user may not read are left out.
+    """
+    environment, text = current_environment(), text.strip().lower()
+    states = _visible(user, environment)
+    names = [name for state in states for name in names_of_dataset(state) if text in name.lower()]
+    if len(names) < MOST_COMPLETIONS and text:
+        names += [state.qualified_name for state in states if any(text in one.name.lower() for one in state.columns)]
+    chosen = list(dict.fromkeys(names))[:MOST_COMPLETIONS]
+    entries = published(environment=environment, names={name.lower() for name in chosen})
     datasets = _datasets(entries)
-    return [entry for entry in entries if _may_see(user, entry, datasets.get(entry.name))]
+    entries = [entry for entry in entries if entry.name in chosen and _may_see(user, entry, datasets.get(entry.name))]
+    options = [Completion(entry.name, entry.kind) for entry in entries if text in entry.name.lower()]
+    options += [
+        Completion(column.name, f"{entry.name}, {column.type}")
+        for entry in entries
+        for column in entry.table.columns
+        if text in column.name.lower() or text in entry.name.lower()
+    ]
+    return options[:MOST_COMPLETIONS]
+
+
+def _visible(user: Any, environment: Environment) -> list[DatasetState]:
+    """Return the applied datasets in schemas whose data a user may read, by name."""
+    states = sorted(applied_states(environment=environment), key=lambda state: state.qualified_name)
+    layers = dict(TargetSchema.objects.values_list("name", "layer"))
+    names = {state.schema for state in states}
+    readable = {name for name in names if _may_read_schema(user, name, layers.get(name, ""))}
+    return [state for state in states if state.schema in readable]
 
 
 def _may_see(user: Any, entry: Entry, dataset: TargetDataset | None) -> bool:
-    return _may_read_schema(user, entry) if dataset is None else may_read(user, dataset)
+    return _may_read_schema(user, entry.parts[0]) if dataset is None else may_read(user, dataset)
 
 
 FIELDS = ("name", "text", "shared")

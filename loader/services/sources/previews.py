@@ -7,16 +7,18 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from architecture.domain.operations import Operation
 from architecture.domain.report import Scope
 from architecture.domain.workflow import Refused
-from architecture.services.reports import gather
+from architecture.services.reports import Basis, gather
 from architecture.services.states import current_environment
 from loader.domain.sources.schema_changes import GONE, SchemaChange
 from loader.models import SourceProposal
 from loader.services.sources.proposals import Applied, apply_changes, claim_proposal
-from metadata.models import SourceDataset, TargetColumn
+from metadata.models import SourceDataset, TargetColumn, TargetDataset
+from metadata.selectors.datasets import neighbourhood
 from metadata.selectors.dependents import Dependent, of_column_retirement
 from metadata.services.datasets.generation_preview import DatasetPreview
 
@@ -44,12 +46,12 @@ def preview_proposal(
     with transaction.atomic():
         try:
             row = claim_proposal(proposal)
-            before, problem = _operations()
+            before, problem = _basis(row.source)
             gone = {change.removeprefix(f"{GONE}:") for change in take if change.startswith(f"{GONE}:")}
             dependents = _dependents(row.source, gone) if gone else ()
             applied = apply_changes(row, take=take, split=split)
-            after, _ = _operations() if before is not None else (None, problem)
-            return _preview(applied, dependents, before, after, problem)
+            after = before.with_metadata(_affected(row.source)) if before is not None else None
+            return _preview(applied, dependents, _operations(before), _operations(after), problem)
         finally:
             transaction.set_rollback(True)
 
@@ -73,12 +75,21 @@ def _preview(
     )
 
 
-def _operations() -> tuple[tuple[Operation, ...] | None, str]:
-    """Return the operations of a report of everything, or None and the reason why none can be planned."""
+def _basis(source: SourceDataset) -> tuple[Basis | None, str]:
+    """Return the inputs of a report on what a source can affect, or None and the reason why none can be planned."""
     try:
-        return gather(environment=current_environment(), scope=Scope()).report().operations, ""
+        return gather(environment=current_environment(), scope=Scope(), datasets=_affected(source)), ""
     except Refused as refused:
         return None, refused.message
+
+
+def _affected(source: SourceDataset) -> QuerySet[TargetDataset]:
+    targets = TargetDataset.objects.filter(generated_from=source).values_list("pk", flat=True)
+    return neighbourhood(list(targets))
+
+
+def _operations(basis: Basis | None) -> tuple[Operation, ...] | None:
+    return None if basis is None else basis.planned.within(None).operations
 
 
 def _dependents(source: SourceDataset, names: Collection[str]) -> tuple[Dependent, ...]:

@@ -20,7 +20,14 @@ from loader.domain.refusals import Refusal
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery
 from loader.selectors import queries_of, saved_queries
-from loader.services.reads.queries import delete_query, must_run, must_still_see, published_for, save_query
+from loader.services.reads.queries import (
+    completions,
+    delete_query,
+    has_published,
+    must_run,
+    must_still_see,
+    save_query,
+)
 from loader.services.reads.read_requests import request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
 from loader.views.datasets.datasets import CSV, result_file
@@ -39,7 +46,15 @@ def sql_page(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, form: QueryForm) -> dict[str, Any]:
-    return {"form": form, "save_form": SaveForm(), "entries": published_for(request.user), "tab": "editor"}
+    return {"form": form, "save_form": SaveForm(), "has_published": has_published(request.user), "tab": "editor"}
+
+
+@require_safe
+@permitted(Permission.READ_DATA)
+def sql_names(request: HttpRequest) -> HttpResponse:
+    """Return the published names and columns that contain a text, as options of the editor."""
+    options = completions(request.user, request.GET.get("name", ""))
+    return render(request, "loader/queries/sql_names.html", {"options": options})
 
 
 def _is_uuid(text: str) -> bool:

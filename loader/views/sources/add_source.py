@@ -13,8 +13,9 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
 from architecture.permissions import here
-from elevata.accounts.permissions import may
+from elevata.accounts.permissions import may, users_who_may
 from elevata.accounts.roles import Permission
+from elevata.comments.forms import NewCommentForm
 from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
 from elevata.web.views import REFUSED, CreatePage, RowPage, TemplatePage
@@ -43,6 +44,10 @@ from metadata.services.sources import create_system
 from metadata.views.base import Editing
 
 CREATE_ONLY = "create_only"
+# Number of registered systems that the first step links for each kind.
+SYSTEMS_SHOWN = 5
+# Number of users whom the prepared comment mentions.
+ASKED = 3
 
 
 class SourceAdd(Editing, TemplatePage):
@@ -51,7 +56,13 @@ class SourceAdd(Editing, TemplatePage):
     template_name = "loader/add_source/kind.html"
 
     def context(self) -> dict[str, Any]:
-        kinds = [(kind, label, KIND_SENTENCES.get(kind, "")) for kind, label in System.Kind.choices]
+        registered: dict[str, list[System]] = {}
+        for system in systems().filter(active=True).order_by("short_name"):
+            registered.setdefault(system.kind, []).append(system)
+        kinds = [
+            (kind, label, KIND_SENTENCES.get(kind, ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
+            for kind, label in System.Kind.choices
+        ]
         return {"kinds": kinds, "steps": steps_of("Kind")}
 
 
@@ -179,9 +190,10 @@ class SourceSummary(DraftPage):
         except MetadataError as error:
             return self.show(error=as_sentence(error.one_line()))
         self.draft.drop(request.session)
-        if CREATE_ONLY in request.POST or not may(request.user, Permission.START_LOAD, on=here):
+        may_start = may(request.user, Permission.START_LOAD, on=here)
+        if CREATE_ONLY in request.POST or not may_start:
             messages.success(request, f"{source} created with its targets.")
-            return redirect("source_page", source.key)
+            return redirect("source_page" if may_start else "source_handover", source.key)
         try:
             requested = request_load_run(scope=Scope(DATASET, str(loaded_dataset(source))), user=request.user)
         except ProductError as error:
@@ -211,6 +223,9 @@ class SourceFirstLoad(RowPage, TemplatePage):
     template_name, part_template = "loader/add_source/first_load.html", "loader/add_source/first_load_part.html"
     rows = staticmethod(source_dataset_detail)
 
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"steps": steps_of("First rows")}
+
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         run = get_object_or_404(load_runs(), run_id=self.kwargs["run_id"])
         state = RunState.of(run)
@@ -233,5 +248,30 @@ class SourceFirstLoad(RowPage, TemplatePage):
             "is_loaded": run.status == LoadRun.Status.SUCCEEDED,
             "may_read": dataset is not None and may_read(self.request.user, dataset),
             "question": {"kind": "sample", "rows": 20},
-            "steps": steps_of("First rows"),
+        }
+
+
+class SourceHandover(SourceFirstLoad):
+    """Last step for users who start no load: who can start it, a comment that asks them, and then its first rows."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        keys = list(self.row.generated.values_list("key", flat=True))
+        row = DatasetRun.objects.filter(dataset_key__among=keys).order_by("-pk").first()
+        if row is not None:
+            return self.render(**self._progress(RunState.of(load_runs().get(pk=row.run_id))))
+        if request.htmx:
+            return HttpResponse(status=204)
+        return self.render(**self._question())
+
+    def _question(self) -> dict[str, Any]:
+        names = [user.get_username() for user in users_who_may(Permission.START_LOAD, here())]
+        dataset = loaded_dataset(self.row)
+        asked = " ".join(f"@{name}" for name in names[:ASKED])
+        text = f"{asked} {self.row} and its targets are created. Please start the first load of {dataset}."
+        return {
+            "dataset": dataset,
+            "names": names,
+            "may_start": may(self.request.user, Permission.START_LOAD, on=here),
+            "comment_form": NewCommentForm(initial={"text": text}),
+            "comments_page": dataset and reverse("comment_list", args=["dataset", dataset.key]),
         }

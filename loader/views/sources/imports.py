@@ -87,8 +87,11 @@ class SourceImport(Editing, SystemPage):
             return self.show(draft, wrong=True)
         if before is not None:
             draft = draft.with_load_type(before.load_type_data)
+        step = "source_load_type"
+        if "summary" in request.POST:
+            draft, step = draft.with_default_load_type(), "source_summary"
         draft.keep(request.session)
-        return redirect(step_address("source_load_type", self.row, draft.place.location))
+        return redirect(step_address(step, self.row, draft.place.location))
 
     def show(self, draft: SourceDraft, *, wrong: bool = False) -> HttpResponse:
         """Show the decisions as they were sent."""

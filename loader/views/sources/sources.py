@@ -81,7 +81,7 @@ class SourceColumnAdd(Editing, ActionPage):
     def context(self) -> dict[str, Any]:
         return super().context() | {"back": self.address(self.row)}
 
-    def blank(self) -> NewColumnForm:
+    def initial_form(self) -> NewColumnForm:
         given = {name: self.request.GET[name][:200] for name in ("name", "type") if name in self.request.GET}
         return NewColumnForm(initial={"nullable": True, **given})
 

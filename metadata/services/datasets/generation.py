@@ -5,10 +5,11 @@ objects whose source was removed are retired, never deleted; objects that genera
 again with their source.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from elevata.audit.services.change_log import writing
@@ -62,10 +63,69 @@ def generate_targets(*, source_dataset: SourceDataset) -> Summary:
             SourceDataset.objects.select_for_update(of=("self",)).select_related("system").get(pk=source_dataset.pk)
         )
         proposed = generate(describe(source)) if source.active and source.system.active else ()
-        existing = _existing(source)
+        prefetch_related_objects([source], "columns")
+        existing = _existing(source, _targets([source]))
         with following(list(existing.values())):
             _generate(source, proposed, existing, summary)
     return summary
+
+
+def stored_targets(sources: Collection[SourceDataset]) -> dict[int, list[TargetDataset]]:
+    """Return the targets of sources with their columns and inputs, by source; the sources get their columns, too.
+
+    The number of queries does not depend on the number of sources.
+    """
+    prefetch_related_objects(sources, "columns")
+    rows = _targets(sources)
+    prefetch_related_objects(rows, "columns", "inputs")
+    targets: dict[int, list[TargetDataset]] = {source.pk: [] for source in sources}
+    for row in rows:
+        targets[row.generated_from_id].append(row)
+    columns = [column for some in targets.values() for row in some for column in _matched_by_input(row)]
+    prefetch_related_objects(columns, "inputs__source_column", "inputs__upstream_column")
+    return targets
+
+
+def _targets(sources: Collection[SourceDataset]) -> list[TargetDataset]:
+    rows = TargetDataset.objects.filter(generated_from__in=sources).select_related("schema", "history__schema")
+    targets, by_pk = list(rows.order_by("pk")), {source.pk: source for source in sources}
+    for row in targets:
+        row.generated_from = by_pk[row.generated_from_id]
+    return targets
+
+
+def _matched_by_input(dataset: TargetDataset) -> list[TargetColumn]:
+    """Return the columns whose inputs are compared: those of users, and all if a key of generation is missing."""
+    generated, columns = _generated_keys(dataset), list(dataset.columns.all())
+    is_complete = generated.issubset(column.key for column in columns)
+    return [column for column in columns if not is_complete or column.key not in generated]
+
+
+def is_generated(source: SourceDataset, targets: Iterable[TargetDataset]) -> bool:
+    """Return True if a generation would write nothing. ``targets`` are from ``stored_targets``.
+
+    Raise the MetadataError of a source that cannot be generated from.
+    """
+    existing = _existing(source, targets)
+    known: dict[UUID, SourceColumn | TargetColumn] = {column.key: column for column in source.columns.all()}
+    made: dict[UUID, TargetDataset | None] = {}
+    for spec in generate(describe(source)) if source.active and source.system.active else ():
+        dataset = made[spec.key] = existing.get(spec.key)
+        if spec.history_of is not None:
+            base = made[spec.history_of]
+            if base is not None and base.historize and (dataset is None or (base.active and not dataset.active)):
+                return False
+            continue
+        if dataset is None or _may_return(dataset) or not dataset.inputs.all():
+            return False
+        rows = {row.key: row for row in dataset.columns.all()}
+        matched = {proposal.key: _match(proposal, rows, known) for proposal in spec.columns}
+        used = [row for row in matched.values() if row is not None]
+        if len(used) < len(matched) or any(map(_may_return, used)) or _to_retire(dataset, rows.values(), used):
+            return False
+        known |= matched
+    unmade = [row for key, row in existing.items() if key not in made and not _historized_by_user(row, made)]
+    return not any(row.active for row in unmade)
 
 
 def _generate(
@@ -144,13 +204,12 @@ def ensure_history(base: TargetDataset, summary: Summary | None = None) -> Targe
     return _history(spec, base, getattr(base, "history", None), summary)
 
 
-def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
+def _existing(source: SourceDataset, rows: Iterable[TargetDataset]) -> dict[UUID, TargetDataset]:
     """Return the datasets that were generated from the source, by the key that generation derives for them.
 
     A dataset with another key (from a file, for example) is matched by its layer.
     """
     known: dict[UUID, TargetDataset] = {}
-    rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history__schema")
     for row in sorted(rows, key=lambda row: row.pk):
         key = naming.generated_dataset_key(row.schema.layer, source.key)
         if row.history_of_id is None and (key not in known or row.key == key):
@@ -177,7 +236,7 @@ def _dataset(
     if dataset is None:
         dataset = _new_dataset(spec, source)
         summary.created.append(str(dataset))
-    elif not dataset.active and dataset.retired_by == BY_GENERATION:
+    elif _may_return(dataset):
         _return(dataset, summary)
     if not dataset.inputs.exists():
         reads = {"source": upstream} if isinstance(upstream, SourceDataset) else {"upstream": upstream}
@@ -242,16 +301,16 @@ def _columns(
 
     Return True if there are columns that were not in use before.
     """
-    rows = list(dataset.columns.prefetch_related("inputs"))
+    rows = list(dataset.columns.prefetch_related("inputs__source_column", "inputs__upstream_column"))
     dataset_input = _input_from(dataset, upstream)
     by_key = {row.key: row for row in rows}
     taken = _taken_names(dataset, rows)
     ordinal = max((row.ordinal for row in rows), default=0)
     fresh: list[tuple[TargetColumn, SourceColumn | TargetColumn]] = []
-    wanted, unused = set(), {row.pk for row in rows if not row.active}
+    used, unused = [], {row.pk for row in rows if not row.active}
     for proposal in spec.columns:
         reads = known[proposal.input]
-        row = by_key.get(proposal.key) or _same_lineage(rows, reads)
+        row = _match(proposal, by_key, known)
         if row is None:
             ordinal += 1
             row = _new_column(proposal, dataset, naming.free_name(proposal.name, taken), ordinal)
@@ -259,8 +318,8 @@ def _columns(
             taken.add(row.name)
             fresh.append((row, reads))
         else:
-            wanted.add(row.pk)
-            if not row.active and row.retired_by == BY_GENERATION:
+            used.append(row)
+            if _may_return(row):
                 row.key_ordinal = _free_key_ordinal(row, rows)
                 _return(row, summary)
         known[proposal.key] = row
@@ -269,10 +328,8 @@ def _columns(
         store_all(_column_input(dataset_input, *pair) for pair in fresh)
     if str(dataset) not in summary.created:
         summary.created.extend(str(column) for column, _ in fresh)
-    generated = _generated_keys(dataset)
-    for row in rows:
-        if row.pk not in wanted and row.active and (row.key in generated or _reads_retired(row)):
-            _retire(row, summary)
+    for row in _to_retire(dataset, rows, used):
+        _retire(row, summary)
     return bool(fresh) or any(row.active and row.pk in unused for row in rows)
 
 
@@ -281,7 +338,27 @@ def _input_from(dataset: TargetDataset, upstream: SourceDataset | TargetDataset)
     return dataset.inputs.filter(**reads).first()
 
 
-def _same_lineage(rows: list[TargetColumn], reads: SourceColumn | TargetColumn) -> TargetColumn | None:
+def _match(
+    proposal: GeneratedColumn, rows: Mapping[UUID, TargetColumn], known: Mapping[UUID, SourceColumn | TargetColumn]
+) -> TargetColumn | None:
+    """Return the stored column of a proposed one: the one with its key, or one that reads only the same column."""
+    return rows.get(proposal.key) or _same_lineage(rows.values(), known[proposal.input])
+
+
+def _may_return(row: TargetDataset | TargetColumn) -> bool:
+    return not row.active and row.retired_by == BY_GENERATION
+
+
+def _to_retire(
+    dataset: TargetDataset, rows: Iterable[TargetColumn], used: Iterable[TargetColumn]
+) -> list[TargetColumn]:
+    """Return the active columns that are not used any more, except those of users."""
+    kept, generated = {row.pk for row in used}, _generated_keys(dataset)
+    left = (row for row in rows if row.active and row.pk not in kept)
+    return [row for row in left if row.key in generated or _reads_retired(row)]
+
+
+def _same_lineage(rows: Iterable[TargetColumn], reads: SourceColumn | TargetColumn) -> TargetColumn | None:
     """Return the column that reads only ``reads``: it may have another key, from a file for example."""
     for row in rows:
         inputs = list(row.inputs.all())
@@ -340,14 +417,13 @@ def _column_input(dataset_input: DatasetInput, column: TargetColumn, reads: Sour
 
 def _generated_keys(dataset: TargetDataset) -> set[UUID]:
     """Return the keys that generation derives for the dataset's columns; columns with other keys belong to users."""
-    source_columns = SourceColumn.objects.filter(dataset=dataset.generated_from)
     layer = dataset.schema.layer
-    return {naming.generated_column_key(layer, key) for key in source_columns.values_list("key", flat=True)}
+    return {naming.generated_column_key(layer, column.key) for column in dataset.generated_from.columns.all()}
 
 
 def _reads_retired(row: TargetColumn) -> bool:
     """Return True for a column that reads exactly one column, and that one is retired or not integrated."""
-    inputs = list(row.inputs.select_related("source_column", "upstream_column"))
+    inputs = list(row.inputs.all())
     if len(inputs) != 1:
         return False
     column = inputs[0].source_column or inputs[0].upstream_column

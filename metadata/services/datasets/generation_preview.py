@@ -18,7 +18,7 @@ from metadata.domain import naming
 from metadata.domain.generation import RAW, GeneratedColumn, GeneratedDataset, generate, raw_type
 from metadata.domain.types import DataType
 from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.datasets.generation import Summary, describe, generate_targets
+from metadata.services.datasets.generation import Summary, describe, generate_targets, is_generated, stored_targets
 from metadata.services.datasets.targets import change_column, check_keys
 from metadata.services.rows.checks import check_dataset_columns
 from metadata.services.rows.row_changes import put_aside
@@ -102,7 +102,7 @@ def preview_generation(source: SourceDataset) -> GenerationPreview:
     """
     with transaction.atomic():
         try:
-            return _generated(source)[1]
+            return _generated(source)
         finally:
             transaction.set_rollback(True)
 
@@ -116,7 +116,7 @@ def generate_accepted(
     """
     with writing():
         source = SourceDataset.objects.select_for_update(of=("self",)).get(pk=source_dataset.pk)
-        _, preview = _generated(source)
+        preview = _generated(source)
         if preview.fingerprint != fingerprint:
             raise MetadataError(
                 "preview_changed",
@@ -124,7 +124,7 @@ def generate_accepted(
                 where=str(source),
             )
         wanted = set(accept)
-        for dataset, pairs in _pairs(source):
+        for dataset, pairs in _pairs(source, _stored(source)) if wanted else ():
             if dataset.key in wanted:
                 _take(dataset, pairs)
         return preview
@@ -132,8 +132,10 @@ def generate_accepted(
 
 def preview_system(system: System) -> list[SourceGeneration]:
     """Return the current effect of ``generate_system`` on each source; nothing is written."""
+    sources = _sources_of(system)
+    targets = stored_targets(sources)
     with writing():
-        result = [_source_generation(source) for source in _sources_of(system)]
+        result = [_source_generation(source, targets[source.pk]) for source in sources]
         transaction.set_rollback(True)
     return result
 
@@ -150,7 +152,8 @@ def generate_system(
     with writing():
         sources = _sources_of(system, lock=True)
         if fingerprints is None:
-            return [_source_generation(source) for source in sources]
+            targets = stored_targets(sources)
+            return [_source_generation(source, targets[source.pk]) for source in sources]
         if missing := set(fingerprints) - {source.key for source in sources}:
             raise MetadataError("preview_changed", f"{len(missing)} sources do not exist any more", where=str(system))
         return [
@@ -167,11 +170,10 @@ def _sources_of(system: System, *, lock: bool = False) -> list[SourceDataset]:
     return list(rows.select_for_update(of=("self",)) if lock else rows)
 
 
-def _source_generation(source: SourceDataset) -> SourceGeneration:
+def _source_generation(source: SourceDataset, targets: list[TargetDataset]) -> SourceGeneration:
     """Generate the targets of a source, or return the reason why nothing can be generated."""
     try:
-        with writing():
-            return SourceGeneration(source, _generated(source)[1])
+        return SourceGeneration(source, _generated(source, targets))
     except MetadataError as problem:
         return SourceGeneration(source, problem=problem)
 
@@ -184,9 +186,9 @@ def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, 
     """
     with writing():
         source = SourceDataset.objects.select_for_update(of=("self",)).get(pk=source_dataset.pk)
-        preview = _generated(source)[1]
+        preview = _generated(source)
         followed: dict[UUID, set[str]] = {}
-        for dataset, pairs in _pairs(source):
+        for dataset, pairs in _pairs(source, _stored(source)):
             layer = dataset.schema.layer
             former = {naming.generated_column_key(layer, key): type_ for key, type_ in retyped.items()}
             following = [
@@ -213,7 +215,7 @@ def import_and_generate(**described: Any) -> tuple[SourceDataset, GenerationPrev
     """Create a source dataset with its columns and its targets, all or nothing; see ``import_source_dataset``."""
     with writing():
         source = import_source_dataset(**described)
-        return source, _generated(source)[1]
+        return source, _generated(source)
 
 
 def preview_import(**described: Any) -> GenerationPreview:
@@ -225,20 +227,31 @@ def preview_import(**described: Any) -> GenerationPreview:
             transaction.set_rollback(True)
 
 
-def _generated(source: SourceDataset) -> tuple[Summary, GenerationPreview]:
-    """Run the generation and return its summary and preview; the caller opens the transaction."""
-    summary = generate_targets(source_dataset=source)
-    differences = {dataset.key: _differences(pairs) for dataset, pairs in _pairs(source)}
-    rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history_of")
-    previews = [_preview(row, summary, differences.get(row.key, [])) for row in rows.prefetch_related("columns")]
+def _generated(source: SourceDataset, targets: list[TargetDataset] | None = None) -> GenerationPreview:
+    """Run the generation, unless it would write nothing, and return its effect; the caller opens the transaction.
+
+    ``targets`` are the stored ones, if they were read before.
+    """
+    targets, summary = _stored(source) if targets is None else targets, Summary()
+    if not is_generated(source, targets):
+        summary = generate_targets(source_dataset=source)
+        targets = _stored(source)
+    differences = {dataset.key: _differences(pairs) for dataset, pairs in _pairs(source, targets)}
+    previews = [_preview(row, summary, differences.get(row.key, [])) for row in targets]
     layers = TargetSchema.Layer.values
     previews.sort(key=lambda preview: (layers.index(preview.layer), preview.name))
-    return summary, GenerationPreview(tuple(previews), sha256_hex([_as_json(preview) for preview in previews]))
+    return GenerationPreview(tuple(previews), sha256_hex([_as_json(preview) for preview in previews]))
+
+
+def _stored(source: SourceDataset) -> list[TargetDataset]:
+    return stored_targets([source])[source.pk]
 
 
 def _preview(row: TargetDataset, summary: Summary, differences: list[Difference]) -> DatasetPreview:
     name = str(row)
     preview = DatasetPreview(row.key, name, row.schema.layer, SAME, differences=differences)
+    if not summary:
+        return preview
     columns = {str(column): column for column in row.columns.all()}
     labels = {full_name: f"{column.name} {column.type}" for full_name, column in columns.items()}
     preview.retired = [columns[full_name].name for full_name in summary.retired if full_name in columns]
@@ -257,14 +270,17 @@ def _preview(row: TargetDataset, summary: Summary, differences: list[Difference]
     return preview
 
 
-def _pairs(source: SourceDataset) -> Iterator[tuple[TargetDataset, list[tuple[TargetColumn, GeneratedColumn]]]]:
+def _pairs(
+    source: SourceDataset, targets: list[TargetDataset]
+) -> Iterator[tuple[TargetDataset, list[tuple[TargetColumn, GeneratedColumn]]]]:
     """Yield every active generated dataset with pairs of its columns and the source's proposals."""
     if not (source.active and source.system.active):
         return
     proposed = {spec.key: spec for spec in generate(describe(source)) if spec.history_of is None}
     by_layer = {spec.layer: spec for spec in proposed.values()}
-    rows = TargetDataset.objects.filter(generated_from=source, history_of__isnull=True, active=True)
-    for row in rows.select_related("schema").prefetch_related("columns").order_by("pk"):
+    for row in targets:
+        if row.history_of_id is not None or not row.active:
+            continue
         spec = proposed.get(row.key) or by_layer.get(row.schema.layer)
         if spec is not None:
             yield row, _matched(row, spec)

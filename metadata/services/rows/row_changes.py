@@ -430,6 +430,18 @@ def former_names(current: list[str], old: str, new: str) -> list[str]:
     return [name for name in current if name not in (old, new)] + ([old] if old != new else [])
 
 
+def former_names_of(row: TargetDataset | TargetColumn, name: str) -> list[str]:
+    """Return the former names of a row that is renamed to ``name``.
+
+    They include the name under which the row was created, because exported files may have it. A name that it got by a
+    rename is left out unless an environment has it.
+    """
+    names = former_names(row.former_names, row.name, name)
+    if row.former_names and not import_string(settings.APPLIED_NAMES)(row):
+        names = [former for former in names if former != row.name]
+    return names
+
+
 BY_PERSON = TargetDataset.RetiredBy.PERSON
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 

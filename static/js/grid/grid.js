@@ -10,7 +10,7 @@ import { isMoving, move } from "./moving.js";
 import { focusAnswer } from "./panel.js";
 import { isWaiting } from "./requests.js";
 import { commit, save } from "./saving.js";
-import { cellByKey, cellOf, go, grid, nextEditable, prepare, say } from "./table.js";
+import { cellByKey, cellOf, go, grid, nextEditable, prepare, say, undo } from "./table.js";
 
 // --- keys ----------------------------------------------------------------------------------
 document.addEventListener("keydown", (event) => {
@@ -41,6 +41,7 @@ function cellAction({ key }, cell, command) {
   const { kind, typed, value } = cell.dataset;
   if (to) return () => go(to);
   if (key === "Enter" || key === "F2") return () => open(cell);
+  if (key === "z" && command) return undo;
   if (key === " " && kind === "yes-no") return () => save(cell, toggled(typed || value));
   if (kind && (key === "Delete" || key === "Backspace")) return () => edit(cell, "");
   if (kind && key.length === 1 && !command) return () => edit(cell, key);

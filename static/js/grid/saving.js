@@ -5,7 +5,7 @@ import { close, discard, edit, refuse, settle, showTyped } from "./editor.js";
 import { flushMove } from "./moving.js";
 import { replaceLine, replacePanel, showAnswer } from "./panel.js";
 import { enqueue, post } from "./requests.js";
-import { lineOf, named, say } from "./table.js";
+import { lineOf, named, offerUndo, say } from "./table.js";
 
 export function commit(cell) {
   const refusedBefore = "typed" in cell.dataset;
@@ -54,7 +54,9 @@ async function receive(answer, key, name, value) {
   else if (target) showAnswer(html);
   else replaceLine(key, name, html);
   if (answer.status === 200) {
-    say(`Saved: ${name} of ${lineOf(key).dataset.name}.`);
+    const text = `Saved: ${name} of ${lineOf(key).dataset.name}.`;
+    say(text);
+    offerUndo(text, answer.headers.get("Undo-Address"));
     document.body.dispatchEvent(new Event("metadata-saved"));
   }
   if (answer.status === 422 && !document.querySelector(".cell-editor")) edit(named(lineOf(key), name));

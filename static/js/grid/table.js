@@ -62,3 +62,13 @@ export function say(text) {
   const status = document.getElementById("grid-status");
   if (status) status.textContent = text;
 }
+
+// Shows the last save with the page that undoes it.
+export function offerUndo(text, address) {
+  const line = document.getElementById("grid-saved");
+  line.hidden = !address;
+  line.querySelector("span").textContent = text;
+  if (address) line.querySelector("a").href = address;
+}
+
+export const undo = () => document.querySelector("#grid-saved:not([hidden]) a")?.click();

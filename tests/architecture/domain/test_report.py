@@ -12,7 +12,7 @@ import pytest
 
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.current_state import CurrentState
-from architecture.domain.operations import operation_of
+from architecture.domain.operations import Operation, operation_of
 from architecture.domain.report import (
     ALL,
     DATASET,
@@ -23,6 +23,7 @@ from architecture.domain.report import (
     as_markdown,
     as_text,
     build_report,
+    title_of,
 )
 from architecture.domain.state_files import dump_state
 from metadata.domain.state import DatasetState
@@ -244,3 +245,17 @@ def test_a_scope_that_was_resolved_before_stays_about_the_same_datasets() -> Non
     scope = Scope(DATASET, "rawcore.rc_old", keys=frozenset({"d1"}))
     after = state(dataset("d1", "rc_new"), dataset("d2", "rc_b"))
     assert build_report(CurrentState.of_state(after), after, PolicySet(), scope).content["scope"][-1] == ["d1"]
+
+
+@pytest.mark.parametrize(
+    ("datasets", "title"),
+    [
+        (("raw.raw_crm_customer", "stage.stg_crm_customer", "rawcore.rc_crm_customer"), "crm_customer"),
+        (("rawcore.rc_customer", "serving.sales", "rawcore.rc_orders"), "customer, sales and 1 more"),
+        (("rawcore.rc_customer", "rawcore.rc_customer_hist", "serving.sales"), "customer, sales"),
+        ((), "schema rawcore"),
+    ],
+)
+def test_a_report_is_named_by_the_datasets_that_it_changes(datasets: tuple[str, ...], title: str) -> None:
+    operations = [Operation("add_column", name, name) for name in datasets]
+    assert title_of(operations, Scope("schema", "rawcore")) == title

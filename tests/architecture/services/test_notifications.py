@@ -131,7 +131,7 @@ def test_a_message_of_spark_is_not_told_for_it_may_have_values(renamed: World):
     attempt = claim_execution(execution_pk=renamed.queued().pk, worker="w1")
     end_attempt(attempt=attempt, wanted="failed", error={"code": "STEP_FAILED", "message": "cannot cast 'secret'"})
     title = Event.objects.get(kind="execution.failed").title
-    assert title == "The execution of all datasets in dev failed"
+    assert title == "The execution of crm_customer in dev failed"
 
 
 def test_a_failure_is_settled_once_the_execution_is_abandoned(renamed: World):

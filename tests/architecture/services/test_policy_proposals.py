@@ -8,7 +8,7 @@ from django.test import override_settings
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.workflow import Refused
 from architecture.models import Environment, PolicyProposal, PolicyRecord
-from architecture.selectors.inbox import count_for, policies_waiting
+from architecture.selectors.inbox import policies_waiting, tasks_of
 from architecture.services.change_policy import (
     accept_policy,
     policy_of,
@@ -227,7 +227,7 @@ def test_the_others_who_manage_policies_are_told_and_asked(built, root, rita):
     assert {one.user.username for one in told} == {"rita"}
     (asked,), (own,) = policies_waiting(rita), policies_waiting(root)
     assert (asked.own, asked.whom, own.own) == (False, ("rita",), True)
-    assert (count_for(rita), count_for(root)) == (1, 0)
+    assert (tasks_of(rita).count, tasks_of(root).count) == (1, 0)
     assert policies_waiting(built.approver) == ()
 
 

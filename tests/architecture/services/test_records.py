@@ -8,9 +8,10 @@ import pytest
 from architecture.domain.artifacts import verify
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.report import Scope
-from architecture.models import ExecutionRecord
+from architecture.models import AppliedDataset, ExecutionRecord
 from architecture.services.automatic_changes import Pending, begin_execution, finish_execution
 from architecture.services.proof import approval_artifact, record_artifact
+from architecture.services.record_verification import verify_record
 from architecture.services.reports import Basis
 from architecture.services.states import Seen
 from elevata.audit.services import chain
@@ -68,6 +69,25 @@ def test_a_loads_own_changes_say_what_the_load_was_asked_for(built, scope: Scope
 def test_record_and_approval_verify_from_the_file_alone(record):
     assert verify(exported(record_artifact(record))) == ()
     assert verify(exported(approval_artifact(record.execution.report))) == ()
+
+
+def test_a_record_is_verified_with_the_present_structure_of_its_datasets(record):
+    result = verify_record(record)
+    assert result.is_proven
+    assert {each.status for each in result.datasets} == {"in_sync"}
+
+
+def test_a_table_that_was_changed_since_is_drifted(built, record):
+    dataset = verify_record(record).datasets[0]
+    built.warehouse.rename_behind_your_back(dataset.key, "balance", "saldo")
+    built.warehouse.show()
+    assert verify_record(record).datasets[0].status == "drifted"
+
+
+def test_a_dataset_that_another_execution_changed_is_not_compared(record):
+    AppliedDataset.objects.update(execution=None)
+    (dataset, *_) = verify_record(record).datasets
+    assert (dataset.status, dataset.reason) == ("superseded", "removed, or adopted as the baseline, since then")
 
 
 def test_both_are_links_of_the_chain(record):

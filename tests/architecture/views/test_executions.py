@@ -140,6 +140,13 @@ def test_the_record_is_a_file_that_proves_itself(world: World, olga: Client, pre
     assert verify(artifact) == ()
 
 
+def test_a_record_is_verified_on_its_page(world: World, viewer: Client, previewed: Preview):
+    execution = world.executed()
+    text = words(read(viewer, page_of(execution, "verify/")))
+    assert "The record verifies: every digest and fingerprint matches" in text
+    assert "rawcore.rc_crm_customer in sync" in text
+
+
 def test_executions_are_listed_with_their_records(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     assert f"execution {execution.pk} succeeded report" in words(read(olga, "/executions/?kind=report"))

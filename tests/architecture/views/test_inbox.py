@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from architecture.domain.report import Scope
 from architecture.models import ChangeReport, Execution
-from architecture.selectors.inbox import count_for, waiting_for
+from architecture.selectors.inbox import tasks_of, waiting_for
 from architecture.services import reports
 from architecture.services.executions import approve, reject
 from architecture.services.previews import make_preview
@@ -60,7 +60,7 @@ def test_who_only_reads_is_told_so_and_costs_nothing_but_asking_what_they_may(
     assert "for editors, approvers and operators" in read(viewer, "/inbox/")
     vera = AccountBackend().get_user(person("vera", Role.VIEWER).pk)
     with django_assert_num_queries(2):  # her permissions
-        assert count_for(vera) == 0
+        assert tasks_of(vera).count == 0
 
 
 # --- who is asked for what ---------------------------------------------------------------------
@@ -190,6 +190,11 @@ def test_the_count_takes_one_query_and_one_more_where_something_waits(
     for user in (bob, olga):
         may_somewhere(user, "accounts.manage_users")  # what people may is asked by every page
     with django_assert_num_queries(2):
-        assert count_for(bob) == 1
+        assert tasks_of(bob).count == 1
     with django_assert_num_queries(1):
-        assert count_for(olga) == 0
+        assert tasks_of(olga).count == 0
+
+
+def test_home_leads_to_the_one_report_that_waits(world: World, renamed: ChangeReport):
+    assert f'href="/reports/{renamed.report_id}/"' in read(signed_in(world.approver), "/")
+    assert tasks_of(world.operator).report_id is None

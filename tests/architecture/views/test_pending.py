@@ -53,7 +53,7 @@ def test_a_second_editor_learns_whose_edits_meet_in_the_report(world: World):
     report = world.report()
     page = words(read(signed_in(eve), f"/reports/{report.report_id}/"))
     assert "Edits of several users meet in this report: ada, eve." in page
-    assert f"Report {report.fingerprint[:12]}" in shown(world, by=eve)
+    assert "Report of crm_customer" in shown(world, by=eve)
 
 
 def test_who_only_reads_is_offered_no_report(world: World):

@@ -69,15 +69,15 @@ def test_behind_a_long_report_who_changed_what_follows_its_page(
 
 
 def test_a_report_that_holds_says_so_and_a_stale_one_what_moved(world: World, viewer: Client, renamed: ChangeReport):
-    assert "Up to date" in read(viewer, address(renamed, "standing/"))
+    assert "Up to date" in read(viewer, address(renamed, "status/"))
     rename(world, "balance", "amount")
-    assert "REPORT_STALE" in read(viewer, address(renamed, "standing/"))
+    assert "REPORT_STALE" in read(viewer, address(renamed, "status/"))
 
 
 def test_an_open_page_asks_cheaply_until_something_moves(
     world: World, viewer: Client, renamed: ChangeReport, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
-    part = read(viewer, address(renamed, "standing/"))
+    part = read(viewer, address(renamed, "status/"))
     again = html.unescape(re.search(r'hx-get="([^"]+)" hx-trigger="every 2s"', part)[1])
     with django_assert_max_num_queries(9):  # session, person, report, its approvals, executions and preview, and one
         assert viewer.get(again).status_code == 204
@@ -89,11 +89,11 @@ def test_an_open_page_asks_cheaply_until_something_moves(
 
 def test_a_report_that_goes_stale_takes_its_buttons_along_and_leaves_the_note(world: World, renamed: ChangeReport):
     bob = signed_in(world.approver)
-    part = html_of(bob.get(address(renamed, "standing/"), headers=HTMX))
+    part = html_of(bob.get(address(renamed, "status/"), headers=HTMX))
     assert "Up to date" in part
     assert "hx-swap-oob" not in part
     rename(world, "balance", "amount")
-    part = html_of(bob.get(address(renamed, "standing/"), headers=HTMX))
+    part = html_of(bob.get(address(renamed, "status/"), headers=HTMX))
     decide = part[part.index('id="decide"') :]
     assert 'id="decide" hx-swap-oob="true"' in part
     assert re.search(r'disabled aria-describedby="why-no-approval" form="decide-form">.*?Approve', decide)
@@ -105,7 +105,7 @@ def test_a_report_that_goes_stale_takes_its_buttons_along_and_leaves_the_note(wo
 def test_a_page_made_when_the_report_was_known_to_be_stale_says_so_at_once(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     bob = signed_in(world.approver)
-    read(bob, address(renamed, "standing/"))
+    read(bob, address(renamed, "status/"))
     page = read(bob, address(renamed))
     assert "Outdated. The metadata changed since the report was created." in words(page)
     assert re.search(r'disabled aria-describedby="why-no-approval" form="decide-form"', page)
@@ -113,7 +113,7 @@ def test_a_page_made_when_the_report_was_known_to_be_stale_says_so_at_once(world
 
 def test_a_page_is_told_when_somebody_else_went_on_and_asks_no_more(world: World, renamed: ChangeReport):
     olga = signed_in(world.operator)
-    part = read(olga, address(renamed, "standing/"))
+    part = read(olga, address(renamed, "status/"))
     again = html.unescape(re.search(r'hx-get="([^"]+)" hx-trigger="every 2s"', part)[1])
     approve(report=renamed, user=world.approver)
     part = html_of(olga.get(again, headers=HTMX))

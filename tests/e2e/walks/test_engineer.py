@@ -82,7 +82,7 @@ def test_a_column_is_renamed_with_a_reason_and_found_by_its_old_name(mia: Walker
     mia.use("link", "Lineage")
     expect(mia.page.locator("[data-graph] svg")).to_be_visible()
     mia.picture("engineer-lineage")
-    mia.use("link", "Changes")
+    mia.use("link", "Change log")
     expect(mia.page.get_by_role("heading", name="Former names")).to_be_visible()
     mia.fill("Search", "elevation")
     expect(mia.page).to_have_url(

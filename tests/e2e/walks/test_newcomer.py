@@ -18,7 +18,7 @@ EMPTY = {
     "Datasets": re.compile("No dataset|Nothing is described|no dataset", re.IGNORECASE),
     "Sources": re.compile("No source|No system|Nothing is described", re.IGNORECASE),
     "Load runs": "No load runs yet",
-    "Architecture": "No reports yet",
+    "Changes": "No reports yet",
 }
 
 

@@ -67,7 +67,7 @@ def test_a_report_that_goes_stale_says_so_and_keeps_the_note(bob: Walker, world:
     bob.type("Half a thou")
     change(world, "balance", description="What is owed")
     change(world, "balance", type="decimal(14,2)")
-    expect(bob.page.locator("#standing")).to_contain_text("Outdated.", timeout=30_000)
+    expect(bob.page.locator("#report-status")).to_contain_text("Outdated.", timeout=30_000)
     bob.type("ght")
     expect(bob.page.get_by_role("textbox", name=re.compile("^Note"))).to_have_value("Half a thought")
     expect(bob.page.get_by_role("button", name="Approve", exact=True)).to_be_disabled()

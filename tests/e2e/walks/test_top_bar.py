@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from architecture.selectors.inbox import Tasks
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from tests.e2e.walks.conftest import Walker
@@ -21,7 +22,7 @@ def busy(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> User:
     """Somebody with a long name, much that waits and much that is unread."""
     person = ensure_user(name="bartholomea.featherstonehaugh", roles=[Role.ADMIN])
     NoticeFactory.create_batch(12, user=person)
-    monkeypatch.setattr("elevata.home.count_for", lambda _user: 128)
+    monkeypatch.setattr("elevata.home.tasks_of", lambda _user: Tasks(128, None))
     return person
 
 

@@ -113,6 +113,7 @@ RULES = {
     ),
     "trial_answer": Rule(values=("trial",), operator=404),
     "sql_page": Rule(),
+    "sql_names": Rule(page=False),
     "sql_run": Rule(
         "post", data={"text": "SELECT 1", "limit": "100"}, reader="/sql/answers/", operator="/sql/answers/", page=False
     ),
@@ -175,6 +176,7 @@ RULES = {
     "system_upload": _post("system", operator=422),
     "source_load_type": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
     "source_summary": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
+    "source_handover": Rule(values=("source_key",)),
     "source_first_load": Rule(values=("source_key", "run_id")),
     "system_page": Rule(values=("system",)),
     "system_generate": _editing("system"),
@@ -222,7 +224,7 @@ RULES = {
     "lease_break": Rule(reader=REFUSED, values=("lease",)),
     "report_list": Rule(),
     "report_page": Rule(values=("report_id",)),
-    "report_standing": Rule(values=("report_id",)),
+    "report_status": Rule(values=("report_id",)),
     "report_differences": Rule(values=("report_id",)),
     "report_behind": Rule(values=("report_id",)),
     "report_downstream": Rule(values=("report_id",)),
@@ -246,6 +248,7 @@ RULES = {
     "execution_cancel": Rule(values=("execution",), reader=REFUSED),
     "execution_resume": _post("execution", operator=409),
     "execution_abandon": Rule(values=("execution",), reader=REFUSED),
+    "execution_verify": Rule(values=("execution",)),
     "execution_undo": _post("execution", operator="/reports/"),
     "record_file": Rule(values=("record_id",), page=False),
     "drift_page": Rule(),
@@ -412,8 +415,7 @@ RULES = {
     "api-change-list": API,
     "api-change-detail": _api("change"),
     "api-change-export": API,
-    # The entry is none of those that can be undone.
-    "api-change-undo": _api_post("change", operator=422),
+    "api-change-undo": _api_post("change", operator=200),
     "api-drift-list": API,
     "api-drift-check": _api_post(operator=202),
     "api-drift-adopt": _api_post(operator=400),

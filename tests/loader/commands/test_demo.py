@@ -11,7 +11,7 @@ from celery.contrib.testing.worker import start_worker
 from architecture.domain.artifacts import verify
 from architecture.domain.report import DATASET, Scope
 from architecture.models import DryRun, ExecutionRecord
-from architecture.selectors.inbox import count_for
+from architecture.selectors.inbox import tasks_of
 from architecture.services.reports import operations_of
 from elevata.accounts.permissions import acting_as
 from elevata.celery import app
@@ -201,7 +201,7 @@ def test_work_is_left_for_everybody_who_is_told_and_can_still_load(left):
     ]
     assert (work.schedule.active, work.schedule.next_at) == (False, None)
     assert MaintenanceRecord.objects.get().run == work.prune
-    assert {one.name: count_for(one.user) for one in people} == {"demo": 1, "edda": 1, "aron": 1, "otto": 0}
+    assert {one.name: tasks_of(one.user).count for one in people} == {"demo": 1, "edda": 1, "aron": 1, "otto": 0}
     told = dict(demo_work.prepared_tasks(work, people))
     assert str(work.waiting.report_id)[:8] in told[people.approver.name]
     assert str(work.blocked.report_id)[:8] in told[people.editor.name]

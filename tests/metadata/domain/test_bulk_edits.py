@@ -3,7 +3,17 @@
 import pytest
 
 from elevata.core.errors import MetadataError
-from metadata.domain.bulk_edits import ADD_TAGS, OWNER, REMOVE_TAGS, RETIRE, can_undo, changes_of, undo_of
+from metadata.domain.bulk_edits import (
+    ADD_TAGS,
+    OWNER,
+    REMOVE_TAGS,
+    RETIRE,
+    can_undo,
+    changes_of,
+    follows_rename,
+    refuse_later_change,
+    values_before,
+)
 
 
 def test_added_tags_follow_the_existing_ones():
@@ -20,23 +30,56 @@ def test_other_actions_set_their_field():
 
 
 def test_an_empty_value_is_restored():
-    assert undo_of({"tags": {"after": ["a"]}}, {"tags": ["a"]}) == {"tags": []}
+    assert values_before({"tags": {"after": ["a"]}}) == {"tags": []}
 
 
 def test_the_times_of_a_retirement_follow_from_the_state():
     logged = {"active": {"before": True, "after": False}, "retired_by": {"after": "person"}}
-    assert undo_of(logged, {"active": False}) == {"active": True}
+    assert values_before(logged) == {"active": True}
+
+
+def test_the_former_names_follow_from_the_name():
+    logged = {"name": {"before": "a", "after": "b"}, "former_names": {"after": ["a"]}}
+    assert values_before(logged) == {"name": "a"}
 
 
 def test_a_field_that_was_changed_again_is_not_undone():
     with pytest.raises(MetadataError) as refused:
-        undo_of({"owner": {"before": "a", "after": "b"}}, {"owner": "c"})
+        refuse_later_change({"owner": {"before": "a", "after": "b"}}, {"owner": "c"})
     assert refused.value.code == "changed_since"
 
 
 @pytest.mark.parametrize(
     ("kind", "action", "fields"),
-    [("dataset", "created", ["owner"]), ("dataset", "changed", ["owner", "filter"]), ("system", "changed", ["owner"])],
+    [
+        ("dataset", "renamed", ["name", "former_names"]),
+        ("dataset", "changed", ["filter"]),
+        ("column", "renamed", ["name", "former_names"]),
+        ("column", "changed", ["type"]),
+        ("column", "changed", ["expression", "inputs"]),
+        ("column", "changed", ["role", "key_ordinal", "nullable"]),
+    ],
+)
+def test_names_types_roles_and_expressions_are_undone(kind: str, action: str, fields: list[str]):
+    assert can_undo(kind, action, fields)
+
+
+def test_expressions_and_policies_can_follow_a_rename():
+    assert follows_rename("changed", ["expression"])
+    assert follows_rename("changed", ["history_policy"])
+    assert not follows_rename("changed", ["expression", "owner"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "fields"),
+    [
+        ("dataset", "created", ["owner"]),
+        ("dataset", "changed", ["owner", "select"]),
+        ("dataset", "changed", ["history_policy"]),
+        ("dataset", "changed", ["inputs"]),
+        ("column", "changed", ["former_names"]),
+        ("system", "changed", ["owner"]),
+    ],
 )
 def test_other_changes_are_not_undone(kind: str, action: str, fields: list[str]):
     assert not can_undo(kind, action, fields)

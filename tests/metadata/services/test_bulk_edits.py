@@ -12,10 +12,12 @@ from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.domain.bulk_edits import ADD_TAGS, OWNER, RETIRE, SENSITIVITY
-from metadata.models import TargetDataset
+from metadata.models import TargetColumn, TargetDataset
 from metadata.services.bulk_edits import EditsRefused, apply_edits, edits_of, preview_edits, undo_edits
-from metadata.services.datasets.targets import update_target_dataset
-from tests.factories import TargetColumnFactory, TargetDatasetFactory
+from metadata.services.datasets.targets import create_target_dataset, update_target_column, update_target_dataset
+from metadata.services.lifecycle import rename_column, rename_dataset
+from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
+from tests.metadata.applied import apply_state
 
 pytestmark = pytest.mark.django_db
 
@@ -157,3 +159,107 @@ def test_the_entry_of_an_edit_is_its_own(datasets: list[TargetDataset]):
 def test_more_rows_than_a_bulk_edit_takes_are_refused(run: Callable, datasets: list[TargetDataset]):
     with pytest.raises(MetadataError, match="at most 500"):
         run(edits_of(datasets[:1] * 501, OWNER, "ops"))
+
+
+# --- undo of renames, types and expressions --------------------------------------------------
+
+
+def column(dataset: str, name: str) -> TargetColumn:
+    return TargetColumn.objects.get(dataset__name=dataset, name=name)
+
+
+def change(row: TargetColumn, **changes: object) -> ChangeLogEntry:
+    update_target_column(column=row, expected_version=row.version, **changes)
+    return last_entry()
+
+
+def rename(row: TargetColumn, name: str) -> ChangeLogEntry:
+    """Rename a column; return the entry of it, not of what follows it."""
+    rename_column(column=row, name=name, expected_version=row.version)
+    return ChangeLogEntry.objects.filter(action="renamed").latest("pk")
+
+
+def test_the_undo_of_a_rename_removes_the_former_name(rawcore: TargetDataset):
+    apply_edits(undo_edits(rename(column("rc_air_airport", "elevation"), "height")))
+    assert column("rc_air_airport", "elevation").former_names == []
+
+
+def test_a_name_that_was_executed_becomes_a_former_name(rawcore: TargetDataset):
+    entry = rename(column("rc_air_airport", "elevation"), "height")
+    apply_state(rawcore)
+    apply_edits(undo_edits(entry))
+    assert column("rc_air_airport", "elevation").former_names == ["height"]
+    assert last_entry().action == "renamed"
+
+
+def test_what_followed_a_rename_follows_its_undo(stage: TargetDataset):
+    change(column("rc_air_airport", "elevation"), expression="elevation * 2")
+    entry = rename(column("stg_air_airport", "elevation"), "height")
+    assert column("rc_air_airport", "elevation").expression == "`height` * 2"
+    apply_edits(undo_edits(entry))
+    row = column("rc_air_airport", "elevation")
+    assert (row.expression, row.inputs.get().upstream_column.name) == ("elevation * 2", "elevation")
+
+
+def test_an_expression_that_was_edited_since_a_rename_stays(stage: TargetDataset):
+    change(column("rc_air_airport", "elevation"), expression="elevation * 2")
+    entry = rename(column("stg_air_airport", "elevation"), "height")
+    change(column("rc_air_airport", "elevation"), expression="height * 3")
+    apply_edits(undo_edits(entry))
+    assert column("rc_air_airport", "elevation").expression == "`elevation` * 3"
+
+
+def test_the_undo_of_a_dataset_rename_renames_its_history(rawcore: TargetDataset):
+    rename_dataset(dataset=rawcore, name="airport", expected_version=rawcore.version)
+    apply_edits(undo_edits(last_entry()))
+    row = TargetDataset.objects.get(pk=rawcore.pk)
+    assert (row.name, row.former_names, row.history.name) == ("rc_air_airport", [], "rc_air_airport_hist")
+
+
+def test_a_former_name_that_is_taken_refuses_the_undo(rawcore: TargetDataset):
+    entry = rename(column("rc_air_airport", "elevation"), "height")
+    TargetColumnFactory(dataset=rawcore, name="elevation")
+    assert [edit.problem.code for edit in preview_edits(undo_edits(entry)) if edit.problem] == ["name_taken"]
+
+
+def test_the_undo_of_a_type_change_restores_the_type(rawcore: TargetDataset):
+    was = column("rc_air_airport", "elevation").type
+    apply_edits(undo_edits(change(column("rc_air_airport", "elevation"), type="decimal(12,4)")))
+    assert column("rc_air_airport", "elevation").type == was
+
+
+def test_the_undo_of_an_expression_restores_what_the_column_reads(rawcore: TargetDataset):
+    entry = change(column("rc_air_airport", "elevation"), expression="length(name)")
+    assert column("rc_air_airport", "elevation").inputs.get().upstream_column.name == "name"
+    apply_edits(undo_edits(entry))
+    row = column("rc_air_airport", "elevation")
+    assert (row.expression, row.inputs.get().upstream_column.name) == ("", "elevation")
+
+
+@pytest.fixture
+def sums() -> TargetDataset:
+    """A model that reads one column of a dataset."""
+    orders = TargetDatasetFactory(name="orders")
+    TargetColumnFactory(dataset=orders, name="amount", data_type="decimal", precision=10, scale=2)
+    select = "SELECT amount * 2 AS twice FROM rawcore.orders"
+    return create_target_dataset(schema=TargetSchemaFactory(name="bizcore"), name="sums", select=select)
+
+
+def test_models_follow_the_undo_of_a_type(sums: TargetDataset):
+    was = sums.columns.get().type
+    apply_edits(undo_edits(change(column("orders", "amount"), type="decimal(30,4)")))
+    assert sums.columns.get().type == was
+
+
+def test_the_undo_of_a_rename_restores_the_text_of_a_select(sums: TargetDataset):
+    apply_edits(undo_edits(rename(column("orders", "amount"), "net amount")))
+    assert TargetDataset.objects.get(pk=sums.pk).select == sums.select
+
+
+def test_the_undo_of_a_rename_follows_into_a_select_that_was_edited_since(sums: TargetDataset):
+    entry = rename(column("orders", "amount"), "net")
+    row = TargetDataset.objects.get(pk=sums.pk)
+    select = "SELECT net + 1 AS twice FROM rawcore.orders"
+    update_target_dataset(dataset=row, expected_version=row.version, select=select)
+    apply_edits(undo_edits(entry))
+    assert "amount` + 1" in TargetDataset.objects.get(pk=sums.pk).select

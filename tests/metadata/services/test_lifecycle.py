@@ -10,6 +10,7 @@ from tests.factories import (
     TargetColumnFactory,
     TargetDatasetFactory,
 )
+from tests.metadata.applied import apply_state
 
 pytestmark = pytest.mark.django_db
 
@@ -25,12 +26,21 @@ def test_a_rename_keeps_the_former_name(rawcore: TargetDataset) -> None:
     assert rename(rawcore, "airport").former_names == ["rc_air_airport"]
 
 
+def test_a_name_that_no_environment_has_is_no_former_name(rawcore: TargetDataset) -> None:
+    assert rename(rename(rawcore, "one"), "two").former_names == ["rc_air_airport"]
+
+
 def test_the_newest_former_name_is_last(rawcore: TargetDataset) -> None:
-    assert rename(rename(rawcore, "one"), "two").former_names == ["rc_air_airport", "one"]
+    renamed = rename(rawcore, "one")
+    apply_state(renamed)
+    again = rename(renamed, "two")
+    assert again.former_names == ["rc_air_airport", "one"]
+    assert again.history.former_names == ["rc_air_airport_hist", "one_hist"]
 
 
-def test_a_name_in_use_again_is_no_former_name(rawcore: TargetDataset) -> None:
-    assert rename(rename(rawcore, "one"), "rc_air_airport").former_names == ["one"]
+def test_a_rename_and_its_way_back_leave_no_former_name(rawcore: TargetDataset) -> None:
+    again = rename(rename(rawcore, "one"), "rc_air_airport")
+    assert (again.former_names, again.history.former_names) == ([], [])
 
 
 def test_history_is_renamed_with_its_base(rawcore: TargetDataset) -> None:

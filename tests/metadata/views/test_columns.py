@@ -108,6 +108,18 @@ def test_a_cell_is_saved_and_its_line_comes_back(
     assert f'data-version="{column("name").version}"' in line
 
 
+def test_a_saved_cell_names_the_page_that_undoes_it(editor: Client, airport: TargetDataset):
+    was = str(column("name").type)
+    undo = cell(editor, "type", "decimal(12,2)").headers["Undo-Address"]
+    answer = editor.post(undo, form_of(read(editor, undo), having="seen"))
+    assert answer.url == f"/datasets/{airport.key}/"
+    assert str(column("name").type) == was
+
+
+def test_a_cell_that_was_not_changed_has_no_undo(editor: Client, airport: TargetDataset):
+    assert "Undo-Address" not in cell(editor, "type", str(column("name").type)).headers
+
+
 def test_the_change_log_names_who_changed_a_cell(editor: Client, airport: TargetDataset):
     cell(editor, "owner", "Kim")
     entry = ChangeLogEntry.objects.last()

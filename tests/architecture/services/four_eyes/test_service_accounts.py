@@ -7,7 +7,7 @@ from architecture.domain.workflow import Refused
 from architecture.models import Approval, ChangeReport
 from architecture.permissions import role_names
 from architecture.selectors.inbox import sections, waiting_for
-from architecture.selectors.report_details import standing
+from architecture.selectors.report_details import review_status
 from architecture.services.change_policy import update_policies
 from architecture.services.executions import approvals_missing, approve, reject
 from architecture.services.reports import authors_of_report
@@ -43,7 +43,7 @@ def robot(owner, *roles: Role, name: str = "robot"):
 def test_an_owner_does_not_approve_what_their_account_changed(built):
     report = not_null(built, robot(built.approver, Role.EDITOR))
     refused_with("OWN_CHANGE", approve, report=report, user=built.approver)
-    assert standing(report, built.approver, authors_of_report(report)).cannot_approve.code == "OWN_CHANGE"
+    assert review_status(report, built.approver, authors_of_report(report)).cannot_approve.code == "OWN_CHANGE"
 
 
 def test_a_service_account_approves_and_rejects_nothing_whatever_it_was_given(built):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.tables import history_table
-from loader.domain.catalogs.catalog import Entry, catalog_of, duckdb_query, render
+from loader.domain.catalogs.catalog import Entry, catalog_of, duckdb_query, names_of_dataset, render
 from tests.architecture.domain.test_history_layout import dataset as historized
 from tests.loader.domain.historization.test_stage import RAW, STAGE, col, dataset
 
@@ -46,6 +46,16 @@ def test_views_over_a_history_stand_beside_it_and_its_function_does_not():
     current = entry("rawcore.rc_a_hist_current", state)
     assert (current.kind, current.reads) == ("view", (history_table(state).qualified_name,))
     assert current.query.startswith("SELECT `rc_a_key`")
+
+
+def test_the_names_of_a_dataset_are_those_of_its_entries():
+    state = historized(views=["current", "as_of", "changes", "high_end_date"])
+    assert sorted(names_of_dataset(state)) == sorted(names(state))
+
+
+def test_only_named_datasets_are_listed_with_what_their_views_read():
+    assert names(RAW, STAGE, historized(), names={"stage.stg_a"}) == ["raw.raw_a", "stage.stg_a"]
+    assert names(RAW, STAGE, names={"stage.stg_a"}, missing={RAW.key}) == []
 
 
 def test_a_missing_table_is_left_out_with_the_views_that_read_it():

@@ -62,9 +62,14 @@ def test_without_a_table_the_page_says_what_to_do(reader: Client):
 
 
 def test_the_page_offers_published_names_and_columns(reader: Client, published: TargetDataset):
-    text = read(reader, "/sql/")
-    for name in (AIRPORT, f"{AIRPORT}_hist", "stage.stg_air_airport", "elevation"):
+    text = read(reader, "/sql/names/?name=air_airport")
+    for name in (AIRPORT, f"{AIRPORT}_hist", "stage.stg_air_airport", "row_hash"):
         assert f'<option value="{name}">' in text
+    assert f'<option value="elevation">{AIRPORT}, ' in read(reader, "/sql/names/?name=ELEV")
+
+
+def test_an_unknown_name_is_answered_with_the_one_that_was_meant(reader: Client, published: TargetDataset):
+    assert f"did you mean {AIRPORT}?" in words(run(reader, "SELECT icao FROM rawcore.rc_air_airprt"))
 
 
 def test_a_query_is_asked_for_and_waits_for_its_answer(reader: Client, published: TargetDataset):

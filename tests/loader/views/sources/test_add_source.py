@@ -17,7 +17,7 @@ from metadata.services.sources import create_source_dataset
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
-from tests.loader.factories import DatasetRunFactory
+from tests.loader.factories import DatasetRunFactory, LoadRunFactory
 from tests.loader.views.sources.shop import HTMX, ORDERS, choose_columns, choose_load_type, import_page
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +46,16 @@ def test_an_unknown_kind_has_no_page(editor: Client):
 def test_registered_systems_of_the_kind_can_be_chosen(editor: Client, shop: System):
     assert "/systems/shop/discover/" in read(editor, "/add-source/files/")
     assert "/systems/shop/discover/" not in read(editor, "/add-source/jdbc/")
+
+
+def test_registered_systems_can_be_chosen_at_once(editor: Client, shop: System):
+    assert 'href="/systems/shop/discover/"' in read(editor, "/add-source/")
+
+
+def test_the_short_name_of_a_system_is_derived_from_its_name(editor: Client, landing: Path):
+    fields = typed(read(editor, "/add-source/files/"), having="short_name", name="Web shop", location=str(landing))
+    editor.post("/add-source/files/", fields)
+    assert System.objects.get().short_name == "web_shop"
 
 
 def test_a_connection_is_tested_before_the_system_is_stored(editor: Client, landing: Path):
@@ -253,6 +263,12 @@ def test_a_draft_has_no_csrf_token(editor: Client, shop: System):
     assert "csrfmiddlewaretoken" not in str(dict(editor.session))
 
 
+def test_the_default_load_type_leads_to_the_summary_at_once(editor: Client, shop: System):
+    columns = choose_columns(editor, import_page(editor, "orders.csv"), summary="yes")
+    assert columns.url == "/systems/shop/import/summary/?location=orders.csv"
+    assert "SCD 2. Every version of a row is kept in a history" in words(read(editor, columns.url))
+
+
 def test_the_summary_names_what_is_created(editor: Client, shop: System):
     text = words(read(editor, summary_of(editor)))
     history = "SCD 2. Every version of a row is kept in a history"
@@ -274,8 +290,22 @@ def test_creating_makes_source_and_targets_and_starts_the_load_of_rawcore(operat
 def test_who_may_start_no_load_creates_only(editor: Client, shop: System):
     summary = summary_of(editor)
     assert "Create and load" not in read(editor, summary)
-    assert editor.post(summary).url == f"/sources/{SourceDataset.objects.get().key}/"
+    assert editor.post(summary).url == f"/sources/{SourceDataset.objects.get().key}/first-load/"
     assert not LoadRun.objects.exists()
+
+
+def test_who_may_start_no_load_can_ask_those_who_may(operator: Client, editor: Client, shop: System):
+    page = words(read(editor, editor.post(summary_of(editor)).url))
+    assert "nothing is loaded yet" in page
+    assert " shop.orders and its targets are created. Please start the first load of rawcore.rc_shop_orders." in page
+
+
+def test_the_first_rows_are_shown_once_another_user_has_loaded(editor: Client, shop: System):
+    address = editor.post(summary_of(editor)).url
+    assert editor.get(address, headers={"HX-Request": "true"}).status_code == 204
+    run = LoadRunFactory(status="succeeded")
+    DatasetRunFactory(run=run, dataset=TargetDataset.objects.get(name="rc_shop_orders"), counts={"rows": 2})
+    assert "First rows" in read(editor, address)
 
 
 def test_a_second_click_creates_nothing_more(operator: Client, shop: System):

@@ -31,7 +31,7 @@ def test_proposals_are_shown_with_their_evidence_and_nothing_is_written(editor: 
 def test_an_import_as_proposed_writes_the_contract(editor: Client, shop: System):
     answer = import_as(editor, import_page(editor))
     source = SourceDataset.objects.get()
-    assert answer.url == f"/sources/{source.key}/"
+    assert answer.url == f"/sources/{source.key}/first-load/"
     told = [(c.name, str(c.type), c.key_ordinal, c.nullable, c.target_name) for c in source.columns.all()]
     assert told == [
         ("Order No", "string", 1, False, ""),

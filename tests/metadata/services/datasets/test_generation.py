@@ -1,10 +1,12 @@
 """Tests of generation into the database: idempotent, and preserving users' edits."""
 
+from collections.abc import Callable
+
 import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
-from metadata.services.datasets.generation import generate_targets
+from metadata.services.datasets.generation import generate_targets, is_generated, stored_targets
 from metadata.services.datasets.targets import create_target_column, update_target_column, update_target_dataset
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column, retire_dataset
 from metadata.services.references import create_reference
@@ -53,6 +55,33 @@ def test_doing_it_again_writes_no_row(source: SourceDataset) -> None:
     before = list(TargetColumn.objects.order_by("id").values_list("id", "version", "updated_at"))
     generate_targets(source_dataset=source)
     assert list(TargetColumn.objects.order_by("id").values_list("id", "version", "updated_at")) == before
+
+
+def is_known_as_generated(source: SourceDataset) -> bool:
+    fresh = SourceDataset.objects.get(pk=source.pk)
+    return is_generated(fresh, stored_targets([fresh])[fresh.pk])
+
+
+def test_a_generation_without_effect_is_recognized(source: SourceDataset) -> None:
+    rename_column(column=column("rc_air_airport", "icao"), name="code", expected_version=1)
+    retire_column(column=column("rc_air_airport", "elevation"), expected_version=1)
+    assert is_known_as_generated(source)
+
+
+EFFECTS = {
+    "a new column": lambda source: SourceColumnFactory(dataset=source, name="lid"),
+    "a column that is gone": lambda source: source.columns.filter(name="elevation").update(active=False),
+    "a dataset that is gone": lambda source: TargetDataset.objects.filter(name="rc_air_airport_hist").delete(),
+    "a source out of use": lambda source: SourceDataset.objects.filter(pk=source.pk).update(active=False),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS.values(), ids=EFFECTS)
+def test_a_generation_with_an_effect_is_recognized(source: SourceDataset, effect: Callable) -> None:
+    effect(source)
+    assert not is_known_as_generated(source)
+    generate_targets(source_dataset=source)
+    assert is_known_as_generated(source)
 
 
 def test_lineage_goes_from_the_source_to_rawcore(source: SourceDataset) -> None:
