@@ -116,7 +116,7 @@ class UserViewSet(Editable):
     def make(self, *, name: str, owner: str = "", **given: Any) -> Any:
         roles = given.pop("roles", [])
         if owner:
-            row = create_service_account(name=name, owner=user_named(owner), roles=roles)
+            row = create_service_account(name=name, owner=user_named(owner, "owner"), roles=roles)
         else:
             row = create_user(name=name, roles=roles)
         return self.change(row, "", **given)

@@ -1,9 +1,8 @@
 """Metadata endpoints that also check locations; they are in the loader because the permitted roots and hosts are."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from loader.sources.limits import must_be_allowed
+from loader.sources.limits import must_be_allowed, source_places
 from metadata.api import exchange, views
 from metadata.models import SourceDataset, System
 
@@ -19,7 +18,7 @@ class SystemViewSet(views.SystemViewSet):
         placed = System(kind=given.get("kind", row.kind), location=given.get("location", row.location))
         # A location that a command imported may lie outside the roots: edits of other fields do not check it.
         if (placed.kind, placed.location) != (row.kind, row.location):
-            must_be_allowed(placed, row.datasets.values_list("location", flat=True))
+            must_be_allowed(placed, source_places(*row.datasets.values("location", "intake")))
         return super().change(row, expected_version, **given)
 
 
@@ -27,21 +26,13 @@ class SourceDatasetViewSet(views.SourceDatasetViewSet):
     __doc__ = views.SourceDatasetViewSet.__doc__
 
     def make(self, **given: Any) -> SourceDataset:
-        must_be_allowed(given["system"], sorted(_places(given)))
+        must_be_allowed(given["system"], sorted(source_places(given)))
         return super().make(**given)
 
     def change(self, row: SourceDataset, expected_version: int, **given: Any) -> SourceDataset:
-        known = _places({"location": row.location, "intake": row.intake})
-        if changed := _places(given) - known:
+        if changed := source_places(given) - source_places(vars(row)):
             must_be_allowed(row.system, sorted(changed))
         return super().change(row, expected_version, **given)
-
-
-def _places(given: Mapping[str, Any]) -> set[str]:
-    """Return the locations of a source dataset: of its rows, and of its key list."""
-    intake = given.get("intake")
-    key_list = intake.get("key_list") if isinstance(intake, Mapping) else None
-    return {place for place in (given.get("location"), key_list) if isinstance(place, str) and place}
 
 
 class MetadataViewSet(exchange.MetadataViewSet):
@@ -51,7 +42,7 @@ class MetadataViewSet(exchange.MetadataViewSet):
         """Return the location of each system and source dataset with its owner, for comparison after an import."""
         named = System.objects.values_list("short_name", "kind", "location")
         rows = SourceDataset.objects.values("key", "system_id", "location", "intake")
-        return {*named, *((row["key"], row["system_id"], place) for row in rows for place in _places(row))}
+        return {*named, *((row["key"], row["system_id"], place) for row in rows for place in source_places(row))}
 
     def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
         """Raise MetadataError for a location outside the allowed roots that the import added or moved.
@@ -60,7 +51,7 @@ class MetadataViewSet(exchange.MetadataViewSet):
         """
         for system in System.objects.prefetch_related("datasets"):
             moved = (system.short_name, system.kind, system.location) not in before
-            places = [(row.key, place) for row in system.datasets.all() for place in _places(vars(row))]
+            places = [(row.key, place) for row in system.datasets.all() for place in source_places(vars(row))]
             new_locations = [place for key, place in places if moved or (key, system.pk, place) not in before]
             if moved or new_locations:
                 must_be_allowed(system, new_locations)

@@ -5,9 +5,9 @@ probe any host of its network.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 
@@ -95,6 +95,14 @@ def must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:
     except Refusal as refusal:
         message = f"{as_sentence(refusal.message)} {refusal.hint}".strip()
         raise MetadataError("place_not_allowed", message, "location") from None
+
+
+def source_places(*sources: Mapping[str, Any]) -> set[str]:
+    """Return the locations of source datasets, given by their fields: of their rows, and of their key lists."""
+    intakes = [source.get("intake") for source in sources]
+    key_lists = [intake.get("key_list") for intake in intakes if isinstance(intake, Mapping)]
+    locations = [source.get("location") for source in sources]
+    return {place for place in (*locations, *key_lists) if isinstance(place, str) and place}
 
 
 def local(place: Location) -> Path:

@@ -15,7 +15,8 @@ def send(client: Client, method: str, path: str, body: Any = None, **headers: st
     )
 
 
-def must_be_refused(answer: HttpResponse) -> None:
+def must_be_refused(answer: HttpResponse, *codes: str) -> None:
+    """Check that a REST request is refused with a problem document, with one of these codes if any are given."""
     assert answer.status_code in REFUSED, (answer.status_code, answer.content[:300])
-    if answer.headers["Content-Type"].startswith("application/problem"):
-        assert answer.json()["code"]
+    code = answer.json()["code"]
+    assert code in codes if codes else code, answer.content[:300]

@@ -22,28 +22,30 @@ def bring(client: Client, content: str, name: str = "a.yaml"):
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "code"),
     [
-        LAUGHS,
-        "a: &a [*a]\n",
-        "[" * 10_000 + "]" * 10_000,
-        "- " * 5_000 + "a",
-        "{a: " * 2_000 + "1" + "}" * 2_000,
-        "!!python/object/apply:os.system ['id']\n",
-        "!!python/object/new:subprocess.Popen [['id']]\n",
-        "systems: !!python/name:os.system\n",
-        "!<tag:yaml.org,2002:python/module:os> ''\n",
-        "<<: {a: 1}\n",
-        "--- a\n--- b\n",
-        "? [a, b]\n: c\n",
-        "a: 1\na: 2\n",
-        "%YAML 9.9\n---\na: 1\n",
-        "\x01",
-        "",
+        (LAUGHS, "alias"),
+        ("a: &a [*a]\n", "alias"),
+        ("[" * 10_000 + "]" * 10_000, "too_big"),
+        ("- " * 5_000 + "a", "too_big"),
+        ("{a: " * 2_000 + "1" + "}" * 2_000, "too_big"),
+        ("!!python/object/apply:os.system ['id']\n", "bad_yaml"),
+        ("!!python/object/new:subprocess.Popen [['id']]\n", "bad_yaml"),
+        ("!!python/object:os.x {format: metadata/v1}\n", "bad_yaml"),
+        ("!!python/name:os.system : metadata/v1\n", "bad_yaml"),
+        ("format: !!python/name:os.system\n", "bad_yaml"),
+        ("!<tag:yaml.org,2002:python/module:os> ''\n", "bad_yaml"),
+        ("<<: {format: metadata/v1}\n", "unknown_field"),
+        ("--- a\n--- b\n", "bad_yaml"),
+        ("? [a, b]\n: c\n", "bad_yaml"),
+        ("a: 1\na: 2\n", "duplicate_field"),
+        ("%YAML 9.9\n---\na: 1\n", "bad_yaml"),
+        ("\x01", "bad_yaml"),
+        ("", "invalid"),
     ],
 )
-def test_a_hostile_yaml_file_is_refused_by_rest(operator: Client, content: str):
-    must_be_refused(bring(operator, content))
+def test_a_hostile_yaml_file_is_refused_by_rest(operator: Client, content: str, code: str):
+    must_be_refused(bring(operator, content), code)
     assert not System.objects.exists()
 
 
@@ -52,7 +54,7 @@ def test_a_zip_file_is_no_metadata(operator: Client):
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("../../etc/cron.d/x", "0" * 1_000_000)
     answer = operator.post("/api/v1/metadata/import/", packed.getvalue(), content_type="application/zip")
-    must_be_refused(answer)
+    must_be_refused(answer, "parse_error")
 
 
 def test_a_packed_body_is_not_unpacked(operator: Client):
@@ -60,21 +62,21 @@ def test_a_packed_body_is_not_unpacked(operator: Client):
     answer = operator.post(
         "/api/v1/systems/", bomb, content_type="application/json", headers={"Content-Encoding": "gzip"}
     )
-    must_be_refused(answer)
+    must_be_refused(answer, "parse_error")
 
 
 def test_a_body_larger_than_allowed_is_not_read(operator: Client):
-    must_be_refused(bring(operator, "a: " + "x" * (9 * 1024 * 1024)))
+    must_be_refused(bring(operator, "a: " + "x" * (9 * 1024 * 1024)), "body_too_big")
 
 
 def test_a_body_nested_without_bottom_is_refused(operator: Client):
     body = "[" * 200_000
-    must_be_refused(operator.post("/api/v1/systems/", body, content_type="application/json"))
+    must_be_refused(operator.post("/api/v1/systems/", body, content_type="application/json"), "parse_error")
 
 
 def test_the_name_of_a_file_writes_nothing(operator: Client, tmp_path):
-    bring(operator, "a: 1\n", name="../../../../tmp/canary.yaml")
-    bring(operator, "a: 1\n", name=str(tmp_path / "canary.yaml"))
+    for name in ("../../../../tmp/canary.yaml", str(tmp_path / "canary.yaml")):
+        assert bring(operator, "format: metadata/v1\n", name=name).status_code == 200
     assert not (tmp_path / "canary.yaml").exists()
 
 
@@ -89,7 +91,15 @@ def test_a_page_of_everything_is_not_given(operator: Client):
 
 
 def test_an_expression_of_patience_is_answered_at_once(operator: Client, airport):
-    """Check that nested, long or repetitive expressions are refused by their size, before parsing."""
+    """Check that long or nested expressions are refused by their size or depth, before parsing."""
     column = airport.columns.get(name="name")
-    for expression in ("a" * 20_000, "name || " * 5_000 + "name", "-" * 9_000 + "1"):
-        must_be_refused(send(operator, "patch", f"columns/{column.key}/", {"expression": expression}))
+    long, deep = "Ensure this field has no more than 10000 characters.", "is nested too deeply"
+    for expression, reason in (
+        ("a" * 20_000, long),
+        ("name || " * 5_000 + "name", long),
+        ("- " * 4_500 + "1", deep),
+        ("(" * 4_500 + "1" + ")" * 4_500, deep),
+    ):
+        answer = send(operator, "patch", f"columns/{column.key}/", {"expression": expression})
+        must_be_refused(answer)
+        assert answer.json()["errors"] == {"expression": [reason]}

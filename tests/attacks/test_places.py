@@ -108,7 +108,7 @@ def placed(location: str, landing: Path) -> str:
 @pytest.mark.parametrize("location", OUTSIDE)
 def test_a_system_outside_of_the_folders_is_refused_by_rest(operator: Client, landing: Path, location: str):
     body = {"short_name": "shop", "name": "Shop", "location": placed(location, landing)}
-    must_be_refused(send(operator, "post", "systems/", body))
+    must_be_refused(send(operator, "post", "systems/", body), "place_not_allowed", "parse_error")
     assert not System.objects.exists()
 
 
@@ -118,21 +118,23 @@ def test_a_system_outside_of_the_folders_is_refused_by_the_form(operator: Client
     fields = typed(page, having="short_name", name="Shop", short_name="shop", location=placed(location, landing))
     assert operator.post("/add-source/files/", fields).status_code == 422
     assert not System.objects.exists()
+    assert operator.post("/add-source/files/", fields | {"location": str(landing)}).status_code == 302
 
 
 @pytest.mark.parametrize("location", UPWARDS)
 def test_a_source_that_leads_out_of_its_system_is_refused_by_rest(operator: Client, landing: Path, location: str):
     SystemFactory(short_name="shop", location=str(landing))
     body = {"system": "shop", "name": "orders", "location": location}
-    must_be_refused(send(operator, "post", "source-datasets/", body))
+    must_be_refused(send(operator, "post", "source-datasets/", body), "place_not_allowed", "parse_error")
     assert not SourceDataset.objects.exists()
 
 
 @pytest.mark.parametrize("location", UPWARDS)
 def test_a_file_outside_is_not_shown_by_the_import_page(operator: Client, landing: Path, location: str):
     SystemFactory(short_name="shop", location=str(landing))
-    answer = operator.get("/systems/shop/import/", {"location": location, "show": "now"})
-    assert "canary-of-a-file" not in answer.content.decode()
+    text = operator.get("/systems/shop/import/", {"location": location, "show": "now"}).content.decode()
+    assert "BAD_LOCATION" in text or "OUTSIDE_ROOTS" in text
+    assert "canary-of-a-file" not in text
 
 
 @pytest.mark.parametrize("location", HIDDEN_WAYS)
@@ -161,10 +163,12 @@ def test_a_root_does_not_open_the_data_folder_inside_of_it(operator: Client, lan
     SystemFactory(short_name="shop", location=str(landing))
     body = {"system": "shop", "name": "orders"}
     for location in ("data/export.csv", "{{ data_dir }}/export.csv", "data"):
-        must_be_refused(send(operator, "post", "source-datasets/", body | {"location": location}))
+        must_be_refused(send(operator, "post", "source-datasets/", body | {"location": location}), "place_not_allowed")
         answer = operator.get("/systems/shop/import/", {"location": location, "show": "now"})
         assert "canary-of-a-file" not in answer.content.decode()
-    assert "export.csv" not in operator.get("/systems/shop/discover/").content.decode()
+    (landing / "orders.csv").write_text("key,value\n1,1\n")
+    listed = operator.get("/systems/shop/discover/?show=now").content.decode()
+    assert ("orders.csv" in listed, "export.csv" in listed) == (True, False)
 
 
 def test_a_prefix_of_an_object_store_may_be_a_root(operator: Client, landing: Path, settings: Any):
@@ -178,14 +182,15 @@ def test_a_prefix_of_an_object_store_may_be_a_root(operator: Client, landing: Pa
         "s3a://bucket/in/../x",
         "gs://bucket/in/x",
     ):
-        must_be_refused(send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": place}))
+        answer = send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": place})
+        must_be_refused(answer, "place_not_allowed")
 
 
 def test_a_link_out_of_the_folder_is_not_followed(operator: Client, landing: Path):
     (landing / "orders.csv").symlink_to(landing.parent / "private.csv")
     SystemFactory(short_name="shop", location=str(landing))
-    answer = operator.get("/systems/shop/import/", {"location": "orders.csv", "show": "now"})
-    assert "canary-of-a-file" not in answer.content.decode()
+    text = operator.get("/systems/shop/import/", {"location": "orders.csv", "show": "now"}).content.decode()
+    assert ("OUTSIDE_ROOTS" in text, "canary-of-a-file" in text) == (True, False)
 
 
 def test_a_source_outside_is_refused_in_imported_files_too(operator: Client, landing: Path):
@@ -274,21 +279,22 @@ def _never(*_: Any, **__: Any) -> None:
 @pytest.mark.parametrize("url", NO_ADDRESS)
 def test_what_is_no_address_of_a_webhook_is_refused_by_rest(operator: Client, url: str):
     body = {"name": "x", "url": url, "events": ["load.failed"], "secret": "ELEVATA_WEBHOOK_SECRET_X"}
-    must_be_refused(send(operator, "post", "webhooks/", body))
+    must_be_refused(send(operator, "post", "webhooks/", body), "bad_url")
     assert not Webhook.objects.exists()
 
 
 @pytest.mark.parametrize("url", NO_ADDRESS)
 def test_what_is_no_address_of_a_webhook_is_refused_by_the_form(operator: Client, url: str):
-    fields = {"name": "x", "url": url, "events": ["load.failed"], "secret": "ELEVATA_WEBHOOK_SECRET_X"}
-    assert operator.post("/webhooks/new/", fields).status_code == 422
+    fields = {"name": "x", "format": "signed", "events": ["load.failed"], "secret": "ELEVATA_WEBHOOK_SECRET_X"}
+    assert operator.post("/webhooks/new/", fields | {"url": url}).status_code == 422
     assert not Webhook.objects.exists()
+    assert operator.post("/webhooks/new/", fields | {"url": "https://hooks.example.org/"}).status_code == 302
 
 
 @pytest.mark.parametrize("name", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "PATH", "ELEVATA_SOURCE_ERP_PASSWORD"])
 def test_a_webhook_cannot_sign_with_the_products_own_secrets(operator: Client, name: str):
     body = {"name": "x", "url": "https://hooks.example.org/", "events": ["load.failed"], "secret": name}
-    must_be_refused(send(operator, "post", "webhooks/", body))
+    must_be_refused(send(operator, "post", "webhooks/", body), "bad_secret")
 
 
 def test_an_answer_that_refuses_says_nothing_of_what_is_inside(monkeypatch: pytest.MonkeyPatch):

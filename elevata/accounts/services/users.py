@@ -187,11 +187,11 @@ def lock_user(user: Any) -> Any:
     return get_user_model().objects.select_for_update(no_key=True).get(pk=user.pk)
 
 
-def user_named(name: str) -> Any:
-    """Return the user of this name. Raise MetadataError ``unknown_user`` if there is none."""
+def user_named(name: str, field: str = "name") -> Any:
+    """Return the user of this name. Raise MetadataError ``unknown_user`` for the field if there is none."""
     user = get_user_model().objects.filter(username=name).first()
     if user is None:
-        raise MetadataError("unknown_user", "there is no user with this name", "name", name)
+        raise MetadataError("unknown_user", "there is no user with this name", field, name)
     return user
 
 

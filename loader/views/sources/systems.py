@@ -15,7 +15,7 @@ from elevata.web.views import REFUSED, DetailPage, EditPage, Page, RowPage
 from loader.domain.refusals import Refusal
 from loader.services.sources.uploads import store_upload
 from loader.sources.files import Found, Listing
-from loader.sources.limits import must_be_allowed
+from loader.sources.limits import must_be_allowed, source_places
 from loader.sources.systems import delivery, discover, reach
 from loader.views.sources.source_steps import step_address, steps_of
 from metadata.forms.sources import SourceForm
@@ -56,7 +56,7 @@ class SystemEdit(Editing, SystemPage, EditPage):
     def save(self, form: SystemForm) -> System:
         system = System(kind=form.cleaned_data["kind"], location=form.cleaned_data["location"])
         if system.location and (system.kind, system.location) != (self.row.kind, self.row.location):
-            must_be_allowed(system, self.row.datasets.values_list("location", flat=True))
+            must_be_allowed(system, source_places(*self.row.datasets.values("location", "intake")))
         return super().save(form)
 
 
@@ -195,8 +195,8 @@ class SourceEdit(Editing, EditPage):
         return {"system": self.row.system}
 
     def save(self, form: SourceForm) -> SourceDataset:
-        places = {form.cleaned_data["location"], form.cleaned_data["key_list"]}
-        if changed := places - {self.row.location, self.row.intake.get("key_list", ""), ""}:
+        places = {form.cleaned_data["location"], form.cleaned_data["key_list"]} - {""}
+        if changed := places - source_places(vars(self.row)):
             must_be_allowed(self.row.system, sorted(changed))
         return super().save(form)
 

@@ -1,7 +1,8 @@
 """YAML reading into nodes with positions, and YAML writing.
 
-Reading builds nodes from the parser's events and ignores tags, so a file can contain only values. Anchors and
-aliases are refused: metadata does not need them, and a few lines of them can expand to gigabytes.
+Reading builds nodes from the parser's events and takes no tags but those of YAML's own values, so a file can contain
+only values. Anchors and aliases are refused: metadata does not need them, and a few lines of them can expand to
+gigabytes.
 """
 
 import re
@@ -17,6 +18,8 @@ MAX_BYTES = 10 * 1024 * 1024
 MAX_NODES = 500_000
 MAX_DEPTH = 30
 
+_CORE = "tag:yaml.org,2002:"
+_TAGS = {None, "!", *(_CORE + kind for kind in ("str", "bool", "null", "int", "float", "timestamp", "seq", "map"))}
 _TRUE = ("true", "yes", "on")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 # PyYAML gives the same results without libyaml, but is many times slower.
@@ -78,9 +81,11 @@ class _Reader:
         return self._parser.get_event()
 
     def _take(self, event: yaml.Event, depth: int) -> None:
-        """Count a node; MetadataError for an anchor, an alias, or an exceeded limit."""
+        """Count a node; MetadataError for an anchor, an alias, an unknown tag, or an exceeded limit."""
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self._refuse("alias", "holds an anchor or alias (& or *), which is not taken; write it out", event)
+        if event.tag not in _TAGS:
+            self._refuse("bad_yaml", f"the tag {event.tag} is not taken", event)
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
             self._refuse("too_big", "holds too many values or is nested too deeply", event)
@@ -124,7 +129,7 @@ class _Reader:
 
 def _scalar(tag: str, text: str, where: str) -> Any:
     """Return the value of a scalar by its YAML type; numbers in decimal notation only."""
-    kind = tag.removeprefix("tag:yaml.org,2002:")
+    kind = tag.removeprefix(_CORE)
     if kind == "str":
         if _UNSTORABLE.search(text):
             raise MetadataError("bad_text", "holds a character that cannot be stored", place=where)

@@ -122,19 +122,28 @@ def test_a_system_stands_in_the_allowed_folders(operator: Client, location: str)
 
 
 @pytest.mark.parametrize("location", ["/etc/passwd", "../secret_key", "{{ data_dir }}/secret_key"])
-def test_a_source_dataset_stays_below_its_system(operator: Client, airport: TargetDataset, location: str):
+def test_a_source_dataset_stays_below_its_system(operator: Client, airport: TargetDataset, landing: str, location: str):
+    System.objects.update(location=landing)
     source = airport.generated_from
     answer = send(operator, "patch", f"source-datasets/{source.key}/", {"location": location})
     assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
+    assert answer.json()["errors"]["location"][0].startswith(location)
     body = {"system": source.system.short_name, "name": "other", "location": location}
     assert send(operator, "post", "source-datasets/", body).status_code == 422
     assert SourceDataset.objects.get().location == source.location
 
 
-def test_a_system_does_not_move_to_where_its_sources_lead_outside(operator: Client, airport: TargetDataset):
-    system = airport.generated_from.system
-    answer = send(operator, "patch", f"systems/{system.short_name}/", {"location": "/"})
-    assert answer.status_code == 422
+@pytest.mark.parametrize("places", [{"location": "data/x.csv"}, {"intake": {"key_list": "data/x.csv"}}])
+def test_a_system_does_not_move_to_where_its_sources_lead_outside(
+    operator: Client, airport: TargetDataset, landing: str, settings: Any, places: dict[str, Any]
+):
+    settings.DATA_DIR = Path(landing, "product", "data")
+    System.objects.update(location=landing)
+    SourceDataset.objects.update(**places)
+    answer = send(operator, "patch", "systems/air/", {"location": f"{landing}/product"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
+    assert answer.json()["detail"].startswith("location: Data/x.csv is outside")
+    assert send(operator, "patch", "systems/air/", {"location": f"{landing}/other"}).status_code == 200
 
 
 def test_a_column_in_use_is_not_deleted(operator: Client, airport: TargetDataset):

@@ -17,6 +17,7 @@ from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
+from tests.factories import SourceDatasetFactory
 from tests.loader.views.sources.shop import HTMX, imported
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +93,18 @@ def test_two_people_edit_one_system_and_the_second_sees_both(editor: Client, sho
 def test_a_system_cannot_be_moved_out_of_the_allowed_folders(editor: Client, shop: System):
     page = read(editor, "/systems/shop/edit/")
     assert editor.post("/systems/shop/edit/", typed(page, location="/")).status_code == 422
+
+
+@pytest.mark.parametrize("places", [{"location": "data/x.csv"}, {"intake": {"key_list": "data/x.csv"}}])
+def test_a_system_cannot_be_moved_to_where_its_sources_lead_outside(
+    editor: Client, shop: System, landing: Path, settings: Any, places: dict[str, Any]
+):
+    settings.DATA_DIR = landing / "product" / "data"
+    SourceDatasetFactory(system=shop, name="orders", **places)
+    page = read(editor, "/systems/shop/edit/")
+    answer = editor.post("/systems/shop/edit/", typed(page, location=str(landing / "product")))
+    assert "Data/x.csv is outside of the folders" in words(html_of(answer))
+    assert editor.post("/systems/shop/edit/", typed(page, location=str(landing / "other"))).status_code == 302
 
 
 def test_a_place_that_came_by_yaml_stands_when_something_else_is_edited(editor: Client, shop: System):
