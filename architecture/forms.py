@@ -11,7 +11,7 @@ from architecture.domain.steps.features import OPEN, SPARK
 from architecture.domain.workflow import ACCEPTABLE
 from elevata.accounts.roles import ROLES, Permission
 from elevata.core.errors import as_sentence
-from elevata.web.forms import MONO, MetadataForm
+from elevata.web.forms import MONO, ProductForm
 from metadata.forms.scope import ScopeFields
 
 ALONE = "dataset_alone"
@@ -84,7 +84,7 @@ class DecisionForm(forms.Form):
         return {name: True for name in ACCEPTABLE if self.cleaned_data[name]}
 
 
-class ReasonForm(MetadataForm):
+class ReasonForm(ProductForm):
     """Reason for an action that cannot be undone."""
 
     elsewhere = {"NO_REASON": "reason"}
@@ -113,7 +113,7 @@ class AdoptForm(ReasonForm):
         self.fields["dataset"].valid_value = _is_key
 
 
-class UndoForm(MetadataForm):
+class UndoForm(ProductForm):
     """Operations of a record (ordinals) to undo."""
 
     operation = forms.TypedMultipleChoiceField(

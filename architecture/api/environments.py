@@ -26,7 +26,7 @@ from architecture.services.drift import adopt_as_baseline, current_drift
 from architecture.services.states import current_environment
 from elevata.accounts.roles import Permission
 from elevata.api.preconditions import check_match
-from elevata.api.requests import ChangeSerializer, both
+from elevata.api.requests import ChangeSerializer, joined_reason
 from elevata.api.resources import NAME, ReadOnly, Resource, permitted_to
 from elevata.audit.services.change_log import writing
 
@@ -248,7 +248,7 @@ class DriftViewSet(Resource, GenericViewSet):
     def adopt(self, request: Request) -> Response:
         """Adopt the tables of these datasets as applied state; the next report starts from there."""
         given, message = self.given(AdoptSerializer)
-        with writing(both(given["reason"], message)):
+        with writing(joined_reason(given["reason"], message)):
             adopt_as_baseline(
                 environment=current_environment(),
                 dataset_keys=given["datasets"],

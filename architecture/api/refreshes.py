@@ -29,7 +29,7 @@ from architecture.services.states import current_environment
 from architecture.views.refusals import MayBuild
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
-from elevata.api.requests import ChangeSerializer, NothingSerializer
+from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import Resource
 from elevata.audit.services.change_log import writing
 
@@ -144,14 +144,14 @@ class DriftViewSet(environments.DriftViewSet):
     needs = {**environments.DriftViewSet.needs, "check": EXECUTES}
 
     @extend_schema(
-        request=NothingSerializer,
+        request=NoParametersSerializer,
         responses={202: RefreshSerializer},
         parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
     )
     @action(detail=False, methods=["post"])
     def check(self, request: Request) -> Response:
         """Request a refresh of every table that was applied or is described; afterwards the drift can be read again."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         with writing(reason):
             asked = {"keys": _tables(Scope()), "purpose": Refresh.Purpose.DRIFT}
             refresh = request_refresh(**asked, user=request.user, reason=reason).job

@@ -60,7 +60,7 @@ from elevata.accounts.permissions import current_actor
 from elevata.accounts.roles import Permission
 from elevata.api.preconditions import must_name
 from elevata.api.progress import LINES_AT_ONCE, Work, as_followed, is_wanted, line_after, stream
-from elevata.api.requests import NothingSerializer, both
+from elevata.api.requests import NoParametersSerializer, joined_reason
 from elevata.api.resources import PAGES, ReadOnly, permitted_to
 from elevata.audit.services.change_log import writing
 from elevata.jobs.states import QUEUED, RUNNING
@@ -192,24 +192,24 @@ class ReportViewSet(ReadOnly):
             raise NotFound("The report has no preview yet.")
         return self.tagged_answer(PreviewSerializer(found).data, found.fingerprint)
 
-    @extend_schema(request=NothingSerializer, responses={201: PreviewSerializer}, parameters=[PREVIEW_TAG])
+    @extend_schema(request=NoParametersSerializer, responses={201: PreviewSerializer}, parameters=[PREVIEW_TAG])
     @preview.mapping.post
     def make_preview(self, request: Request, report_id: UUID) -> Response:
         """Create the preview from the last observations."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         with writing(reason):
             made = make_preview(report=self.get_object(), user=request.user)
         return self.tagged_answer(PreviewSerializer(made).data, made.fingerprint, status.HTTP_201_CREATED)
 
     @extend_schema(
-        request=NothingSerializer,
+        request=NoParametersSerializer,
         responses={202: DryRunSerializer},
         parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
     )
     @action(detail=True, methods=["post"], url_path="dry-run", filter_backends=(), pagination_class=None)
     def dry_run(self, request: Request, report_id: UUID) -> Response:
         """Request a dry run of the newest preview on clones; one that is queued or under way is returned instead."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         with writing(reason):
             preview = newest_preview(self.get_object())
             if preview is None:
@@ -283,11 +283,11 @@ class ExecutionViewSet(ReadOnly):
         page = self.paginate_queryset(execution_events(execution=self.get_object(), after=line_after(request)))
         return self.get_paginated_response(ExecutionEventSerializer(page, many=True).data)
 
-    @extend_schema(request=NothingSerializer, responses=ExecutionSerializer)
+    @extend_schema(request=NoParametersSerializer, responses=ExecutionSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def cancel(self, request: Request, pk: int) -> Response:
         """Cancel the execution after the running step."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         with writing(reason):
             cancel_execution(execution=self.get_object(), user=request.user)
         return self.as_it_is()
@@ -297,15 +297,15 @@ class ExecutionViewSet(ReadOnly):
     def abandon(self, request: Request, pk: int) -> Response:
         """Abandon an execution that failed, was cancelled or lost; its record is sealed."""
         given, message = self.given(ReasonSerializer)
-        with writing(both(given["reason"], message)):
+        with writing(joined_reason(given["reason"], message)):
             abandon_execution(execution=self.get_object(), user=request.user, reason=given["reason"])
         return self.as_it_is()
 
-    @extend_schema(request=NothingSerializer, responses={202: ExecutionSerializer})
+    @extend_schema(request=NoParametersSerializer, responses={202: ExecutionSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def resume(self, request: Request, pk: int) -> Response:
         """Queue a failed, cancelled or lost execution again; finished steps are not repeated."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         with writing(reason):
             resumed = resume_execution(execution=self.get_object(), user=request.user)
         Requested(resumed).wake_after_commit()

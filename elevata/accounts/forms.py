@@ -10,7 +10,7 @@ from elevata.accounts.models import PersonalToken
 from elevata.accounts.permissions import KINDS, known_places
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import LONGEST_DAYS, LONGEST_NAME
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 from elevata.web.paging import StableOrdering, YesNoFilter
 
 # Purpose of each role, shown beside its checkbox.
@@ -24,7 +24,7 @@ ROLE_WORDS: dict[Role, str] = {
 }
 
 
-class RolesForm(MetadataForm):
+class RolesForm(ProductForm):
     """Form with a checkbox for each role."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -82,7 +82,7 @@ class NewUserForm(RolesForm):
         return values
 
 
-class GrantForm(MetadataForm):
+class GrantForm(ProductForm):
     """Form of a grant: a role for one place."""
 
     role = forms.ChoiceField(
@@ -108,7 +108,7 @@ class GrantForm(MetadataForm):
         return {"role": self.cleaned_data["role"], kind: name}
 
 
-class TokenForm(MetadataForm):
+class TokenForm(ProductForm):
     """Form of a new token of the user, or of one of the user's service ``accounts``."""
 
     elsewhere = {"name": "label"}
@@ -154,7 +154,7 @@ class TokenForm(MetadataForm):
         return {"name": given["label"], "days": given["days"], "scope": given["scope"]}
 
 
-class PasswordForm(MetadataForm):
+class PasswordForm(ProductForm):
     """Form of the user's new password, with the current one as confirmation."""
 
     old = forms.CharField(
@@ -173,7 +173,7 @@ class PasswordForm(MetadataForm):
     )
 
 
-class NewPasswordForm(MetadataForm):
+class NewPasswordForm(ProductForm):
     """Form of a new password that an administrator sets for a user."""
 
     password = forms.CharField(
@@ -186,7 +186,7 @@ class NewPasswordForm(MetadataForm):
     )
 
 
-class PreferenceForm(MetadataForm):
+class PreferenceForm(ProductForm):
     """Form of the settings of a user's own pages."""
 
     time_zone = forms.CharField(

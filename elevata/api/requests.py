@@ -128,12 +128,12 @@ class ChangeSerializer(StrictSerializer):
     )
 
 
-def both(reason: str, message: str) -> str:
+def joined_reason(reason: str, message: str) -> str:
     """Return the reason of an action and the change-log message of the request as one text."""
     return ": ".join(part for part in (reason.strip(), message.strip()) if part)
 
 
-class NothingSerializer(ChangeSerializer):
+class NoParametersSerializer(ChangeSerializer):
     """Request without parameters except an optional reason."""
 
 

@@ -20,7 +20,13 @@ from elevata.accounts.permissions import NO_ROLE, may, may_somewhere
 from elevata.accounts.roles import Permission, Place, needed_role
 from elevata.api.preconditions import Idempotent, check_match, etag, is_known
 from elevata.api.requests import PARAMETER as FIELDS
-from elevata.api.requests import ChangeSerializer, NothingSerializer, RenameSerializer, SparseFields, check_parameters
+from elevata.api.requests import (
+    ChangeSerializer,
+    NoParametersSerializer,
+    RenameSerializer,
+    SparseFields,
+    check_parameters,
+)
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import as_sentence
 
@@ -221,7 +227,9 @@ class Creatable(ReadOnly):
         response.headers["Location"] = self.address_of(fresh)
         return response
 
-    def verb(self, service: Callable[..., Any], serializer: type[ChangeSerializer] = NothingSerializer) -> Response:
+    def verb(
+        self, service: Callable[..., Any], serializer: type[ChangeSerializer] = NoParametersSerializer
+    ) -> Response:
         """Call a service with the row and the values of the request, after the check of If-Match."""
         row = self.get_object()
         check_match(self.request, self.version_of(row), required=self.action in self.must_match)
@@ -236,7 +244,7 @@ class Creatable(ReadOnly):
 
     def reason_of_parameter(self) -> str:
         """Return the reason in the address of a request without a body."""
-        validated = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
+        validated = NoParametersSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
         validated.is_valid(raise_exception=True)
         return validated.validated_data[REASON.name]
 
@@ -301,13 +309,13 @@ class Lasting(Deletable):
         """Rename it. The old one is kept as a former name, and what reads it by name follows."""
         return self.verb(self.renaming, RenameSerializer)
 
-    @extend_schema(request=NothingSerializer)
+    @extend_schema(request=NoParametersSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def retire(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Retire it; tables keep their data."""
         return self.verb(self.retiring)
 
-    @extend_schema(request=NothingSerializer)
+    @extend_schema(request=NoParametersSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def restore(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Restore it."""

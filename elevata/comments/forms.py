@@ -4,10 +4,10 @@ from django import forms
 from django.urls import reverse_lazy
 
 from elevata.comments.domain import MAX_LENGTH
-from elevata.web.forms import EditForm, MetadataForm, TextField
+from elevata.web.forms import EditForm, ProductForm, TextField
 
 
-class CommentFields(MetadataForm):
+class CommentFields(ProductForm):
     """Field of a comment's text; the script completes user names after ``@``."""
 
     text = TextField(

@@ -2,10 +2,10 @@
 
 from django import forms
 
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 
 
-class ReturnForm(MetadataForm):
+class ReturnForm(ProductForm):
     """Form that returns to the page from which it was sent."""
 
     back = forms.CharField(required=False, max_length=4000, widget=forms.HiddenInput)

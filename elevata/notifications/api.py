@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from elevata.accounts.roles import Place
-from elevata.api.requests import ChangeSerializer, NothingSerializer
+from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import AnyUser, Deletable, ReadOnly, permitted_to
 from elevata.audit.services.change_log import writing
 from elevata.notifications.deliveries import replay
@@ -29,7 +29,7 @@ from elevata.notifications.services import (
     create_webhook,
     delete_webhook,
     mark_read,
-    test_webhook,
+    send_test_event,
     update_webhook,
 )
 
@@ -135,21 +135,21 @@ class NoticeViewSet(ReadOnly):
     def get_queryset(self) -> QuerySet[Notice]:
         return notices_of(self.request.user)
 
-    @extend_schema(request=NothingSerializer, responses=NoticeSerializer)
+    @extend_schema(request=NoParametersSerializer, responses=NoticeSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def read(self, request: Request, pk: int) -> Response:
         """Mark a notice as read."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         notice = self.get_object()
         with writing(reason):
             mark_read(user=request.user, notice=notice)
         return self.answer(self.get_object())
 
-    @extend_schema(operation_id="notices_read_all", request=NothingSerializer, responses=ReadAnswer)
+    @extend_schema(operation_id="notices_read_all", request=NoParametersSerializer, responses=ReadAnswer)
     @action(detail=False, methods=["post"], url_path="read", filter_backends=(), pagination_class=None)
     def read_all(self, request: Request) -> Response:
         """Mark all notices as read."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         with writing(reason):
             count = mark_read(user=request.user)
         return Response({"read": count})
@@ -177,13 +177,13 @@ class WebhookViewSet(Deletable):
     def get_queryset(self) -> QuerySet[Webhook]:
         return webhooks()
 
-    @extend_schema(request=NothingSerializer, responses={202: DeliverySerializer})
+    @extend_schema(request=NoParametersSerializer, responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def test(self, request: Request, key: Any) -> Response:
         """Send a test event; see its delivery for the result."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         with writing(reason):
-            delivery = test_webhook(webhook=self.get_object())
+            delivery = send_test_event(webhook=self.get_object())
         return Response(DeliverySerializer(delivery).data, status=status.HTTP_202_ACCEPTED)
 
 
@@ -200,11 +200,11 @@ class DeliveryViewSet(ReadOnly):
     def get_queryset(self) -> QuerySet[Delivery]:
         return deliveries().prefetch_related("attempts")
 
-    @extend_schema(request=NothingSerializer, responses={202: DeliverySerializer})
+    @extend_schema(request=NoParametersSerializer, responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def replay(self, request: Request, pk: int) -> Response:
         """Send a finished delivery again: the same event, id and body."""
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         delivery = self.get_object()
         with writing(reason):
             again = replay(delivery=delivery, reason=reason)

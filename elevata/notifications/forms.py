@@ -8,7 +8,7 @@ from django.forms.boundfield import BoundWidget
 
 from elevata.notifications.kinds import CHOICES, SECRET_PREFIX, WEBHOOK_CHOICES, WORDS, Kind
 from elevata.notifications.models import Webhook
-from elevata.web.forms import MONO, EditForm, MetadataForm
+from elevata.web.forms import MONO, EditForm, ProductForm
 
 
 class EventBoxes(forms.CheckboxSelectMultiple):
@@ -30,7 +30,7 @@ class EventsField(forms.MultipleChoiceField):
         super().__init__(choices=[(str(kind), WORDS[kind]) for kind in kinds], **options)
 
 
-class WebhookFields(MetadataForm):
+class WebhookFields(ProductForm):
     """Fields of a webhook: name, address, events and signing secrets."""
 
     name = forms.CharField(max_length=100, help_text="Display name.")
@@ -89,7 +89,7 @@ class WebhookForm(WebhookFields, EditForm):
         return self["events"].as_hidden(only_initial=True)
 
 
-class NoticeChoiceForm(MetadataForm):
+class NoticeChoiceForm(ProductForm):
     """Form of a user's notification settings: events in the list and by e-mail."""
 
     listed = EventsField(

@@ -306,7 +306,7 @@ def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
         row.delete()
 
 
-def test_webhook(*, webhook: Webhook) -> Delivery:
+def send_test_event(*, webhook: Webhook) -> Delivery:
     """Send a test event to this webhook only, also if it is inactive."""
     with writing():
         must_manage()

@@ -34,7 +34,7 @@ from elevata.notifications.services import (
     create_webhook,
     delete_webhook,
     mark_read,
-    test_webhook,
+    send_test_event,
     update_webhook,
 )
 from elevata.web.views import (
@@ -197,7 +197,7 @@ class WebhookTest(WebhookPage, ButtonPage):
     """Button that sends a test event to the webhook."""
 
     def act(self) -> str:
-        return reverse("delivery_page", args=[test_webhook(webhook=self.row).pk])
+        return reverse("delivery_page", args=[send_test_event(webhook=self.row).pk])
 
 
 class DeliveryList(ForManagers, ListPage):

@@ -22,24 +22,24 @@ STATUS = 409
 
 @dataclass(frozen=True)
 class FieldSides:
-    """Values of one field as text: initial, saved, and the user's own.
+    """Values of one field as text: initial, saved, and typed by the user.
 
-    ``touched`` is True if the user changed the field, ``moved`` if another user did.
+    ``user_changed`` is True if the user changed the field, ``other_changed`` if another user did.
     """
 
     label: str
-    was: str
+    initial: str
     saved: str
-    mine: str
-    touched: bool
-    moved: bool
+    typed: str
+    user_changed: bool
+    other_changed: bool
 
     @property
-    def both(self) -> bool:
-        return self.touched and self.moved and self.saved != self.mine
+    def is_conflict(self) -> bool:
+        return self.user_changed and self.other_changed and self.saved != self.typed
 
 
-def goes_on(request: HttpRequest) -> bool:
+def continues_editing(request: HttpRequest) -> bool:
     """Return True if the user continues editing after a conflict, so that nothing is saved yet."""
     return AGAIN in request.POST
 
@@ -62,8 +62,8 @@ def conflict(
     """
     context = {
         "row": row,
-        "fields": [field for field in sides(form, now) if field.touched or field.moved],
-        "changes": since_version(row, form.over),
+        "fields": [field for field in sides(form, now) if field.user_changed or field.other_changed],
+        "changes": since_version(row, form.edited_version),
         "resend": list(_fields_to_resend(form, now)),
         "may_go_on": bool(form.seen),
         "action": action or request.path,
@@ -79,11 +79,11 @@ def sides(form: EditForm, now: EditForm) -> list[FieldSides]:
     """Return the fields that come from the row (``form.seen``), with initial, saved and typed value."""
     rows = []
     for name in form.seen:
-        field, was = form.fields[name], _initial(form, name)
-        saved, mine = now.initial.get(name), form.cleaned_data.get(name)
-        touched = name in form.changed_data
-        texts = [as_text(field, value) for value in (was, saved, mine if touched else saved)]
-        rows.append(FieldSides(form[name].label, *texts, touched=touched, moved=texts[0] != texts[1]))
+        field, initial = form.fields[name], _initial(form, name)
+        saved, typed = now.initial.get(name), form.cleaned_data.get(name)
+        user_changed = name in form.changed_data
+        texts = [as_text(field, value) for value in (initial, saved, typed if user_changed else saved)]
+        rows.append(FieldSides(form[name].label, *texts, user_changed=user_changed, other_changed=texts[0] != texts[1]))
     return rows
 
 

@@ -27,7 +27,7 @@ _CLASSES: tuple[tuple[type[forms.Widget], str], ...] = (
 )
 
 
-class MetadataForm(forms.Form):
+class ProductForm(forms.Form):
     """Form with the product's CSS classes on its widgets.
 
     ``elsewhere`` maps field names or error codes of services to the fields of the form that show the errors.
@@ -85,7 +85,7 @@ def error_text(error: ProductError, text: str) -> str:
     return " ".join(as_sentence(part) for part in parts if part)
 
 
-class EditForm(MetadataForm):
+class EditForm(ProductForm):
     """Form of a stored row. ``seen`` names the fields whose values come from the row."""
 
     seen: Iterable[str] = ()
@@ -110,7 +110,7 @@ class EditForm(MetadataForm):
         return {name: getattr(row, name) for name in cls.seen}
 
     @property
-    def over(self) -> int:
+    def edited_version(self) -> int:
         """Return the version of the row that the user edited."""
         return self.cleaned_data["version"]
 
@@ -119,9 +119,9 @@ class EditForm(MetadataForm):
         initial = {**self.initial, **(seen or {})}
         posted = QueryDict(mutable=True)
         for name, field in self.fields.items():
-            posted.setlist(self[name].html_name, sent(field, typed.get(name, initial.get(name))))
+            posted.setlist(self[name].html_name, as_browser_values(field, typed.get(name, initial.get(name))))
             if name in self.seen:
-                posted.setlist(self[name].html_initial_name, sent(field, initial.get(name)))
+                posted.setlist(self[name].html_initial_name, as_browser_values(field, initial.get(name)))
         return posted
 
     def changes(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class EditForm(MetadataForm):
         return {name: self.cleaned_data[name] for name in self.seen if name in self.changed_data}
 
 
-def sent(field: forms.Field, value: Any) -> list[str]:
+def as_browser_values(field: forms.Field, value: Any) -> list[str]:
     """Return a field's value as a browser sends it: a list of texts."""
     prepared = field.prepare_value(value)
     if prepared is None:

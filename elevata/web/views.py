@@ -30,8 +30,8 @@ from elevata.core.errors import ProductError, StaleVersion, as_sentence
 from elevata.core.spreadsheets import safe_csv_lines
 from elevata.lists.columns import Column, csv_columns
 from elevata.lists.selectors import chosen_labels, list_tools
-from elevata.web.conflict import conflict, goes_on
-from elevata.web.forms import EditForm, MetadataForm, error_text
+from elevata.web.conflict import conflict, continues_editing
+from elevata.web.forms import EditForm, ProductForm, error_text
 from elevata.web.paging import PER_PAGE, filtered, one_page
 
 REFUSED = 422
@@ -228,7 +228,7 @@ class FormPage(Page):
     Errors of the form or the service are shown in the form (422).
     """
 
-    form_class: ClassVar[type[MetadataForm]]
+    form_class: ClassVar[type[ProductForm]]
     service: ClassVar[Callable[..., Any]]
     message: ClassVar[str] = ""
     refused: int = REFUSED
@@ -306,7 +306,7 @@ class EditPage(RowPage, FormPage):
         return self.form_class.of(self.row, **self.options())
 
     def process(self, form: Any) -> HttpResponse:
-        if goes_on(self.request):
+        if continues_editing(self.request):
             return self.show(form)
         try:
             return super().process(form)
@@ -323,7 +323,7 @@ class EditPage(RowPage, FormPage):
             )
 
     def save(self, form: Any) -> Any:
-        return self.service(**self.row_argument, expected_version=form.over, **form.changes())
+        return self.service(**self.row_argument, expected_version=form.edited_version, **form.changes())
 
     def after_save(self, form: Any, row: Any) -> HttpResponse:
         if form.changes():
@@ -343,7 +343,7 @@ class DeletePage(EditPage):
     list_page: ClassVar[str]
 
     def save(self, form: Any) -> Any:
-        self.service(**self.row_argument, expected_version=form.over)
+        self.service(**self.row_argument, expected_version=form.edited_version)
         return self.row
 
     def after_save(self, form: Any, row: Any) -> HttpResponse:
@@ -354,7 +354,7 @@ class DeletePage(EditPage):
 class ActionPage(RowPage, FormPage):
     """Page with a form that starts an action for a row: a reason, a choice, or only the button."""
 
-    form_class = MetadataForm
+    form_class = ProductForm
 
     def act(self, form: Any) -> HttpResponse:
         """Call the service and return the redirect. A ProductError is shown in the form."""
@@ -394,7 +394,7 @@ class FormsPage(TemplatePage):
             raise Http404
         return getattr(self, method)()
 
-    def submit(self, name: str, form: MetadataForm, save: Callable[[], Any], message: str) -> HttpResponse:
+    def submit(self, name: str, form: ProductForm, save: Callable[[], Any], message: str) -> HttpResponse:
         """Save a form of the page, add the message and reload the page; ``name`` is the form's name in the template."""
         result = form.attempt(lambda: (save(),))
         if result is None:

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from elevata.accounts.roles import Permission
-from elevata.api.requests import ChangeSerializer, NothingSerializer
+from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import ReadOnly, Resource, permitted_to
 from loader.api.serializers import RefusalSerializer
 from loader.domain.sources.proposal_states import OPEN
@@ -166,11 +166,11 @@ class ProposalViewSet(ReadOnly):
         accept_proposal(proposal=proposal, reason=reason, **choice)
         return self.answer(self.get_queryset().get(pk=proposal.pk))
 
-    @extend_schema(request=NothingSerializer, responses=SourceProposalSerializer)
+    @extend_schema(request=NoParametersSerializer, responses=SourceProposalSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def dismiss(self, request: Request, key: UUID) -> Response:
         """Dismiss the proposal. Loads and schedules do not propose the same changes again."""
-        proposal, (_, reason) = self.get_object(), self.given(NothingSerializer)
+        proposal, (_, reason) = self.get_object(), self.given(NoParametersSerializer)
         dismiss_proposal(proposal=proposal, reason=reason)
         return self.answer(self.get_queryset().get(pk=proposal.pk))
 

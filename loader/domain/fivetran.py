@@ -5,7 +5,7 @@ Names of types are those of the protocol. The protocol's messages do not occur h
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from loader.domain.historization.history import parse_instant
@@ -111,6 +111,12 @@ class Table:
     def described(self) -> dict[str, Column]:
         """Return the columns of the contract by their names there; those of history mode are the history's own."""
         return {contract_name(c.name): c for c in self.columns if c.name not in HISTORY_COLUMNS}
+
+    def in_mode(self, *, history: bool, without: str = "") -> "Table":
+        """Return the table in history mode or not, without a column if it is given."""
+        kept = (column for column in self.columns if column.name not in (without, *HISTORY_COLUMNS))
+        times = [Column(name, type_, primary_key=name == START) for name, type_ in HISTORY_COLUMNS.items()]
+        return replace(self, columns=(*kept, *(times if history else ())))
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ def unfinished_becomes(end: str) -> dict[str, str]:
 
 
 # Kinds of load runs, and limits of compaction. ``LoadRun.details["asked"]`` has, by kind:
-# history_batch: files (paths by kind of file), format, compression; revert: run_id of the run to revert;
-# prune: ended_before, archive; vacuum: retention_hours, dry_run; quarantine: decision, entries, of_run;
+# history_batch: files (paths by kind of file), format, compression, reading, copied (a dataset); revert: run_id of the
+# run to revert; prune: ended_before, archive; vacuum: retention_hours, dry_run; quarantine: decision, entries, of_run;
 # compact and accept: nothing.
 
 

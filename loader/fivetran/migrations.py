@@ -1,6 +1,7 @@
-"""Migrations of the protocol: metadata changes, and history batches computed from the current rows."""
+"""Migrations of the protocol: metadata changes, and history batches computed from the rows."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,17 +10,17 @@ from django.utils import timezone
 from loader.domain.fivetran import Column, parsed_time
 from loader.fivetran import tables
 from loader.fivetran.protocol import messages
-from loader.fivetran.writes import change_rows
+from loader.fivetran.writes import change_rows, copy_versions
+from metadata.models import SourceDataset
 
 SUPPORTED, UNSUPPORTED = True, False
 DELETED = "_fivetran_deleted"
 
 
 def migrate(details: Any, stopping: threading.Event) -> bool:
-    """Perform a migration; return False if it is not supported.
+    """Perform a migration; return False if it is not supported, as those of the live mode.
 
-    Copies of tables, and new values of all versions in history mode, are not supported. Fivetran then creates the
-    table or column anew.
+    A table in history mode gets new values in all versions if the migration has no time.
     """
     operation = details.WhichOneof("operation")
     request = getattr(details, operation) if operation else None
@@ -59,23 +60,34 @@ def _rename_column(details: Any, rename: Any, _: threading.Event) -> bool:
 
 
 def _copy_column(details: Any, copy: Any, stopping: threading.Event) -> bool:
-    source = tables.wanted_table(details.schema, details.table)
-    if tables.in_history_mode(source):
-        return UNSUPPORTED
-    described = {column.name: column for column in tables.described_table(source).columns}
-    copied = tables.column_name(source, copy.source)
-    like = described[copy.source]
-    new = Column(copy.target, like.type, precision=like.precision, scale=like.scale)
-    source = tables.add_column(details.schema, details.table, new)
-    rows = _at() | {"copies": {tables.column_name(source, copy.target): copied}}
-    change_rows(source, rows, stopping=stopping, reason="column copied by Fivetran")
+    source = tables.copy_column(details.schema, details.table, copy.source, copy.target)
+    copies = {tables.column_name(source, copy.target): tables.column_name(source, copy.source)}
+    change_rows(source, _now(source) | {"copies": copies}, stopping=stopping, reason="column copied by Fivetran")
+    return SUPPORTED
+
+
+def _copy_table(details: Any, copy: Any, stopping: threading.Event) -> bool:
+    """Create a table with all versions of another."""
+    original = tables.wanted_table(details.schema, copy.source)
+    table = replace(tables.described_table(original), name=copy.target)
+    copy_versions(original, tables.copy_table(original, table), _at(), stopping=stopping)
+    return SUPPORTED
+
+
+def _copy_table_to_history_mode(details: Any, copy: Any, stopping: threading.Event) -> bool:
+    """Create a table in history mode with all versions of another; rows that are marked as deleted are ended."""
+    original, column = tables.wanted_table(details.schema, copy.source), copy.soft_deleted_column
+    table = tables.described_table(original).in_mode(history=True, without=column if column == DELETED else "")
+    rows = _at()
+    if column in tables.target_names(original):
+        rows |= {"equal": {tables.column_name(original, column): "true"}, "deletes": True}
+    target = tables.copy_table(original, replace(table, name=copy.target))
+    copy_versions(original, target, rows, stopping=stopping)
     return SUPPORTED
 
 
 def _add_with_default(details: Any, add: Any, stopping: threading.Event) -> bool:
-    if tables.in_history_mode(tables.wanted_table(details.schema, details.table)):
-        return UNSUPPORTED
-    return _add(details, add, _at(), stopping)
+    return _add(details, add, _now(tables.wanted_table(details.schema, details.table)), stopping)
 
 
 def _add_in_history_mode(details: Any, add: Any, stopping: threading.Event) -> bool:
@@ -95,9 +107,7 @@ def _add(details: Any, add: Any, rows: dict[str, Any], stopping: threading.Event
 
 def _update_column_value(details: Any, update: Any, stopping: threading.Event) -> bool:
     source = tables.wanted_table(details.schema, details.table)
-    if tables.in_history_mode(source):
-        return UNSUPPORTED
-    rows = _at() | {"values": {tables.column_name(source, update.column): update.value or None}}
+    rows = _now(source) | {"values": {tables.column_name(source, update.column): update.value or None}}
     change_rows(source, rows, stopping=stopping, reason="column set by Fivetran")
     return SUPPORTED
 
@@ -126,6 +136,11 @@ def _change_mode(details: Any, migration: Any, stopping: threading.Event) -> boo
     return SUPPORTED
 
 
+def _now(source: SourceDataset) -> dict[str, Any]:
+    """Return a batch that opens versions now; in history mode one that changes all versions."""
+    return _at() | ({"every": True} if tables.in_history_mode(source) else {})
+
+
 def _at(text: str = "") -> dict[str, Any]:
     time: datetime = parsed_time(text) if text else timezone.now()
     return {"at": time.astimezone(UTC).isoformat()}
@@ -138,6 +153,8 @@ _MIGRATIONS = {
     "rename_table": _rename_table,
     "rename_column": _rename_column,
     "copy_column": _copy_column,
+    "copy_table": _copy_table,
+    "copy_table_to_history_mode": _copy_table_to_history_mode,
     "add_column_with_default_value": _add_with_default,
     "add_column_in_history_mode": _add_in_history_mode,
     "update_column_value": _update_column_value,

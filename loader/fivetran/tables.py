@@ -6,6 +6,7 @@ name, and tables in the warehouse change by the next write, or by a report if th
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from django.conf import settings
 
@@ -20,7 +21,6 @@ from elevata.core.errors import MetadataError
 from elevata.core.words import counted
 from loader.domain.dependencies import DATASET
 from loader.domain.fivetran import (
-    HISTORY_COLUMNS,
     START,
     Changes,
     Column,
@@ -36,6 +36,7 @@ from loader.domain.refusals import Refusal
 from loader.services.loads.plans import plan_named
 from metadata.domain import naming
 from metadata.domain.history.history_policy import BATCH_FILES
+from metadata.domain.sensitivity import LEVELS
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import update_target_column
@@ -95,9 +96,8 @@ def described_table(source: SourceDataset) -> Table:
         reported_column(row.name, row.type, sent_as=_sent_as(row), primary_key=row.key_ordinal is not None)
         for row in rows
     ]
-    if in_history_mode(source):
-        columns += [Column(name, type_, primary_key=name == START) for name, type_ in HISTORY_COLUMNS.items()]
-    return Table(source.system.location.removeprefix(f"{FOLDER}/"), source.name, tuple(columns))
+    table = Table(source.system.location.removeprefix(f"{FOLDER}/"), source.name, tuple(columns))
+    return table.in_mode(history=in_history_mode(source))
 
 
 def create_table(table: Table) -> SourceDataset:
@@ -155,13 +155,36 @@ def add_column(schema: str, name: str, column: Column) -> SourceDataset:
         return _apply(row, table, changes_of(known, table, drops=False))
 
 
+def copy_column(schema: str, name: str, old: str, new: str) -> SourceDataset:
+    """Add a column of the type and classification of another, or bring it back, unless the table has it."""
+    with _changing(schema, name, "altered") as row:
+        sent = next((column for column in described_table(row).columns if column.name == old), None)
+        if sent is None:
+            raise _unknown_column(row, old)
+        add_column(schema, name, replace(sent, name=new, primary_key=False))
+        _classify(_column(row, new), like=_column(row, old))
+        return row
+
+
+def copy_table(original: SourceDataset, table: Table) -> SourceDataset:
+    """Create a table with the classification of another's columns. One that was created so is unchanged.
+
+    Raise Refusal TABLE_EXISTS for a table with other columns.
+    """
+    known = known_table(table.schema, table.name)
+    if known is not None and described_table(known) == table:
+        return known
+    with writing(f"copied by Fivetran from {original.name}"):
+        row = _create_table(table)
+        for name in table.described:
+            _classify(_column(row, name), like=_column(original, name))
+        return row
+
+
 def change_mode(schema: str, name: str, *, in_history_mode: bool, without: str = "") -> SourceDataset:
     """Change the mode of a table, and retire the column ``without``, if it is given."""
     with _changing(schema, name, "changed to another mode") as row:
-        columns = {column.name: column for column in described_table(row).columns}
-        kept = [column for column in columns.values() if column.name not in (without, *HISTORY_COLUMNS)]
-        times = [Column(column, type_) for column, type_ in HISTORY_COLUMNS.items() if in_history_mode]
-        table = Table(schema, name, (*kept, *times))
+        table = described_table(row).in_mode(history=in_history_mode, without=without)
         return _apply(row, table, changes_of(_known(row), table, drops=True))
 
 
@@ -320,6 +343,16 @@ def _tags(table: Table) -> list[str]:
 
 def _type_tags(column: Column) -> list[str]:
     return [f"{TYPE_TAG}{column.type.lower()}"]
+
+
+def _classify(column: SourceColumn, *, like: SourceColumn) -> None:
+    """Classify a column and those generated from it as another, which users may have classified in rawcore."""
+    rows = [*_generated(like, ("rawcore",)), like, column]
+    levels = [row.sensitivity or getattr(row.dataset, "sensitivity", "") for row in rows]
+    changes = {"pii": any(row.pii for row in rows), "sensitivity": max(levels, key=("", *LEVELS).index)}
+    update_source_column(source_column=column, expected_version=column.version, **changes)
+    for target in _generated(column, naming.PREFIXES):
+        update_target_column(column=target, expected_version=target.version, **changes)
 
 
 def _known(source: SourceDataset) -> dict[str, KnownColumn]:

@@ -80,9 +80,21 @@ def truncate(
 
 
 def change_rows(source: SourceDataset, rows: Mapping[str, Any], *, stopping: threading.Event, reason: str) -> None:
-    """Apply a batch that is computed from the current rows (``loader.domain.manifest.loads.CurrentRows``)."""
+    """Apply a batch that is computed from the table's versions (``loader.domain.manifest.loads.ComputedRows``)."""
     reading = {"rows": dict(rows)}
     _perform(source, stopping, run_id=new_run_id(), files={}, reading=reading, reason=reason)
+
+
+def copy_versions(
+    original: SourceDataset, copy: SourceDataset, rows: Mapping[str, Any], *, stopping: threading.Event
+) -> None:
+    """Write all versions of a table to another with the columns of both; ``rows`` ends some of them."""
+    taken = target_names(original)
+    copies = {name: taken[sent] for sent, name in target_names(copy).items() if sent in taken}
+    reading = {"rows": {"every": True, "copies": copies, **rows}}
+    copied = str(rawcore_of(original))
+    reason = f"copied by Fivetran from {original.name}"
+    _perform(copy, stopping, run_id=new_run_id(), files={}, reading=reading, copied=copied, reason=reason)
 
 
 def _perform(source: SourceDataset, stopping: threading.Event, **how: Any) -> None:

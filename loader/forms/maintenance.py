@@ -5,12 +5,12 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 from loader.domain.run_states import DROP, RELEASE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 
 
-class MaintenanceForm(MetadataForm):
+class MaintenanceForm(ProductForm):
     """Form with the reason of a maintenance run."""
 
     reason = forms.CharField(

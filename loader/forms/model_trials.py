@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import MetadataForm, TextField
+from elevata.web.forms import ProductForm, TextField
 from metadata.domain.select_check import MAX_LENGTH
 
 LIMITS = ((50, "50 rows"), (200, "200 rows"), (1000, "1,000 rows"))
@@ -17,7 +17,7 @@ SAMPLES = (
 _NUMBERS = {"share": float, "rows": int}
 
 
-class TrialForm(MetadataForm):
+class TrialForm(ProductForm):
     """Form of a trial: the SELECT, the rows to show, the part of the tables to read, and the comparison."""
 
     select = TextField(

@@ -2,13 +2,13 @@
 
 from django import forms
 
-from elevata.web.forms import MetadataForm, TextField
+from elevata.web.forms import ProductForm, TextField
 from metadata.domain.select_check import MAX_LENGTH
 
 LIMITS = ((100, "100 rows"), (1000, "1,000 rows"), (10_000, "10,000 rows"))
 
 
-class QueryForm(MetadataForm):
+class QueryForm(ProductForm):
     """Form of a query: its text and the maximum number of rows."""
 
     text = TextField(
@@ -33,7 +33,7 @@ class QueryForm(MetadataForm):
     )
 
 
-class SaveForm(MetadataForm):
+class SaveForm(ProductForm):
     """Form to save a query under a name; a shared query is listed for all users."""
 
     text = TextField(max_length=MAX_LENGTH, strip=False, widget=forms.HiddenInput)

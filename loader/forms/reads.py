@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
 from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, MOST_QUARANTINED, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
@@ -143,7 +143,7 @@ class ComparisonForm(forms.Form):
         return {name: _utc(value) if isinstance(value, datetime) else str(value) for name, value in values.items()}
 
 
-class DeliveredRowForm(MetadataForm):
+class DeliveredRowForm(ProductForm):
     """Form of a delivered row: its load run, its file or partition, and its number."""
 
     run = forms.CharField(label="Load run", max_length=100, help_text="Run that loaded the delivery.")

@@ -2,10 +2,10 @@
 
 from django import forms
 
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 
 
-class DismissForm(MetadataForm):
+class DismissForm(ProductForm):
     """Reason for dismissing a proposal."""
 
     reason = forms.CharField(

@@ -1,4 +1,4 @@
-"""Flights from New York in 2013 in the demo: five sources, and models that are computed from them."""
+"""Flights from New York in 2013 in the demo: five sources, and models of them and of the airports example."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -27,7 +27,8 @@ FILES = ("airlines", "airports", "planes", "weather")
 VIEW = "mart.airline_delay"
 DAILY = "mart.daily_delay"
 # The flights come in two deliveries: those up to October, then all of the year. The first load is dated before the
-# first flight, so that the history of planes has a version for each of them.
+# first flight, so that the history of planes has a version for each of them. The airports keep the dates of their
+# releases, which are later: the model that joins them takes the first release for earlier flights.
 _MONTHS = (10, 12)
 _FIRST, _SECOND = datetime(2012, 12, 31, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC)
 _FLIGHTS = "+bizcore.flight+ +mart.weather_delay"
@@ -36,7 +37,7 @@ _FLIGHTS = "+bizcore.flight+ +mart.weather_delay"
 def load_flights(people: DemoUsers, folder: Path, months: tuple[int, int] = _MONTHS) -> Iterator[str]:
     """Import the example, load both deliveries and create the view; yield a line about each load.
 
-    ``months`` are the last months of the two deliveries.
+    The airports example must be imported and loaded. ``months`` are the last months of the two deliveries.
     """
     landing = folder / "landing" / "nyc"
     landing.mkdir(parents=True)
@@ -46,7 +47,7 @@ def load_flights(people: DemoUsers, folder: Path, months: tuple[int, int] = _MON
         import_metadata(EXAMPLE / "systems")
         for source in SourceDataset.objects.filter(system__short_name="nyc"):
             generate_targets(source_dataset=source)
-        for name in ("references.yaml", "schemas.yaml", "models"):
+        for name in ("references.yaml", "schemas.yaml", "models", "airports"):
             import_metadata(EXAMPLE / name)
     deliver_flights(landing / "flights.csv", months=months[0])
     yield _line(_load("demo-flights-1", _FIRST, people))

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from elevata.accounts.roles import Permission
-from elevata.api.requests import NothingSerializer
+from elevata.api.requests import NoParametersSerializer
 from elevata.api.resources import ReadOnly, permitted_to
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
@@ -86,7 +86,7 @@ class ChangeLogViewSet(ReadOnly):
         """
         return exported(selection(self.filter_queryset(entries()), request.query_params.dict()))
 
-    @extend_schema(request=NothingSerializer, responses=UndoneSerializer)
+    @extend_schema(request=NoParametersSerializer, responses=UndoneSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def undo(self, request: Request, pk: str) -> Response:
         """Undo all changes that were made together with this one, all or nothing.
@@ -95,7 +95,7 @@ class ChangeLogViewSet(ReadOnly):
         of a column but its place can be undone, while they are as the change left them.
         """
         entry = self.get_object()
-        _, reason = self.given(NothingSerializer)
+        _, reason = self.given(NoParametersSerializer)
         edits = undo_edits(entry)
         try:
             apply_edits(edits, reason or f"Undo of change {entry.pk}")

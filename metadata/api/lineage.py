@@ -10,7 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from elevata.api.requests import ChangeSerializer, NothingSerializer, StrictSerializer
+from elevata.api.requests import ChangeSerializer, NoParametersSerializer, StrictSerializer
 from elevata.api.resources import Editable
 from metadata.api import views
 from metadata.api.serializers import LineageNodeSerializer, LineageSerializer, ReferenceSerializer
@@ -312,13 +312,13 @@ class ReferenceViewSet(Editable):
     def get_queryset(self) -> QuerySet[Reference]:
         return references()
 
-    @extend_schema(request=NothingSerializer)
+    @extend_schema(request=NoParametersSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def retire(self, request: Request, key: UUID) -> Response:
         """Retire a reference; tables keep its column, loads no longer fill it."""
         return self.verb(retire_reference)
 
-    @extend_schema(request=NothingSerializer)
+    @extend_schema(request=NoParametersSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def restore(self, request: Request, key: UUID) -> Response:
         """Restore a reference, if its columns still match."""

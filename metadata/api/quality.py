@@ -10,7 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from elevata.api.requests import ChangeSerializer, NothingSerializer
+from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import Deletable
 from elevata.core.lengths import MAX_TEXT
 from metadata.domain.quality import check_kinds
@@ -82,13 +82,13 @@ class QualityCheckViewSet(Deletable):
     def get_queryset(self) -> QuerySet[QualityCheck]:
         return QualityCheck.objects.select_related("dataset__schema").order_by("dataset_id", "name", "pk")
 
-    @extend_schema(request=NothingSerializer)
+    @extend_schema(request=NoParametersSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def retire(self, request: Request, key: UUID) -> Response:
         """Retire a check; loads no longer run it, its results stay."""
         return self.verb(retire_check)
 
-    @extend_schema(request=NothingSerializer)
+    @extend_schema(request=NoParametersSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def restore(self, request: Request, key: UUID) -> Response:
         """Restore a check, if it is valid for the current columns."""

@@ -9,7 +9,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from elevata.api.requests import NothingSerializer
+from elevata.api.requests import NoParametersSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
 from elevata.audit.services.change_log import writing
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
@@ -154,7 +154,7 @@ class SourceDatasetViewSet(Bulk, Editable):
     def get_queryset(self) -> QuerySet[SourceDataset]:
         return source_datasets() if self.action == "list" else source_dataset_detail()
 
-    @extend_schema(request=NothingSerializer, responses=SourceDatasetSerializer)
+    @extend_schema(request=NoParametersSerializer, responses=SourceDatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def generate(self, request: Request, key: UUID) -> Response:
         """Generate or update its raw, stage, rawcore and history datasets. Again, it changes nothing."""

@@ -10,7 +10,7 @@ from django.forms.boundfield import BoundField
 from django.utils.safestring import SafeString
 
 from elevata.core.errors import ProductError
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 from metadata.domain.history.history_policy_labels import CHOICES
 from metadata.domain.quoted_names import ASK
 from metadata.models.base import Classified
@@ -97,7 +97,7 @@ class DescribedApart:
         return any(field.value() or field.errors for field in self.described_fields)
 
 
-class QuotedName(MetadataForm):
+class QuotedName(ProductForm):
     """Confirmation of a name that most engines need quotes for; shown after the environment asked about it."""
 
     quoted_name = forms.BooleanField(

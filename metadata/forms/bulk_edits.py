@@ -4,14 +4,14 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import MetadataForm, ReasonField, TagsField
+from elevata.web.forms import ProductForm, ReasonField, TagsField
 from metadata.domain.bulk_edits import ACTIONS, ADD_TAGS, OWNER, REMOVE_TAGS, RETIRE, SENSITIVITY
 from metadata.forms.base import sensitivity_field
 
 _FIELD_OF = {ADD_TAGS: "tags", REMOVE_TAGS: "tags", OWNER: OWNER, SENSITIVITY: SENSITIVITY}
 
 
-class BulkEditForm(MetadataForm):
+class BulkEditForm(ProductForm):
     """Value of a bulk edit, and its reason; which value follows from the action."""
 
     do = forms.ChoiceField(choices=list(ACTIONS.items()), widget=forms.HiddenInput)

@@ -7,7 +7,7 @@ from django import forms
 from django.db.models import QuerySet
 
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, ReasonField, TextField
+from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, ReasonField, TextField
 from metadata.domain import naming
 from metadata.domain.quality import unknown_parents
 from metadata.forms.base import QuotedName, sensitivity_field
@@ -255,7 +255,7 @@ class SchemaForm(SchemaFields, EditForm):
     field_order = (*seen, "version")
 
 
-class NewSchemaForm(SchemaFields, MetadataForm):
+class NewSchemaForm(SchemaFields, ProductForm):
     field_order = ("name", "layer", "ordinal", "description", "owner", "tags")
 
 
@@ -309,7 +309,7 @@ class ReferenceEditForm(UnknownParentField, EditForm):
     field_order = ("unknown_parent", "reason", "version")
 
 
-class ReferenceForm(UnknownParentField, MetadataForm):
+class ReferenceForm(UnknownParentField, ProductForm):
     """Form of a new reference of ``child``, with a field for each column of the named parent's business key.
 
     ``named`` is the parent, None if there is none of this name; ``pairs`` are (child column, parent column).

@@ -2,7 +2,7 @@
 
 from django import forms
 
-from elevata.web.forms import MONO, EditForm, MetadataForm, ReasonField, TextField
+from elevata.web.forms import MONO, EditForm, ProductForm, ReasonField, TextField
 from metadata.models.exposures import KINDS
 
 
@@ -41,7 +41,7 @@ class ExposureFields(forms.Form):
     )
 
 
-class NewExposureForm(ExposureFields, MetadataForm):
+class NewExposureForm(ExposureFields, ProductForm):
     """Form of a new exposure."""
 
 

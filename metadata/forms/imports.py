@@ -7,7 +7,7 @@ from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_TEXT, MAX_TYPE
-from elevata.web.forms import MONO, MetadataForm
+from elevata.web.forms import MONO, ProductForm
 from metadata.domain import naming
 from metadata.domain.sources.formats import FILE_FORMATS, REST, label_of
 from metadata.domain.sources.reading_options import OPTIONS, check_options, options_of
@@ -24,7 +24,7 @@ _PARSING_OPTIONS = (
 _ENDPOINT_OPTIONS = options_of(REST)
 
 
-class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), MetadataForm):
+class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), ProductForm):
     """Reading options of a file. Sent by GET, so the page's address contains them."""
 
     field_order = ("location", "format", "delimiter", "no_header", *_PARSING_OPTIONS)
@@ -63,7 +63,7 @@ class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), Me
         return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 
 
-class EndpointForm(option_fields(_ENDPOINT_OPTIONS.values(), (REST,)), MetadataForm):
+class EndpointForm(option_fields(_ENDPOINT_OPTIONS.values(), (REST,)), ProductForm):
     """Reading options of an endpoint of a REST API. Sent by GET like those of a file."""
 
     field_order = ("location", "format", *_ENDPOINT_OPTIONS)
@@ -97,7 +97,7 @@ class EndpointForm(option_fields(_ENDPOINT_OPTIONS.values(), (REST,)), MetadataF
         return cls(initial=texts | {"location": location, "format": format_name})
 
 
-class ColumnChoiceForm(MetadataForm):
+class ColumnChoiceForm(ProductForm):
     """Form of one column of an import: its inclusion and its target. Help is in the head of the table."""
 
     take = forms.BooleanField(required=False, help_text="Only included columns are written.")

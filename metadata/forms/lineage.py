@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 from metadata.selectors.column_lineage import MOST_STEPS
 
 
@@ -22,7 +22,7 @@ def _steps(label: str) -> forms.IntegerField:
     )
 
 
-class LineageForm(MetadataForm):
+class LineageForm(ProductForm):
     """Dataset or column whose lineage is shown, and the numbers of steps up and down."""
 
     focus = forms.CharField(max_length=400, required=False, label="Dataset or column", help_text="Qualified name.")

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 from metadata.domain.history.history_policy import APPEND, BATCH_FILES, LOAD_TIME, SNAPSHOT, TIME_TYPES, HistoryPolicy
 from metadata.domain.history.history_policy_labels import CHOICES, Chosen, not_applying
 from metadata.domain.history.load_types import LoadType, load_type
@@ -17,7 +17,7 @@ from metadata.forms.base import Group, shown_group
 _WITHOUT_KEY = (SNAPSHOT, APPEND)
 
 
-class LoadTypeForm(MetadataForm):
+class LoadTypeForm(ProductForm):
     """Meaning of a delivery, and whether its versions are kept; both together are the load type.
 
     ``columns`` are the types of the columns outside the business key, by name; ``keyed`` is false without a key, and

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import MONO, EditForm, MetadataForm, ReasonField, TagsField, TextField
+from elevata.web.forms import MONO, EditForm, ProductForm, ReasonField, TagsField, TextField
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import AGGREGATES, KINDS, QUARANTINE, SEVERITIES
 from metadata.models import QualityCheck, TargetDataset, TargetSchema
@@ -112,7 +112,7 @@ class CheckFields(forms.Form):
         return {name: value for name, value in given.items() if value not in (None, "", [])}
 
 
-class NewCheckForm(CheckFields, MetadataForm):
+class NewCheckForm(CheckFields, ProductForm):
     field_order = ("name", *check_kinds.argument_names(), "severity", "description")
 
     def __init__(self, *args: Any, dataset: TargetDataset, kind: str, **options: Any) -> None:

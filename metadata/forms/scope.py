@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 from django import forms
 from django.utils.safestring import SafeString
 
-from elevata.web.forms import MetadataForm
+from elevata.web.forms import ProductForm
 from metadata.selectors.datasets import schemas
 
 
-class ScopeFields(MetadataForm):
+class ScopeFields(ProductForm):
     """Scope of a load or report: everything, a schema or a dataset.
 
     ``NAMED_BY`` maps kinds of scopes to the field that names it, ``DOING`` completes the error without a name.

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from elevata.core.lengths import MAX_SHORT_NAME
-from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm, TagsField
+from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, TagsField
 from metadata.domain.sources.formats import FORMATS_OF_KIND, WATERMARK_FORMATS
 from metadata.domain.sources.intake import KEY_LIST_FORMATS
 from metadata.domain.sources.reading_options import OPTIONS
@@ -33,7 +33,7 @@ class SourceFields(DescribedFields):
     )
 
 
-class NewSourceForm(DescribedApart, SourceFields, MetadataForm):
+class NewSourceForm(DescribedApart, SourceFields, ProductForm):
     """Names and description of a source dataset to import."""
 
     field_order = ("name", "short_name", "description", "owner", "tags")

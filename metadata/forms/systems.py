@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from elevata.web.forms import MONO, DescribedFields, EditForm, MetadataForm
+from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm
 from metadata.domain import naming
 from metadata.domain.sources.locations import without_password
 from metadata.domain.sources.system_options import SYSTEM_OPTIONS
@@ -90,7 +90,7 @@ class SystemForm(SystemFields, EditForm):
         return changed_arguments(super().changes(), SYSTEM_FACTS, self.cleaned_data, _OPTIONS)
 
 
-class NewSystemForm(DescribedApart, SystemFields, MetadataForm):
+class NewSystemForm(DescribedApart, SystemFields, ProductForm):
     """Form of a new system of a given kind, in use from the start."""
 
     LOCATIONS: ClassVar = {

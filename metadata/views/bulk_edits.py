@@ -14,7 +14,7 @@ from django.urls import reverse
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.words import counted
-from elevata.web.forms import MetadataForm, ReasonField
+from elevata.web.forms import ProductForm, ReasonField
 from elevata.web.views import REFUSED, Page
 from metadata.domain.bulk_edits import ACTIONS, MOST_ROWS, RETIRE
 from metadata.forms.bulk_edits import BulkEditForm
@@ -97,7 +97,7 @@ class EditsPage(Editing):
         """Return the versions of the rows that the user saw, by key."""
         return seen_versions(self.request.POST.getlist("seen")[: MOST_ROWS + 1])
 
-    def refused(self, form: MetadataForm, problem: MetadataError) -> HttpResponse:
+    def refused(self, form: ProductForm, problem: MetadataError) -> HttpResponse:
         """Show the rows with the reasons for which nothing was changed."""
         edits = problem.edits if isinstance(problem, EditsRefused) else ()
         return self.render(
@@ -144,7 +144,7 @@ class DatasetsEdit(EditsPage, SelectedDatasets):
         return redirect(self.back)
 
 
-class UndoForm(MetadataForm):
+class UndoForm(ProductForm):
     """Reason of an undo."""
 
     reason = ReasonField(required=False)

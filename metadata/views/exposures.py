@@ -83,7 +83,10 @@ class ExposureEdit(Editing, ExposurePage, EditPage):
 
     def save(self, form: ExposureForm) -> Exposure:
         return exposures.update_exposure(
-            exposure=self.row, expected_version=form.over, **form.changes(), reason=form.cleaned_data["reason"]
+            exposure=self.row,
+            expected_version=form.edited_version,
+            **form.changes(),
+            reason=form.cleaned_data["reason"],
         )
 
     def context(self) -> dict[str, Any]:

@@ -147,7 +147,10 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
 
     def save(self, form: InputsForm) -> TargetDataset:
         return set_dataset_inputs(
-            dataset=self.row, expected_version=form.over, inputs=form.wanted, reason=form.cleaned_data["reason"]
+            dataset=self.row,
+            expected_version=form.edited_version,
+            inputs=form.wanted,
+            reason=form.cleaned_data["reason"],
         )
 
     def after_save(self, form: InputsForm, row: TargetDataset) -> HttpResponse:
@@ -211,7 +214,10 @@ class ReferenceEdit(Editing, ReferencePage, EditPage):
 
     def save(self, form: ReferenceEditForm) -> Reference:
         return update_reference(
-            reference=self.row, expected_version=form.over, **form.changes(), reason=form.cleaned_data["reason"]
+            reference=self.row,
+            expected_version=form.edited_version,
+            **form.changes(),
+            reason=form.cleaned_data["reason"],
         )
 
     def context(self) -> dict[str, Any]:

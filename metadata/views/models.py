@@ -30,7 +30,9 @@ class ModelEdit(Editing, BaseDatasetPage, EditPage):
 
     def save(self, form: ModelForm) -> TargetDataset:
         accepted = form.cleaned_data["quoted_name"]
-        return self.service(**self.row_argument, expected_version=form.over, quoted_name=accepted, **form.changes())
+        return self.service(
+            **self.row_argument, expected_version=form.edited_version, quoted_name=accepted, **form.changes()
+        )
 
     def context(self) -> dict[str, Any]:
         return super().context() | {"names": readable_names()}

@@ -81,7 +81,7 @@ class CheckEdit(Editing, CheckPage, EditPage):
 
     def save(self, form: CheckForm) -> QualityCheck:
         return quality.update_check(
-            check=self.row, expected_version=form.over, **form.changes(), reason=form.cleaned_data["reason"]
+            check=self.row, expected_version=form.edited_version, **form.changes(), reason=form.cleaned_data["reason"]
         )
 
     def context(self) -> dict[str, Any]:

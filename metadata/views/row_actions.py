@@ -128,7 +128,7 @@ class RowAction(Editing, EditPage):
     def save(self, form: EditForm) -> str:
         label = self.label
         values = {name: value for name, value in form.cleaned_data.items() if name != "version"}
-        self._saved = self.action.save(**self.row_argument, expected_version=form.over, **values)
+        self._saved = self.action.save(**self.row_argument, expected_version=form.edited_version, **values)
         return label
 
     def after_save(self, form: EditForm, label: str) -> HttpResponse:

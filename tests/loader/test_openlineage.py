@@ -179,7 +179,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_datasets(
 
 
 def test_a_test_is_an_event_of_its_own(endpoint):
-    services.test_webhook(webhook=services.Webhook.objects.get())
+    services.send_test_event(webhook=services.Webhook.objects.get())
     send_due()
     (request,) = endpoint.requests
     assert json.loads(request.body)["eventType"] == "OTHER"

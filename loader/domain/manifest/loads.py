@@ -90,14 +90,18 @@ class StageInput:
 
 
 @dataclass(frozen=True)
-class CurrentRows:
-    """History batch that is computed from the history's open versions instead of being read from files.
+class ComputedRows:
+    """History batch that is computed from versions instead of being read from files.
 
-    It ends the selected versions (``deletes``) or opens a version after each of them, at the time ``at``; a version
-    that started later is ended at its start, or replaced. ``values`` are new values by column, as text; ``copies`` are
-    columns by the column that takes their values. Selected are versions whose timestamps are earlier than those in
-    ``before`` (by column), that have the values in ``equal`` (as text), and any value in the column ``having``. With
-    ``ended``, the last versions of keys without an open version are taken instead of open ones.
+    It ends the selected open versions (``deletes``) or opens a version after each of them, at the time ``at``; a
+    version that started later is ended at its start, or replaced. ``values`` are new values by column, as text;
+    ``copies`` are columns by the column that takes their values. Selected are versions whose timestamps are earlier
+    than those in ``before`` (by column), that have the values in ``equal`` (as text), and any value in the column
+    ``having``. With ``ended``, the last versions of keys without an open version are taken instead of open ones.
+
+    With ``every``, all versions are written with their own times instead, and ``deletes`` ends the selected open ones
+    of them. ``history`` is the table of another dataset whose versions are taken; then only columns in ``copies`` and
+    ``values`` have values.
     """
 
     at: str
@@ -108,6 +112,8 @@ class CurrentRows:
     equal: dict = field(default_factory=dict)
     having: str = ""
     ended: bool = False
+    every: bool = False
+    history: TableSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ class HistoryFiles:
     unmodified_string: str | None = None
     dated: str | None = None
     binary: str = "hex"
-    rows: CurrentRows | None = None
+    rows: ComputedRows | None = None
 
 
 @dataclass(frozen=True)

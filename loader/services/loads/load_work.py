@@ -103,7 +103,7 @@ def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
 def plan_of(run: LoadRun) -> LoadPlan:
     """Return the plan of a run of any kind. Raise Refusal if its scope has become empty."""
     if run.kind == HISTORY_BATCH:
-        return plan_history_batch(run.scope["name"])
+        return plan_history_batch(run.scope["name"], run.details["asked"].get("copied", ""))
     return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])
 
 

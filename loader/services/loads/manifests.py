@@ -47,6 +47,8 @@ def load_manifest(
 
     ``files`` are those of a history batch; the plan then has the one dataset they are for.
     """
+    if plan.copied is not None and files is not None and files.rows is not None:
+        files = replace(files, rows=replace(files.rows, history=history_table(plan.copied)))
     raw = [step for step in plan.steps if step.dataset.layer == "raw"]
     models = [step for step in plan.steps if is_plain_model(step.dataset)]
     rawcore = [step for step in plan.steps if step.dataset.layer != "raw" and step not in models]

@@ -1,7 +1,7 @@
 """Load plans: the datasets of a run in their order, read once from the metadata."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from architecture.domain.tables import (
     TableSpec,
@@ -29,12 +29,14 @@ from metadata.models import TargetDataset
 class LoadPlan:
     """Datasets of a run, in order, read once: later edits of metadata have no effect.
 
-    ``left_out`` are datasets of its scope that history batches feed: only their tables are prepared.
+    ``left_out`` are datasets of its scope that history batches feed: only their tables are prepared. ``copied`` is the
+    dataset whose versions a history batch takes.
     """
 
     states: Mapping[str, DatasetState]
     steps: tuple[LoadStep, ...]
     left_out: tuple[DatasetState, ...] = ()
+    copied: DatasetState | None = None
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -46,6 +48,7 @@ class LoadPlan:
     def read(self) -> frozenset[str]:
         """Return the stable keys of the datasets whose tables this run writes or reads."""
         wanted = {step.dataset.key for step in self.steps} | {state.key for state in self.left_out}
+        wanted |= {self.copied.key} if self.copied is not None else set()
         for dataset in (*(step.dataset for step in self.steps), *self.left_out):
             wanted.update(table.key for table in tables_read(dataset, self.states))
             wanted |= tables_looked_up(dataset, self.states)
@@ -78,8 +81,14 @@ def _tags() -> dict[str, list[str]]:
     return {str(key): tags for key, tags in TargetDataset.objects.values_list("key", "tags")}
 
 
-def plan_history_batch(name: str) -> LoadPlan:
-    """Return the plan that applies batch files to one dataset. Raise Refusal NOT_BY_BATCH_FILES."""
+def plan_history_batch(name: str, copied: str = "") -> LoadPlan:
+    """Return the plan that applies batch files, or the versions of ``copied``, to one dataset.
+
+    Raise Refusal NOT_BY_BATCH_FILES.
+    """
+    if copied:
+        (other,) = plan_history_batch(copied).steps
+        return replace(plan_history_batch(name), copied=other.dataset)
     plan = plan_one(name)
     (step,) = plan.steps
     if HistoryPolicy.from_dict(step.dataset.history_policy).input != BATCH_FILES:

@@ -24,6 +24,7 @@ def request_history_batch(
     format: str = "csv",
     compression: str = "none",
     reading: Mapping[str, Any] | None = None,
+    copied: str = "",
     run_id: str | None = None,
     at: datetime | None = None,
     reason: str = "",
@@ -32,15 +33,16 @@ def request_history_batch(
 ) -> RequestedRun:
     """Request a history batch for a dataset. ``files`` are paths or URIs, by kind.
 
-    ``reading`` are further fields of ``loader.domain.manifest.loads.HistoryFiles``, as JSON. The reason is optional.
+    ``reading`` are further fields of ``loader.domain.manifest.loads.HistoryFiles``, as JSON. Its ``rows`` are
+    taken from the history of the dataset ``copied``, if it is given. The reason is optional.
     """
-    details = _file_details(files, format, compression, reading or {})
+    details = _file_details(files, format, compression, reading or {}) | ({"copied": copied} if copied else {})
     wanted = Asked(
         kind=HISTORY_BATCH,
         scope=scope_of(dataset),
         load_timestamp=at,
         asked=details,
-        check=lambda: plan_history_batch(dataset),
+        check=lambda: plan_history_batch(dataset, copied),
         reason=reason.strip(),
     )
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)

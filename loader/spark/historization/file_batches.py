@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from architecture.domain.tables import CLOSED, OPEN
+from architecture.domain.tables import CLOSED, OPEN, ObservedColumn
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.fold import FilesFold, last, struct
 from loader.domain.historization.history import form_note
@@ -88,16 +88,25 @@ class FilesBatch:
         return self.target.versions.policy
 
     @cached_property
-    def _fold(self) -> FilesFold:
-        spec = self.target.versions.spec
-        described = {column.name: column for column in spec.columns}
+    def _stored(self) -> dict[str, ObservedColumn]:
+        """Return the data columns of the table, also those that are no longer described."""
+        described = {column.name: column for column in self.target.versions.spec.columns}
         observed = self.target.versions.table.observe()
         assert observed is not None
-        columns = tuple(
-            FoldColumn(c.key or c.name, c.name, spark_type(parse(c.type)))
-            for c in observed.columns
-            if c.name not in described or described[c.name].purpose == "attribute"
-        )
+        return {
+            c.name: c for c in observed.columns if c.name not in described or described[c.name].purpose == "attribute"
+        }
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        """Return the types of key and data columns that rows may have; files have described ones only."""
+        stored = {name: column.type for name, column in self._stored.items()} if self.files.rows is not None else {}
+        described = self.target.versions.spec.of_purpose("business_key", "attribute")
+        return stored | {column.name: column.type for column in described}
+
+    @cached_property
+    def _fold(self) -> FilesFold:
+        columns = tuple(FoldColumn(c.key or c.name, c.name, spark_type(parse(c.type))) for c in self._stored.values())
         return FilesFold(columns, quote_text(self.stamp.run_id), f"TIMESTAMP {quote_text(self.stamp.loaded_at)}")
 
     def prepare(self, files: Mapping[str, DataFrame], expected: int | None = None) -> None:
@@ -139,9 +148,9 @@ class FilesBatch:
         keys = [c.name for c in self.target.versions.business_key]
         time = END if file == DELETE else self._policy.time
         versions = file in (UPSERT, UPDATE)
-        described = {c.name: c for c in self.target.versions.spec.of_purpose("business_key", "attribute")}
-        own = [c for c in self._fold.columns if c.name in described and c.name in frame.columns] if versions else []
-        wanted = {name: described[name].type for name in keys} | {c.name: described[c.name].type for c in own}
+        types = self._types
+        own = [c for c in self._fold.columns if c.name in types and c.name in frame.columns] if versions else []
+        wanted = {name: types[name] for name in keys} | {c.name: types[c.name] for c in own}
         wanted[time] = "timestamp"
         if versions:
             wanted |= {

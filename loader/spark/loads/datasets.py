@@ -26,7 +26,7 @@ from loader.domain.run_states import REVERT
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization import history
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
-from loader.spark.historization.current_rows import frames_of
+from loader.spark.historization.computed_rows import frames_of
 from loader.spark.historization.detection import detection_of
 from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed

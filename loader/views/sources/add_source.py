@@ -46,7 +46,7 @@ from metadata.views.base import Editing
 CREATE_ONLY = "create_only"
 # Number of registered systems that the first step links for each kind.
 SYSTEMS_SHOWN = 5
-# Number of users in the prepared comment.
+# Users that the prepared comment mentions at most.
 ASKED = 3
 
 
@@ -252,7 +252,7 @@ class SourceFirstLoad(RowPage, TemplatePage):
 
 
 class SourceHandover(SourceFirstLoad):
-    """Last step for users who start no load: who can start it, a comment that asks them, and then its first rows."""
+    """Last step without the permission to start loads: users with it, a comment to them, and then the first rows."""
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         keys = list(self.row.generated.values_list("key", flat=True))

@@ -226,6 +226,5 @@ def _ends_condition(token: Token, successor: Token | None) -> bool:
         return True
     is_call = successor is not None and successor.token_type == TokenType.L_PAREN
     is_word = token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING, TokenType.VAR)
-    return (
-        is_word and token.text.lower() in _AFTER_CONDITION and not (is_call and token.text.lower() in ("left", "right"))
-    )
+    word = token.text.lower().partition(" ")[0]  # GROUP BY is one token
+    return is_word and word in _AFTER_CONDITION and not (is_call and word in ("left", "right"))

@@ -404,6 +404,6 @@ def test_only_administrators_describe_webhooks(role: Role):
 def test_a_test_goes_to_this_webhook_alone_even_out_of_use():
     WebhookFactory(events=["load.failed"])
     row = WebhookFactory(active=False)
-    delivery = services.test_webhook(webhook=row)
+    delivery = services.send_test_event(webhook=row)
     assert [one.webhook for one in Delivery.objects.all()] == [row]
     assert delivery.event.kind == "webhook.test"

@@ -16,17 +16,19 @@ from metadata.services.exchange.metadata_files import import_metadata
 
 pytestmark = pytest.mark.django_db
 
-FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "flights"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+FLIGHTS = EXAMPLES / "flights"
 LATE = "the share of late flights counts flights with an arrival only"
 
 
 @pytest.fixture
 def flights() -> None:
-    """The metadata of the example."""
-    import_metadata(FLIGHTS / "systems")
-    for source in SourceDataset.objects.filter(system__short_name="nyc"):
+    """The metadata of the example, and of the airports that one of its models joins."""
+    for path in (EXAMPLES / "airports" / "systems" / "air.yaml", FLIGHTS / "systems"):
+        import_metadata(path)
+    for source in SourceDataset.objects.all():
         generate_targets(source_dataset=source)
-    for name in ("references.yaml", "schemas.yaml", "models"):
+    for name in ("references.yaml", "schemas.yaml", "models", "airports"):
         import_metadata(FLIGHTS / name)
 
 
@@ -70,7 +72,8 @@ def test_chosen_tests_are_printed_as_json(flights, failing):
 def test_without_a_file_the_tests_of_described_models_are_run(flights, failing):
     out, _ = run("--json")
     models = {outcome["model"] for outcome in json.loads(out)}
-    assert models == {"mart.airline_delay", "mart.daily_delay", "mart.weather_delay", "bizcore.flight"}
+    marts = {"mart.airline_delay", "mart.daily_delay", "mart.weather_delay", "mart.destination_delay"}
+    assert models == {*marts, "bizcore.flight"}
 
 
 def test_tests_are_chosen_by_their_model(flights, failing):
@@ -89,13 +92,17 @@ def test_a_file_that_does_not_fit_ends_the_command_with_4(flights, tmp_path):
     assert (end.returncode, "tests.yaml:2:" in str(end)) == (4, True)
 
 
+def entries_of(text: str) -> str:
+    return text.partition("tests:\n")[2]
+
+
 @pytest.mark.spark
 def test_the_tests_of_the_example_pass_and_a_wrong_expectation_fails(flights, settings, tmp_path):
     settings.DATA_DIR = str(tmp_path / "data")
     path = tmp_path / "tests.yaml"
     text = (FLIGHTS / "tests.yaml").read_text()
-    path.write_text(text + text.partition("tests:\n")[2].partition("  - name: cancelled")[0]
-                    .replace(LATE, "wrong").replace("33.3", "25.0"))  # fmt: skip
+    wrong = entries_of(text).partition("  - name: cancelled")[0].replace(LATE, "wrong").replace("33.3", "25.0")
+    path.write_text(text + entries_of((FLIGHTS / "airports" / "tests.yaml").read_text()) + wrong)
 
     out, end = run(str(path), "--json")
 

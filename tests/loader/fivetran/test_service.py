@@ -234,19 +234,74 @@ def test_migrations_in_history_mode_write_versions_at_the_time_of_the_operation(
     rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
     assert {row["at"] for row in rows} == {"2026-01-02T03:04:05.678901+00:00"}
     assert [(row["values"], row["having"]) for row in rows] == [({"n": "7"}, ""), ({"name": None}, "name")]
-    assert sender.migrate("item", update_column_value=messages.UpdateColumnValue(column="n")).unsupported
 
 
-def test_migrations_rename_and_drop_tables_and_refuse_copies(sender: Sender, working):
+def test_migrations_without_a_time_change_all_versions_in_history_mode(sender: Sender, working, script):
+    sender.create(table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY))
+    default = messages.AddColumnWithDefaultValue(column="n", column_type=messages.INT, default_value="7")
+    assert sender.migrate("item", add=messages.Add(add_column_with_default_value=default)).success
+    copy = messages.Copy(copy_column=messages.FromTo(source="name", target="label"))
+    assert sender.migrate("item", copy=copy).success
+    assert sender.migrate("item", update_column_value=messages.UpdateColumnValue(column="n")).success
+    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    assert [(row["every"], row["values"] or row["copies"]) for row in rows] == [
+        (True, {"n": "7"}),
+        (True, {"label": "name"}),
+        (True, {"n": None}),
+    ]
+
+
+def test_migrations_rename_and_drop_tables(sender: Sender, working):
     sender.create(table("item", ["id"], **ITEM))
     rename = messages.Rename(rename_table=messages.FromTo(source="item", target="article"))
     assert sender.migrate("item", rename=rename).success
-    copy = messages.Copy(copy_table=messages.FromTo(source="article", target="other"))
-    assert sender.migrate("article", copy=copy).unsupported
-    mode = messages.SyncModeMigration(type=messages.LIVE_TO_HISTORY)
-    assert sender.migrate("article", table_sync_mode_migration=mode).unsupported
     assert sender.migrate("article", drop=messages.Drop(drop_table=True)).success
     assert sender.describe("article").not_found
+
+
+@pytest.mark.parametrize("type_", ["SOFT_DELETE_TO_LIVE", "HISTORY_TO_LIVE", "LIVE_TO_SOFT_DELETE", "LIVE_TO_HISTORY"])
+def test_migrations_of_the_live_mode_are_unsupported(sender: Sender, type_: str):
+    sender.create(table("item", ["id"], **ITEM))
+    mode = messages.SyncModeMigration(type=type_)
+    assert sender.migrate("item", table_sync_mode_migration=mode).unsupported
+
+
+def test_a_copied_table_takes_all_versions_and_may_be_copied_again(sender: Sender, working, script):
+    sender.create(table("item", ["id"], **ITEM, price=("DECIMAL", 9, 2)))
+    copy = messages.Copy(copy_table=messages.FromTo(source="item", target="other"))
+    for _ in range(2):
+        assert sender.migrate("item", copy=copy).success
+    assert sender.describe("other").table == table("other", ["id"], **ITEM, price=("DECIMAL", 9, 2))
+    load = script.seen("load")[-1]["body"]["rawcore"][0]
+    rows = load["files"]["rows"]
+    assert (load["name"], rows["history"]["name"], rows["every"]) == (
+        "rawcore.rc_shop_other",
+        "rc_shop_item_hist",
+        True,
+    )
+    assert rows["copies"] == {name: name for name in ("id", "name", "fivetran_synced", "price")}
+    run = LoadRun.objects.latest("pk")
+    assert (run.reason, run.details["asked"]["copied"]) == ("copied by Fivetran from item", "rawcore.rc_shop_item")
+
+
+def test_a_table_with_other_columns_is_not_overwritten_by_a_copy(sender: Sender):
+    sender.create(table("item", ["id"], **ITEM))
+    sender.create(table("other", ["id"], id="LONG", title="STRING"))
+    copy = messages.Copy(copy_table=messages.FromTo(source="item", target="other"))
+    assert "already" in sender.migrate("item", copy=copy).task.message
+    copy = messages.Copy(copy_table=messages.FromTo(source="unknown", target="another"))
+    assert "no table shop.unknown" in sender.migrate("item", copy=copy).task.message
+
+
+def test_a_copy_to_history_mode_ends_rows_that_are_marked_as_deleted(sender: Sender, working, script):
+    sender.create(table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"))
+    copied = messages.CopyTableToHistoryMode(source="item", target="past", soft_deleted_column="_fivetran_deleted")
+    assert sender.migrate("item", copy=messages.Copy(copy_table_to_history_mode=copied)).success
+    assert sender.describe("past").table == table("past", ["id", "_fivetran_start"], **ITEM, **HISTORY)
+    assert "_fivetran_deleted" in [column.name for column in sender.describe("item").table.columns]
+    rows = script.seen("load")[0]["body"]["rawcore"][0]["files"]["rows"]
+    assert (rows["every"], rows["deletes"], rows["equal"]) == (True, True, {"_fivetran_deleted": "true"})
+    assert "_fivetran_deleted" not in rows["copies"]
 
 
 def test_migrations_between_soft_delete_and_history_mode_carry_the_deletes_over(sender: Sender, working, script):

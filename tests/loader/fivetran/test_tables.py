@@ -1,6 +1,7 @@
 """Tables of Fivetran in metadata: created, altered, renamed, dropped; reported as they were sent."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from loader.domain.fivetran import Column, Table
 from loader.domain.refusals import Refusal
 from loader.fivetran import tables
 from metadata.models import SourceDataset, System, TargetDataset
+from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_column
 
 pytestmark = pytest.mark.django_db
@@ -190,6 +192,21 @@ def test_an_added_column_is_added_once():
     for _ in range(2):
         source = tables.add_column("shop", "item", NAME)
     assert tables.target_names(source) == {"id": "id", "name": "name"}
+
+
+def test_copies_of_columns_and_tables_are_classified_as_the_original_is():
+    source = tables.create_table(sent(ID, NAME))
+    column = tables.rawcore_of(source).columns.get(name="name")
+    update_target_column(column=column, expected_version=column.version, pii=True, sensitivity="restricted")
+    tables.copy_column("shop", "item", "name", "label")
+    original = tables.wanted_table("shop", "item")
+    copy = tables.copy_table(original, replace(tables.described_table(original), name="other"))
+    rows = tables.rawcore_of(copy).columns.filter(name__in=["id", "name", "label"])
+    assert {row.name: (row.pii, row.sensitivity) for row in rows} == {
+        "id": (False, ""),
+        "name": (True, "restricted"),
+        "label": (True, "restricted"),
+    }
 
 
 def test_safe_changes_need_no_report():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from loader.fivetran.protocol import messages
 from tests.loader.fivetran.sender import NULL, SAME, Sender, served_sender, table
 from tests.loader.installation import Installation, working
 from tests.loader.processes import make_folder
@@ -106,8 +107,22 @@ def write_rows(installation: Installation, sender: Sender) -> None:
     assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "false")]
     assert sender.truncate("member", datetime(2026, 1, 2, tzinfo=UTC), "_fivetran_deleted").success
     assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "true")]
+    copy_rows(installation, sender)
     assert sender.truncate("member", datetime(2026, 1, 4, tzinfo=UTC)).success
     assert live(installation) == []
+
+
+def copy_rows(installation: Installation, sender: Sender) -> None:
+    copied = messages.CopyTableToHistoryMode(source="member", target="past", soft_deleted_column="_fivetran_deleted")
+    answer = sender.migrate("member", copy=messages.Copy(copy_table_to_history_mode=copied))
+    assert answer.success, answer
+    assert installation.rows("rawcore.rc_shop_past", "id", "name", "price") == [("1", "m1", "9.00")]
+    names = ("id", "price", "_fivetran_start")
+    copies, originals = (installation.rows(f"rawcore.rc_shop_{name}_hist", *names) for name in ("past", "member"))
+    assert copies == originals
+    label = messages.Copy(copy_column=messages.FromTo(source="name", target="label"))
+    assert sender.migrate("past", copy=label).success
+    assert {row[0] == row[1] for row in installation.rows("rawcore.rc_shop_past_hist", "name", "label")} == {True}
 
 
 def live(installation: Installation) -> list[tuple]:

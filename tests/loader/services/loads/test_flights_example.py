@@ -1,30 +1,49 @@
 """The example of flights: its models have the rows that pandas computes from the same files."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from loader.management.demo_data import deliver_flights, package_folder
+from elevata.core import data_folder
+from loader.management.demo_data import PACKAGE, deliver_flights, fetch, package_folder, sorted_releases
 from tests.loader.installation import make_installation, working
 
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120), pytest.mark.nightly]
 
+# The second delivery of airports has one other name.
 LOAD = """
 from pathlib import Path
+from loader.management.commands import demo
+from loader.management.demo_data import sorted_releases
 from loader.management.demo_flights import load_flights
-from loader.management.demo_work import DemoUsers
-for line in load_flights(DemoUsers.made(), Path({folder!r}), months=(1, 2)):
+folder = Path({folder!r})
+people = demo._set_up(folder)
+place = folder / "landing" / "air" / "airport.csv"
+text = Path({airports!r}).read_text()
+first, second = sorted_releases(["20201205", "20230303"])
+place.write_text(text)
+demo._load(first, people)
+place.write_text(text.replace("Port Columbus", "John Glenn Columbus"))
+assert demo._load(second, people)["changed"] == 1
+for line in load_flights(people, folder, months=(1, 2)):
     print(line)
 """
 FLIGHTS, DAILY, WEATHER = "bizcore.flight", "mart.daily_delay", "mart.weather_delay"
+DESTINATION = "mart.destination_delay"
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory):
+def airports_file() -> Path:
+    return fetch(*sorted_releases(["20201205"]), data_folder.ROOT / "cache" / PACKAGE)
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory, airports_file):
     made = make_installation(tmp_path_factory.mktemp("flights"))
     with working(made):
-        made.lines = made.shell(LOAD.format(folder=str(made.folder))).splitlines()
+        made.lines = made.shell(LOAD.format(folder=str(made.folder), airports=str(airports_file))).splitlines()
         yield made
 
 
@@ -106,10 +125,27 @@ def test_the_checks_find_the_gaps_that_pandas_finds(example, flights):
     text = """
 import json
 from loader.models import CheckResult
-results = CheckResult.objects.filter(dataset_name="bizcore.flight").order_by("pk")
+results = CheckResult.objects.filter(dataset_name__in=["bizcore.flight", "mart.destination_delay"]).order_by("pk")
 print(json.dumps({result.check_name: [result.outcome, result.failed] for result in results}))
 """
-    assert json.loads(example.shell(text)) == {name: ["warned", int(count)] for name, count in expected.items()}
+    found = {name: ["warned", int(count)] for name, count in expected.items()}
+    assert json.loads(example.shell(text)) == found | {
+        "the airport is described": ["passed", 0],
+        "the history reaches back to the flights": ["warned", flights.dest.nunique()],
+        "each delay is counted once": ["passed", None],
+    }
+
+
+def test_destinations_have_the_names_that_the_history_of_airports_begins_with(example, flights, airports_file):
+    airports = pd.read_csv(airports_file, keep_default_na=False)
+    named = flights.merge(airports[["iata", "name"]], how="left", left_on="dest", right_on="iata")
+    expected = [
+        [*names, len(rows), len(rows), int(rows.arr_delay.sum())]
+        for names, rows in named.groupby(["dest", "name"], dropna=False)
+    ]
+    select = "SELECT dest, airport, flights, flights_before_history, arr_delay_minutes"
+
+    assert query(example, f"{select} FROM {DESTINATION} ORDER BY dest") == expected
 
 
 def test_the_daily_mart_is_a_contract_in_force_that_a_dashboard_reads(example):

@@ -37,6 +37,11 @@ def bound(text: str) -> str:
             "(`h`.__valid_from <= (o.at) AND (`h`.__valid_to IS NULL OR `h`.__valid_to > (o.at))) WHERE o.id > 1",
         ),
         (
+            "SELECT o.id FROM s.o JOIN as_of(s.h, o.at) h ON h.id = o.id\nGROUP  BY o.id",
+            "SELECT o.id FROM <s.o> AS `o` JOIN <versions(s.h)> h ON (h.id = o.id) AND "
+            "(`h`.__valid_from <= (o.at) AND (`h`.__valid_to IS NULL OR `h`.__valid_to > (o.at))) GROUP  BY o.id",
+        ),
+        (
             "SELECT o.id FROM s.o JOIN as_of(s.h, o.at) h ON h.id IN (SELECT a FROM current(s.g) g JOIN s.p USING (a))",
             "SELECT o.id FROM <s.o> AS `o` JOIN <versions(s.h)> h ON (h.id IN (SELECT a FROM "
             "(SELECT * FROM <versions(s.g)> WHERE __valid_to IS NULL) g JOIN <s.p> AS `p` USING (a))) AND "

@@ -1,8 +1,10 @@
 """History batches computed from the current rows: ended, marked, set and copied values."""
 
+from dataclasses import replace
+
 import pytest
 
-from loader.domain.manifest.loads import CurrentRows
+from loader.domain.manifest.loads import ComputedRows
 from tests.loader.histories import Kept
 
 pytestmark = [pytest.mark.spark]
@@ -36,7 +38,7 @@ def versions(item):
 
 
 def change(item, **rows) -> dict:
-    status, event = item.batch(at=T3, rows=CurrentRows(**rows))
+    status, event = item.batch(at=T3, rows=ComputedRows(**rows))
     assert (status, event.get("error")) == ("succeeded", None)
     return event["counts"]
 
@@ -95,6 +97,24 @@ def test_ended_rows_come_back(item):
     assert change(item, at=T3, ended=True, values={"v": "back"})["opened"] == 1
     assert versions(item) == [FIRST, SECOND, THIRD, (3, "2024-03-01 00:00:00", OPEN, "back", *THIRD[4:])]
     assert item.rawcore_keys() == [1, 2, 3]
+
+
+def test_all_versions_are_changed_with_their_own_times_and_keep_retired_columns(item):
+    without_w = replace(item, columns={name: type_ for name, type_ in COLUMNS.items() if name != "w"})
+    assert change(without_w, at=T3, every=True, values={"v": "new"})["rows"] == 3
+    assert versions(item) == [(*row[:3], "new", *row[4:]) for row in (FIRST, SECOND, THIRD)]
+    assert item.rawcore_keys() == [1, 2]
+
+
+def test_another_table_takes_all_versions_and_ends_the_selected_ones(item):
+    columns = {name: type_ for name, type_ in COLUMNS.items() if name != "synced"}
+    other = replace(item, name="other", columns=columns, sequence=0, events=[])
+    copies = {name: name for name in columns} | {"w": "v"}
+    ends = {"equal": {"v": "b"}, "deletes": True}
+    assert change(other, at=T3, every=True, history=item.history_spec, copies=copies, **ends)["rows"] == 4
+    ended = (*SECOND[:2], "2024-03-01 00:00:00", *SECOND[3:])
+    assert versions(other) == [(*row[:4], row[3], *row[5:]) for row in (FIRST, ended, THIRD)]
+    assert other.rawcore_keys() == [1]
 
 
 def test_an_empty_history_has_no_rows_to_change(spark, tmp_path):
