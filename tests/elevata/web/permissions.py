@@ -217,6 +217,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "trial_run": _form(READ_DATA),
     "trial_answer": _form(READ_DATA),
     "sql_page": _form(READ_DATA),
+    "sql_names": _form(READ_DATA),
     "sql_run": _form(READ_DATA),
     "sql_answer": _form(READ_DATA),
     "sql_cancel": _form(READ_DATA),
