@@ -29,7 +29,8 @@ WORKER = Path(__file__).with_name("killable_worker.py")
 ITEM, CALM = NAMES
 RAW, RAWCORE, HISTORY = "raw.raw_shop_{}", "rawcore.rc_shop_{}", "rawcore.rc_shop_{}_hist"
 # Columns that name a run or its clock. Hashes, like keys, contain the identity of the dataset.
-OWN = {"__of", "load_run_id", "loaded_at", "closed_by_run_id", "row_hash"}
+# Columns that are each dataset's own: of its runs and their times.
+OWN = {"__of", "load_run_id", "loaded_at", "_fivetran_synced", "closed_by_run_id", "row_hash"}
 
 
 @dataclass(frozen=True)
