@@ -28,8 +28,7 @@ pytestmark = pytest.mark.spark
 WORKER = Path(__file__).with_name("killable_worker.py")
 ITEM, CALM = NAMES
 RAW, RAWCORE, HISTORY = "raw.raw_shop_{}", "rawcore.rc_shop_{}", "rawcore.rc_shop_{}_hist"
-# Columns that name a run or its clock. Hashes, like keys, contain the identity of the dataset.
-# Columns that are each dataset's own: of its runs and their times.
+# Columns that name a run or the time of its load. Hashes, like keys, contain the identity of the dataset.
 OWN = {"__of", "load_run_id", "loaded_at", "_fivetran_synced", "closed_by_run_id", "row_hash"}
 
 
