@@ -37,7 +37,7 @@ test: setup-tests ## every test: embedded stores first, then all on PostgreSQL a
 	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not servers and not nightly" || embedded=$$?; \
 	$(RUN) -m pytest $(SIDE_BY_SIDE) && exit $$embedded
 
-test-services: setup-tests ## tests that start further servers: a Spark cluster, a Hive metastore, an object store, MariaDB, Kafka
+test-services: setup-tests ## tests of whole installations and of further servers: a Spark cluster, a metastore, an object store, MariaDB, Kafka
 	@$(BOOTSTRAP) setup --with-object-store
 	@$(RUN) -m pytest -m "servers and not nightly"
 

@@ -37,7 +37,7 @@ class AsOfKind:
                 self.name,
                 "Table as of",
                 str(row.key),
-                f"{row.name} as of {at:%Y-%m-%d %H:%M}",
+                f"{' '.join(filter(None, (row.name, match['key'])))} as of {at:%Y-%m-%d %H:%M}",
                 row.schema.name,
                 "",
                 True,

@@ -1,8 +1,8 @@
 """Secrets by reference: metadata names an environment variable, and the installation's operator sets it.
 
 The variable ``NAME`` has the secret itself, or ``NAME_FILE`` the path of a file with it, as Docker and Kubernetes
-provide secrets. Metadata may name only the variables reserved for it. Values are read when they are used, and never
-stored, shown or logged.
+provide secrets. The names that metadata may use are checked when they are saved (``metadata.domain.sources.locations``,
+``elevata.notifications.kinds``). Values are read when they are used, and never stored, shown or logged.
 """
 
 import os

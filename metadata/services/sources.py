@@ -20,6 +20,7 @@ from metadata.services.rows.checks import (
     check_source_dataset,
     check_source_policy,
     check_system,
+    name_taken,
     refuse_if_policy_names,
     with_place,
 )
@@ -264,9 +265,7 @@ def _check_different_names(dataset: SourceDataset, columns: Iterable[ImportedCol
         other = known.get(column.name.lower())
         known[column.name.lower()] = column.name
         if other is not None:
-            how = "differs from it only by case" if other != column.name else "has this name"
-            where = f"{dataset}.{column.name}"
-            raise MetadataError("name_taken", f"another column, {other!r}, {how}", "name", where)
+            raise name_taken(column.name, other, f"{dataset}.{column.name}")
 
 
 def check_key_places(columns: Iterable[ImportedColumn]) -> None:

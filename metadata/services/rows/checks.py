@@ -429,9 +429,15 @@ def _check_other_column(row: SourceColumn | TargetColumn, others) -> None:
         return
     other = others.filter(name__iexact=row.name).exclude(pk=row.pk).first()
     if other is not None:
-        how = "differs from it only by case" if other.name != row.name else "has this name"
-        retired = "" if other.active else " and is retired"
-        raise MetadataError("name_taken", f"another column, {other.name!r}, {how}{retired}", "name", str(row))
+        raise name_taken(row.name, other.name, str(row), is_retired=not other.active)
+
+
+def name_taken(name: str, other: str, where: str, *, is_retired: bool = False) -> MetadataError:
+    """Return the refusal of a column at ``where`` whose name is that of another one, ignoring case."""
+    how = "differs from it only by case" if other != name else "has this name"
+    return MetadataError(
+        "name_taken", f"another column, {other!r}, {how}{' and is retired' if is_retired else ''}", "name", where
+    )
 
 
 def _check_other(row: System | TargetSchema, model: type, field: str) -> None:
