@@ -7,7 +7,7 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
-from elevata.api.preconditions import HEADER, KEY_LENGTH, REPLAYED, Idempotent
+from elevata.api.idempotency import HEADER, KEY_LENGTH, REPLAYED, Idempotent
 from elevata.api.requests import MAY_BE_EMPTY, PARAMETER, SparseFields
 
 PROBLEM_TYPE = "application/problem+json"

@@ -18,7 +18,8 @@ from rest_framework.viewsets import ReadOnlyModelViewSet
 
 from elevata.accounts.permissions import NO_ROLE, may, may_somewhere
 from elevata.accounts.roles import Permission, Place, needed_role
-from elevata.api.preconditions import Idempotent, check_match, etag, is_known
+from elevata.api.idempotency import Idempotent
+from elevata.api.preconditions import check_match, etag, is_known
 from elevata.api.requests import PARAMETER as FIELDS
 from elevata.api.requests import (
     ChangeSerializer,

@@ -22,7 +22,7 @@ def unfinished_becomes(end: str) -> dict[str, str]:
     return {RUNNING: of_running, QUEUED: CANCELED}
 
 
-# Kinds of load runs, and limits of compaction. ``LoadRun.details["asked"]`` has, by kind:
+# Kinds of load runs. ``LoadRun.details["asked"]`` has, by kind:
 # history_batch: files (paths by kind of file), format, compression, reading, copied (a dataset); revert: run_id of the
 # run to revert; prune: ended_before, archive; vacuum: retention_hours, dry_run; quarantine: decision, entries, of_run;
 # compact and accept: nothing.
@@ -41,14 +41,6 @@ BRINGING = (LOAD, HISTORY_BATCH)
 RELEASE, DROP = DECISIONS = "release", "drop"
 # Codes of refusals after which a table can be accepted.
 ACCEPTABLE = ("TABLE_BEHIND", "EVENT_LOG_CHANGED", "sequence_behind_table")
-
-# A table is crowded if one of its partitions has more than MOST_SMALL_FILES files smaller than SMALL_FILE_BYTES, or
-# if its deleted rows, which every load still reads, exceed MOST_DEAD_ROWS of the live ones. Compaction merges small
-# files into files of at most COMPACTED_FILE_BYTES, and drops the deleted rows.
-MOST_SMALL_FILES = 24
-MOST_DEAD_ROWS = 0.5
-SMALL_FILE_BYTES = 32 * 1024 * 1024
-COMPACTED_FILE_BYTES = 128 * 1024 * 1024
 
 
 # Counts of a dataset's run besides those in every list, with their labels.

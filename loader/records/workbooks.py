@@ -18,7 +18,8 @@ from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook
 
 from loader.domain.refusals import Refusal
 from loader.records.content import UNREADABLE, too_large, unreadable, whole
-from loader.records.values import Place, Record, Value, header_names, local_name
+from loader.records.headers import header_names
+from loader.records.values import Place, Record, Value, local_name
 from metadata.domain.sources.option_kinds import column_number, range_of
 from metadata.domain.sources.reading_options import ReadingOptions
 

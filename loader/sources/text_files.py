@@ -15,7 +15,8 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
-from loader.records.values import Number, header_names, text_of
+from loader.records.headers import header_names
+from loader.records.values import Number, text_of
 from metadata.domain.sources.option_kinds import columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
 

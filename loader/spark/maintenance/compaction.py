@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain import run_states
+from loader.domain import compaction, run_states
 from loader.domain.manifest.maintenance import CompactManifest
 from loader.spark.session import USER_METADATA, dataset_session
 from loader.spark.tables.direct_commits import DirectFiles, rows_in
@@ -74,7 +74,7 @@ _BOUNDS = "spark.databricks.delta.optimize."
 
 
 def is_crowded(table: DeltaTable) -> bool:
-    """Return True if a table needs compaction (``loader.domain.run_states``).
+    """Return True if a table needs compaction (``loader.domain.compaction``).
 
     Usually only its checksum file is read.
     """
@@ -94,25 +94,25 @@ def _are_many_rows_deleted(files: list[Any]) -> bool:
     marked = [file for file in files if file.deletionVector()]
     dead = sum(file.deletionVector().cardinality() for file in marked)
     live = rows_in(files) if marked else None
-    return live is not None and dead > run_states.MOST_DEAD_ROWS * live
+    return live is not None and dead > compaction.MOST_DEAD_ROWS * live
 
 
 def _has_small_files(table: DeltaTable) -> bool:
-    if file_count(table) <= run_states.MOST_SMALL_FILES:
+    if file_count(table) <= compaction.MOST_SMALL_FILES:
         return False
     session: SparkSession = table.spark
     files = DataFrame(table.snapshot().allFiles().toDF(), session)
-    small = files.where(F.col("size") < run_states.SMALL_FILE_BYTES)
+    small = files.where(F.col("size") < compaction.SMALL_FILE_BYTES)
     per_partition = small.groupBy(F.to_json("partitionValues")).count()
-    return not per_partition.where(F.col("count") > run_states.MOST_SMALL_FILES).isEmpty()
+    return not per_partition.where(F.col("count") > compaction.MOST_SMALL_FILES).isEmpty()
 
 
 def compact(context: MaintenanceContext, manifest: CompactManifest) -> dict[str, int]:
     """Compact every table of a dataset that needs it; return the number of files before and after."""
     from delta.tables import DeltaTable as Delta
 
-    context.session.conf.set(_BOUNDS + "minFileSize", str(run_states.SMALL_FILE_BYTES))
-    context.session.conf.set(_BOUNDS + "maxFileSize", str(run_states.COMPACTED_FILE_BYTES))
+    context.session.conf.set(_BOUNDS + "minFileSize", str(compaction.SMALL_FILE_BYTES))
+    context.session.conf.set(_BOUNDS + "maxFileSize", str(compaction.COMPACTED_FILE_BYTES))
     counts = {"files_before": 0, "files_after": 0}
     for spec in manifest.tables:
         table = DeltaTable(context.session, context.warehouse, spec.key)

@@ -14,10 +14,11 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.append_only import remove_linked, trigger_names
 from elevata.audit.models import AuditSegment, ChainLink, ChangeLogEntry
-from elevata.audit.services import chain, exports
+from elevata.audit.services import chain, retention
 from elevata.audit.services.change_log import record_change
 from elevata.audit.services.export_files import wrong_exports
-from elevata.audit.services.exports import export_segment, prune
+from elevata.audit.services.exports import export_segment
+from elevata.audit.services.retention import prune
 from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
 from tests.elevata.audit.append_only import triggers_lifted
@@ -215,7 +216,7 @@ def test_a_removal_of_more_or_fewer_rows_than_the_file_lists_is_refused(
     log: None, admin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
 ) -> None:
     export_segment(tmp_path / "1.jsonl", before=soon())
-    monkeypatch.setattr(exports, "remove_linked", lambda *_, **__: removed)
+    monkeypatch.setattr(retention, "remove_linked", lambda *_, **__: removed)
     message = f"the file lists 4 rows of kind change, but the database has {removed}"
     with acting_as(admin), pytest.raises(MetadataError, match=message):
         prune(tmp_path / "1.jsonl", reason="x")

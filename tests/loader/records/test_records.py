@@ -12,8 +12,8 @@ import pytest
 
 from loader.domain.refusals import Refusal
 from loader.records import content, json_documents, workbooks, xml_documents
+from loader.records.headers import header_names
 from loader.records.readers import READERS
-from loader.records.values import header_names
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.records.workbook_files import workbook
 

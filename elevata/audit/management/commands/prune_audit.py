@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import REFUSED, ProductCommand
-from elevata.audit.services.exports import prune
+from elevata.audit.services.retention import prune
 
 
 class Command(ProductCommand):

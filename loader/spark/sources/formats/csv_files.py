@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
-from loader.records.values import header_names
+from loader.records.headers import header_names
 from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
 from metadata.domain.sources.reading_options import ReadingOptions

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from loader.domain import run_states
+from loader.domain import compaction
 from loader.domain.run_states import COMPACT, PRUNE
 from loader.spark.tables.direct_commits import DirectFiles
 from tests.loader.histories import Kept
@@ -132,8 +132,8 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
 def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
-    monkeypatch.setattr(run_states, "SMALL_FILE_BYTES", 1)
-    monkeypatch.setattr(run_states, "COMPACTED_FILE_BYTES", 2)
+    monkeypatch.setattr(compaction, "SMALL_FILE_BYTES", 1)
+    monkeypatch.setattr(compaction, "COMPACTED_FILE_BYTES", 2)
     item.load([{"id": n, "v": "b"} for n in range(4)], at=DAY[1])
     before = item.versions()
     assert item.perform_run(COMPACT, item.compact_manifest())[0] == "succeeded"
@@ -143,7 +143,7 @@ def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(sp
 
 @pytest.mark.nightly
 def test_files_stay_few_over_many_loads(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_states, "MOST_SMALL_FILES", 3)
+    monkeypatch.setattr(compaction, "MOST_SMALL_FILES", 3)
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FEED)
     most, compactions = 0, 0
     for n in range(9):
