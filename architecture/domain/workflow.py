@@ -26,13 +26,6 @@ REPORT_STEPS: Mapping[str, frozenset[str]] = {
     SUPERSEDED: frozenset(),
 }
 
-# A step that succeeded never runs again; one that failed is planned again by the next attempt.
-STEP_STEPS: Mapping[str, frozenset[str]] = {
-    "planned": frozenset({"succeeded", "failed"}),
-    "failed": frozenset({"planned"}),
-    "succeeded": frozenset(),
-}
-
 # --- refusals --------------------------------------------------------------------------------
 
 # code: (message, hint)

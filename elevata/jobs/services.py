@@ -107,10 +107,11 @@ class Attempt:
 WAITING_FOR_SPARK = "waiting for Spark"
 
 
-def claim(*, job_pk: int, worker: str, keep_start: bool = False) -> Attempt | None:
+def claim(*, job_pk: int, worker: str, keep_start: bool = False, phase: str = WAITING_FOR_SPARK) -> Attempt | None:
     """Claim a queued job of this installation's environment; return None if it is not queued, or not due.
 
-    With ``keep_start``, ``started_at`` stays the start of the first attempt.
+    With ``keep_start``, ``started_at`` stays the start of the first attempt. ``phase`` is shown until the attempt sets
+    its own.
     """
     now = timezone.now()
     # Without a join, PostgreSQL checks the status again after it has waited for the row's lock.
@@ -125,7 +126,7 @@ def claim(*, job_pk: int, worker: str, keep_start: bool = False) -> Attempt | No
             started_at=Coalesce(F("started_at"), now) if keep_start else now,
             finished_at=None,
             error=None,
-            phase=WAITING_FOR_SPARK,
+            phase=phase,
         )
     )
     return Attempt(job_pk, Job.objects.values_list("attempt", flat=True).get(pk=job_pk)) if claimed else None

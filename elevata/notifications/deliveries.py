@@ -59,7 +59,7 @@ class Outcome:
 
 def perform_delivery(*, delivery_pk: int, worker: str) -> Delivery | None:
     """Make one attempt to send a delivery; return None if it could not be claimed."""
-    attempt = retried(partial(claim, job_pk=delivery_pk, worker=worker))
+    attempt = retried(partial(claim, job_pk=delivery_pk, worker=worker, phase="sending"))
     if attempt is None:
         return None
     delivery = retried(partial(Delivery.objects.select_related("event", "webhook", "user").get, pk=delivery_pk))

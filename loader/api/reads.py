@@ -53,7 +53,7 @@ _LOCATION = OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=
 class AnsweredColumnSerializer(serializers.Serializer):
     name = serializers.CharField()
     type = serializers.CharField(help_text="Empty for a column that only the table still has.")
-    role = serializers.CharField(help_text="What it is of the table, in words; empty for an attribute.")
+    role = serializers.CharField(help_text="Role of the column in the table; empty for an attribute.")
     personal = serializers.BooleanField(help_text="Marked as personal data.")
     masked = serializers.BooleanField(help_text="True if its values are masked in this response.")
 

@@ -55,10 +55,6 @@ class Version:
         return self.interval[1] is None
 
     @property
-    def lasted(self) -> timedelta | None:
-        return self.ended - self.started if self.ended and self.started else None
-
-    @property
     def changes(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.changed)
 

@@ -239,7 +239,7 @@ class RunningCommand(ProductCommand):
                 target=_perform_run, args=(submitted.run.pk, name, runner, stopping), name="load", daemon=True
             )
             thread.start()
-            run = follow(submitted.run, progress.show, is_somebody_there=thread.is_alive)
+            run = follow(submitted.run, progress.show, has_worker=thread.is_alive)
             thread.join()
             return run
         finally:

@@ -4,7 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+
+from django.db.models import QuerySet
 
 from architecture.models import Execution, ExecutionOperation
 from architecture.services.executions import cancel_execution
@@ -20,38 +22,69 @@ from loader.models import LoadRun
 from loader.services.loads.load_runs import request_cancel
 from loader.services.runner.supervisor import Runner
 
+J = TypeVar("J", LoadRun, Execution)
+
 
 def follow(
     run: LoadRun,
     show: Callable[[LoadRun, list], None],
     *,
-    is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
+    has_worker: Callable[[], bool] = lambda: live_workers().exists(),
 ) -> LoadRun:
-    """Show the run until it is finished, and return it. The first Ctrl-C cancels the run, the second ends the wait.
+    """Show a load run and its datasets until it is finished, and return it, as ``_follow`` does."""
 
-    If no worker is alive, cancel a queued run and raise NoWorker.
+    def show_datasets(run: LoadRun) -> None:
+        show(run, retried(partial(list, run.datasets.order_by("ordinal"))))
+
+    return _follow(run, LoadRun.objects.all(), show_datasets, lambda run: request_cancel(run=run), has_worker)
+
+
+def follow_execution(
+    execution: Execution,
+    show: Callable[[Execution, list], None],
+    *,
+    user: Any,
+    has_worker: Callable[[], bool] = lambda: live_workers().exists(),
+) -> Execution:
+    """Show an execution and its steps until it is finished, and return it, as ``_follow`` does."""
+
+    def show_steps(execution: Execution) -> None:
+        show(execution, retried(partial(list, execution.operations.order_by("ordinal"))))
+
+    def cancel(execution: Execution) -> None:
+        cancel_execution(execution=execution, user=user)
+
+    return _follow(
+        execution, Execution.objects.select_related("environment", "requested_by"), show_steps, cancel, has_worker
+    )
+
+
+def _follow(
+    job: J, jobs: QuerySet[J], show: Callable[[J], None], cancel: Callable[[J], Any], has_worker: Callable[[], bool]
+) -> J:
+    """Show the job until it is finished, and return it. The first Ctrl-C cancels the job, the second ends the wait.
+
+    If no worker is alive, cancel a queued job and raise NoWorker.
     """
-    pause = threading.Event()
-    canceled = False
-    last_alive = time.monotonic()
+    pause, canceled, last_alive = threading.Event(), False, time.monotonic()
     while True:
         try:
-            run = retried(partial(LoadRun.objects.get, pk=run.pk))
-            show(run, retried(partial(list, run.datasets.order_by("ordinal"))))
-            if run.is_finished:
-                return run
-            if run.status != states.QUEUED or retried(is_somebody_there):
+            job = retried(partial(jobs.get, pk=job.pk))
+            show(job)
+            if job.is_finished:
+                return job
+            if job.status != states.QUEUED or retried(has_worker):
                 last_alive = time.monotonic()
             elif time.monotonic() - last_alive > states.WORKER_SILENT_AFTER.total_seconds():
-                request_cancel(run=run)
+                cancel(job)
                 raise NoWorker
-            retried(partial(mark_lost, job_pk=run.pk))
+            retried(partial(mark_lost, job_pk=job.pk))
             pause.wait(POLL_SECONDS)
         except KeyboardInterrupt:
             if canceled:
                 raise
             canceled = True
-            run = request_cancel(run=run)
+            cancel(job)
 
 
 class StepLines:
@@ -73,40 +106,6 @@ class StepLines:
                 subject = f"{row.qualified_name}.{row.column_name}" if row.column_name else row.qualified_name
                 spent = f" ({row.seconds:.1f} s)" if row.seconds is not None else ""
                 self._say(f"  {row.status} {row.op} {subject}{spent}{f': {row.error}' if row.error else ''}")
-
-
-def follow_execution(
-    execution: Execution,
-    show: Callable[[Execution, list], None],
-    *,
-    user: Any,
-    is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
-) -> Execution:
-    """Show the execution until it is finished, and return it.
-
-    The first Ctrl-C cancels the execution, the second ends the wait. If no worker is alive, cancel a queued execution
-    and raise NoWorker.
-    """
-    pause, canceled, last_alive = threading.Event(), False, time.monotonic()
-    executions = Execution.objects.select_related("environment", "requested_by")
-    while True:
-        try:
-            execution = retried(partial(executions.get, pk=execution.pk))
-            show(execution, retried(partial(list, execution.operations.order_by("ordinal"))))
-            if execution.is_finished:
-                return execution
-            if execution.status != states.QUEUED or retried(is_somebody_there):
-                last_alive = time.monotonic()
-            elif time.monotonic() - last_alive > states.WORKER_SILENT_AFTER.total_seconds():
-                cancel_execution(execution=execution, user=user)
-                raise NoWorker
-            retried(partial(mark_lost, job_pk=execution.pk))
-            pause.wait(POLL_SECONDS)
-        except KeyboardInterrupt:
-            if canceled:
-                raise
-            canceled = True
-            cancel_execution(execution=execution, user=user)
 
 
 def described(execution: Execution) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class BadRows(APIException):
 
 class ChangedRowSerializer(serializers.Serializer):
     key = serializers.UUIDField()
-    version = serializers.IntegerField(help_text="What the next change says that it was made over.")
+    version = serializers.IntegerField(help_text="Version to send with the next change.")
 
 
 class BulkAnswerSerializer(serializers.Serializer):
@@ -96,8 +96,8 @@ class BulkAnswerSerializer(serializers.Serializer):
 
 
 class ChangedNamedRowSerializer(serializers.Serializer):
-    key = serializers.CharField(help_text="Its name, as it is now.")
-    version = serializers.IntegerField(help_text="What the next change says that it was made over.")
+    key = serializers.CharField(help_text="Current name.")
+    version = serializers.IntegerField(help_text="Version to send with the next change.")
 
 
 class NamedBulkAnswerSerializer(serializers.Serializer):

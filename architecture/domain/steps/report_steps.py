@@ -2,7 +2,7 @@
 
 Steps planned for a report's operations each belong to one of them. A difference without an operation gets no step;
 if it is in a technical column, planning raises an error. Without operations (a load checks its tables), every
-difference becomes a step, and ``runs_by_itself`` selects those that a load may run without approval.
+difference becomes a step.
 
 Order: tables are dropped first and views published last. Data checks and type changes come before renames, so they
 use the current names. Columns of a history never get narrower.
@@ -16,7 +16,6 @@ from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
 from architecture.domain.steps.features import OPEN, SPARK, created_with
 from architecture.domain.steps.step import (
-    ADD_COLUMN,
     CREATE_TABLE,
     DROP_TABLE,
     DROP_VIEWS,
@@ -104,11 +103,6 @@ def plan_steps(
         plan.change_table(change)
     plan.publish(views or {})
     return check_belongs(plan.steps, required=operations is not None)
-
-
-def runs_by_itself(step: Step) -> bool:
-    """Return True if a load may run the step without approval, because it removes nothing and changes no row."""
-    return step.op in (CREATE_TABLE, ADD_COLUMN, PUBLISH_VIEW)
 
 
 def check_belongs(steps: Sequence[Step], *, required: bool = True) -> tuple[Step, ...]:

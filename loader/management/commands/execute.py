@@ -93,7 +93,7 @@ class Command(ProductCommand):
             work = (submitted.execution.pk, name, runner, stopping)
             thread = threading.Thread(target=_perform, args=work, name="execution", daemon=True)
             thread.start()
-            execution = follow_execution(submitted.execution, lines.show, user=user, is_somebody_there=thread.is_alive)
+            execution = follow_execution(submitted.execution, lines.show, user=user, has_worker=thread.is_alive)
             thread.join()
             return execution, submitted.requested
         finally:

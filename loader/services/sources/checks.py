@@ -118,7 +118,7 @@ def request_checks(*, scope: Scope, requester: str) -> list[ReadRequest]:
 
 def perform_check(*, read_pk: int, worker: str, **context: Any) -> ReadRequest | None:
     """Perform one requested check; return None if it could not be claimed. The runner is not needed."""
-    claimed = retried(lambda: claim(job_pk=read_pk, worker=worker))
+    claimed = retried(lambda: claim(job_pk=read_pk, worker=worker, phase="reading the source"))
     if claimed is None:
         return None
     attempt = Attempt(claimed.job_pk, claimed.number)

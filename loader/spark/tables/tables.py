@@ -326,10 +326,6 @@ class DeltaTable:
         """Return True if the log has a commit of a run up to this version."""
         return any(run_commit.version <= newest for run_commit in self.run_commits())
 
-    def has_commit_of(self, run_id: str) -> bool:
-        """Return True if the log still has a commit of this run."""
-        return any(run_commit.run_id == run_id for run_commit in self.run_commits())
-
     def run_commits(self) -> list[RunCommit]:
         """Return all run commits that the log still has, newest first."""
         history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name}").select("version", "userMetadata").collect()

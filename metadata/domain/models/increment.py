@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from elevata.core.markdown import markdown_table
 from metadata.domain.types import DATE, TIMESTAMP, DataType
 
 KEY, WINDOW, CHANGED_KEYS = "key", "window", "changed_keys"
@@ -172,8 +171,3 @@ FIELDS = (
         "with by changed_keys: the key by which rows of the model belong to rows of the input",
     ),
 )
-
-
-def increment_table() -> str:
-    """Return the fields as a Markdown table."""
-    return markdown_table(("field", "type", "example", "meaning"), [(f"`{name}`", *rest) for name, *rest in FIELDS])

@@ -131,7 +131,7 @@ def test_a_worker_that_goes_away_before_it_comes_to_the_run_withdraws_it(airport
     monkeypatch.setattr(command, "live_workers", lambda: Worker.objects.all())
     run = request_load_run().run
     with pytest.raises(waiting.NoWorker):
-        waiting.follow(run, lambda *_: None, is_somebody_there=lambda: next(alive, False))
+        waiting.follow(run, lambda *_: None, has_worker=lambda: next(alive, False))
     assert LoadRun.objects.get().status == "canceled"
 
 

@@ -5,13 +5,10 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.operations import BLOCKED, METADATA_ONLY
-from architecture.domain.steps.report_steps import check_belongs, plan_steps, runs_by_itself
+from architecture.domain.steps.report_steps import check_belongs, plan_steps
 from architecture.domain.steps.statements import statement_text, statements
 from architecture.domain.steps.step import (
     ADD_COLUMN,
-    CREATE_TABLE,
-    RENAME_COLUMN,
-    WIDEN_COLUMN,
     Step,
     StepProblem,
     becomes,
@@ -73,18 +70,6 @@ def test_what_would_change_a_table_that_is_described_under_another_key_is_refuse
     with pytest.raises(StepProblem) as refused:
         plan_steps([described], observed(there), [operation("add_column", there, column("y"))])
     assert refused.value.code == "KEY_MOVED"
-
-
-def test_a_load_makes_tables_and_adds_columns_by_itself_and_nothing_else():
-    before = table("t", column("a", "integer"), column("b"))
-    wanted = table("t", column("a", "bigint"), column("c", of="b"), column("d"))
-    steps = plan_steps([wanted, table("u", column("x"))], observed(before))
-    assert {step.op: runs_by_itself(step) for step in steps} == {
-        WIDEN_COLUMN: False,
-        RENAME_COLUMN: False,
-        ADD_COLUMN: True,
-        CREATE_TABLE: True,
-    }
 
 
 @pytest.mark.parametrize("kind", ["history", "event_log"])

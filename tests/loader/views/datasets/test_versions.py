@@ -78,7 +78,6 @@ def test_a_gap_is_a_reappearance(table: TableSpec):
         table,
     )
     assert first.state == "deleted"
-    assert first.lasted == timedelta(days=31)
     assert (second.began, second.gap) == ("reappeared", timedelta(days=29, seconds=0.5))
     assert second.changes == ()
 
