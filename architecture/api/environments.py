@@ -72,9 +72,7 @@ class ProposalSerializer(serializers.ModelSerializer):
     """Looser policy that waits for a second user."""
 
     proposal_id = serializers.UUIDField(read_only=True)
-    policies = PolicyField(
-        read_only=True, help_text="Proposed choices other than the installation's defaults."
-    )
+    policies = PolicyField(read_only=True, help_text="Proposed choices other than the installation's defaults.")
     looser = LooseningSerializer(many=True, read_only=True)
     proposed_by = serializers.CharField(source="proposed_by.username", read_only=True)
 
@@ -87,9 +85,7 @@ class ProposalSerializer(serializers.ModelSerializer):
 class EnvironmentSerializer(serializers.ModelSerializer):
     current = serializers.SerializerMethodField(help_text="True for the environment of this installation.")
     policies = PolicyField(read_only=True, help_text="Choices that differ from the installation's defaults.")
-    policy = serializers.SerializerMethodField(
-        help_text="Policy in force, defaults included."
-    )
+    policy = serializers.SerializerMethodField(help_text="Policy in force, defaults included.")
     version = serializers.IntegerField(source="policies_version", read_only=True)
     proposal = serializers.SerializerMethodField(help_text="Looser policy that waits for a second user.")
 

@@ -19,8 +19,8 @@ from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.manifest.maintenance import CompactManifest
 from loader.domain.run_states import COMPACT
 from loader.spark.historization.batches import SnapshotBatch
-from loader.spark.historization.history import Target
 from loader.spark.historization.stage import with_hashes
+from loader.spark.historization.targets import Target
 from loader.spark.loads.datasets import Task, historize
 from loader.spark.loads.load import SUCCEEDED
 from loader.spark.maintenance.compaction import is_crowded

@@ -31,9 +31,9 @@ from loader.domain.reference.table import Header
 from loader.domain.refusals import Refusal
 from loader.spark.historization.batches import dated_by_run, find_batch
 from loader.spark.historization.detection import Detection, by_key_list, by_window
-from loader.spark.historization.file_batches import FilesBatch, as_rows
-from loader.spark.historization.history import Target
+from loader.spark.historization.history_batches.file_batches import FilesBatch, as_rows
 from loader.spark.historization.stage import key_hashes, typed_columns
+from loader.spark.historization.targets import Target
 from loader.spark.loads.datasets import Task, guard_of, historize
 from loader.spark.session import accident
 from loader.spark.tables import steps
@@ -127,8 +127,8 @@ class SparkEngine:
             return
         policy = self.header.policy
         if dated_by_run(policy):
-            signed = target.signed
-            check_later(name=load.name, at=manifest.load_timestamp, newest=(signed.at if signed else None,))
+            last_run = target.last_run
+            check_later(name=load.name, at=manifest.load_timestamp, newest=(last_run.at if last_run else None,))
         if policy.input == BATCH_FILES:
             files = FilesBatch(load, target, task.stamp)
             rows = {file: self._file_rows(batch.get(file) or []) for file in FILES}

@@ -3,7 +3,7 @@
 * ``SnapshotBatch``: rows dated by the load, compared once with the open versions.
 * ``DatedBatch``: rows with a time of their own, folded key by key (``loader.spark.historization.events``).
 * ``AppendBatch``: rows that are added to those of the runs before.
-* ``FilesBatch``: the four files of a history batch (``loader.spark.historization.file_batches``).
+* ``FilesBatch``: the four files of a history batch (``loader.spark.historization.history_batches.file_batches``).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from loader.domain.historization.history import eras_note, form_note
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.expressions import any_of
-from loader.spark.historization import history
+from loader.spark.historization import history, rawcore
 from loader.spark.historization.detection import Detection
 from loader.spark.historization.difference import (
     IS_TOMBSTONE,
@@ -35,19 +35,18 @@ from loader.spark.historization.difference import (
     Difference,
     compare,
 )
-from loader.spark.historization.event_log import forget_unfinished, refuse_changed, refuse_missing
-from loader.spark.historization.events import EventBatch
-from loader.spark.historization.history import (
-    Stamp,
-    Target,
+from loader.spark.historization.events.event_batches import EventBatch
+from loader.spark.historization.events.event_log import forget_unfinished, refuse_changed, refuse_missing
+from loader.spark.historization.parents import NULLED, UnknownParents
+from loader.spark.historization.policy_notes import (
     column_keys,
     columns_hashed,
     kept_hashes,
     policy_notes,
     refuse_policy_changed,
 )
-from loader.spark.historization.parents import NULLED, UnknownParents
 from loader.spark.historization.stage import IS_DELETE, one_row_per_key, with_hashes
+from loader.spark.historization.targets import Stamp, Target
 from loader.spark.session import forget
 from metadata.domain.history.history_policy import APPEND, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
@@ -87,7 +86,7 @@ def find_batch(
 
     ``committed`` is the sequence of the newest run in the history, ``detection`` the evidence of deleted keys.
     """
-    refuse_policy_changed(load, target.signed)
+    refuse_policy_changed(load, target.last_run)
     if load.event_log is not None:
         return DatedBatch(session, load, target, stamp, committed)
     if HistoryPolicy.from_dict(load.policy).input == APPEND:
@@ -145,7 +144,7 @@ class SnapshotBatch:
 
     def take(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
         """Prepare the batch from rows that already have their hashes."""
-        before = self.target.segments() if self.target.history else {}
+        before = self.target.version_counts() if self.target.history else {}
         stored = before["open"] if self.target.history else self.target.rawcore_rows()
         self._size = max(stored, expected if expected is not None else REWRITE_UP_TO_ROWS)
         self._difference, rows, duplicates = self._compare(stage)
@@ -161,7 +160,7 @@ class SnapshotBatch:
         flagged = difference[rules.DELETED] - self._detected_count if self.policy.delete_flag is not None else 0
         reappeared = difference[rules.REAPPEARED]
         if self.target.history:
-            reappeared += history.reappeared(difference, self.target.versions)
+            reappeared += history.count_reappeared(difference, self.target.versions)
         self.counts = {
             "rows": delivered,
             "duplicates": duplicates,
@@ -269,10 +268,10 @@ class SnapshotBatch:
 
         NULL contributes nothing to a hash, so an added column matters only if stored rows have values in it.
         """
-        signed = self.target.signed
-        if signed is None or not self._hashed or signed.notes.get(HASHED) == self._hashed:
+        last_run = self.target.last_run
+        if last_run is None or not self._hashed or last_run.notes.get(HASHED) == self._hashed:
             return False
-        before, now = set(signed.notes.get(HASHED, "").split()), set(self._hashed.split())
+        before, now = set(last_run.notes.get(HASHED, "").split()), set(self._hashed.split())
         if before <= now:
             names = [part.column for part in self.load.row_hash if not any(p.startswith(part.key) for p in before)]
             has_values = any_of(F.col(quote_identifier(name)).isNotNull() for name in names)
@@ -287,7 +286,7 @@ class SnapshotBatch:
         history.write_history(self.target.versions, self._difference, self.stamp, self.load.sequence)
 
     def write_rawcore(self) -> None:
-        history.follow(self.target, self._difference, self.stamp)
+        rawcore.write_rawcore(self.target, self._difference, self.stamp)
 
     def release(self) -> None:
         self.parents.release()
@@ -299,13 +298,13 @@ class SnapshotBatch:
 
 def snapshot_notes(load: RawcoreLoad, target: Target) -> dict[str, str]:
     """Return the notes of a commit of rows that are dated by the load."""
-    return {HASHED: columns_hashed(load)} | kept_notes(target) | policy_notes(load, target.signed)
+    return {HASHED: columns_hashed(load)} | kept_notes(target) | policy_notes(load, target.last_run)
 
 
 def kept_notes(target: Target) -> dict[str, str]:
     """Return the note with the prune horizon (``forgotten``), which every later commit repeats."""
-    signed = target.signed
-    return {"forgotten": signed.notes["forgotten"]} if signed and "forgotten" in signed.notes else {}
+    last_run = target.last_run
+    return {"forgotten": last_run.notes["forgotten"]} if last_run and "forgotten" in last_run.notes else {}
 
 
 class DatedBatch:
@@ -320,13 +319,13 @@ class DatedBatch:
     def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int):
         assert target.event_log is not None
         self.load, self.target, self.stamp = load, target, stamp
-        self._signed = target.signed or target.rawcore.newest_run_commit()
-        begins = target.signed is None and self._signed is not None
+        self._last_run = target.last_run or target.rawcore.newest_run_commit()
+        begins = target.last_run is None and self._last_run is not None
         if begins:
-            refuse_policy_changed(replace(load, history=None), self._signed)
-            committed = max(committed, self._signed.sequence)
+            refuse_policy_changed(replace(load, history=None), self._last_run)
+            committed = max(committed, self._last_run.sequence)
         self._remove_unfinished_events(committed)
-        noted = self._signed.notes if self._signed else {}
+        noted = self._last_run.notes if self._last_run else {}
         self._events = EventBatch(
             session, load, target.versions, target.event_log, stamp, noted, self._forgotten_before(), begins
         )
@@ -337,7 +336,7 @@ class DatedBatch:
     def notes(self) -> dict[str, str]:
         forgotten = self._forgotten_after()
         notes = form_note(self._events.policy, column_keys(self.load)) | eras_note(self._events.fold.eras)
-        notes |= kept_hashes(self.load, self.target.signed)
+        notes |= kept_hashes(self.load, self.target.last_run)
         return notes | ({"forgotten": forgotten} if forgotten else {})
 
     def _remove_unfinished_events(self, committed: int) -> None:
@@ -349,11 +348,11 @@ class DatedBatch:
         assert event_log is not None
         assert spec is not None
         refuse_changed(event_log, self.load.name)
-        forget_unfinished(self.target.session, event_log, spec, committed, self.target.signed)
+        forget_unfinished(self.target.session, event_log, spec, committed, self.target.last_run)
 
     def _forgotten_before(self) -> str | None:
         """Return the time before which late rows are rejected, since older events may have been pruned (rule 11)."""
-        return self._signed.notes.get("forgotten") if self._signed else None
+        return self._last_run.notes.get("forgotten") if self._last_run else None
 
     def _forgotten_after(self) -> str | None:
         policy, before = self._events.policy, self._forgotten_before()
@@ -371,7 +370,7 @@ class DatedBatch:
             self._events.prepare(stage, guard=guard, expected=expected)
             self.counts = self._events.public_counts
             return
-        before = self.target.segments()
+        before = self.target.version_counts()
         refuse_missing(self._events.files, self.load.name, versions=before["versions"])
         self._events.open_before = before["open"]
         self._events.prepare(stage, guard=guard, expected=expected)
@@ -389,9 +388,9 @@ class DatedBatch:
 
     def write_rawcore(self) -> None:
         if self._small:
-            history.rebuild(self.target)
+            rawcore.rebuild(self.target)
         else:
-            history.follow_live(self.target, self._events.live_changes())
+            rawcore.write_live_rows(self.target, self._events.live_changes())
 
     def release(self) -> None:
         self._events.release()
@@ -431,7 +430,7 @@ class AppendBatch:
         """Do nothing: added rows have no versions."""
 
     def write_rawcore(self) -> None:
-        history.add_rows(self.target, self._rows, self.stamp)
+        rawcore.add_rows(self.target, self._rows, self.stamp)
 
     def release(self) -> None:
         if self._cached is not None:

@@ -15,9 +15,9 @@ from loader.domain.historization import load_guards
 from loader.domain.historization.load_guards import READ_WINDOW
 from loader.domain.manifest.loads import RawcoreLoad, StageInput
 from loader.domain.refusals import Refusal
-from loader.spark.historization.history import Target
 from loader.spark.historization.parents import UnknownParents
 from loader.spark.historization.stage import key_hashes, typed_keys
+from loader.spark.historization.targets import Target
 from loader.spark.sources.key_lists import read_key_list
 from loader.spark.sources.marks import DeliveredWindow
 from metadata.domain.history.history_policy import KEY_LIST, WINDOW, HistoryPolicy

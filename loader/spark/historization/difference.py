@@ -34,6 +34,9 @@ _IS_DELETED = "__is_deleted"
 # Changes besides those of ``loader.domain.historization.history``: an untracked column differs; the batch does not have
 # the stored row, and absence means nothing.
 UPDATED, UNTOUCHED = "updated", "untouched"
+# Changes that open a version, and changes of a stored one.
+OPENING = (rules.NEW, rules.REAPPEARED, rules.CHANGED)
+ALTERED = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
 _CHANGES = (rules.NEW, rules.REAPPEARED, rules.CHANGED, rules.DELETED, rules.UNCHANGED, UPDATED, UNTOUCHED)
 
 # Up to the first size, the open rows of a table are rewritten instead of marked one by one. Up to the second, a
@@ -82,13 +85,12 @@ class Difference:
 
     @property
     def opens(self) -> int:
-        return self[rules.NEW] + self[rules.REAPPEARED] + self[rules.CHANGED]
+        return sum(self[change] for change in OPENING)
 
     @property
     def touches(self) -> bool:
         """Return True if a stored version changes."""
-        altered = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
-        return any(self[change] for change in altered) or self.comparison.refreshed
+        return any(self[change] for change in ALTERED) or self.comparison.refreshed
 
     def in_few_files(self, rows: DataFrame) -> DataFrame:
         """Return the rows coalesced to one file if the whole difference is small."""

@@ -20,7 +20,7 @@ from loader.domain.historization.history import Era, ever_tracked, may_repeat, n
 from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest
-from loader.spark.historization.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING
+from loader.spark.historization.events.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING
 from loader.spark.queries.reads import in_time
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
@@ -161,8 +161,8 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
 
 def _sequence(table: DeltaTable) -> int:
     """Return the sequence of the newest run in the table, -1 if there is none."""
-    signed = table.newest_run_commit()
-    return signed.sequence if signed else -1
+    last_run = table.newest_run_commit()
+    return last_run.sequence if last_run else -1
 
 
 def _missing_runs(manifest: CheckManifest, history: DeltaTable) -> list[dict]:
@@ -195,8 +195,8 @@ def _consistent_versions(history: DeltaTable, rawcore: DeltaTable) -> tuple[int,
 
 def _newest_notes(history: DeltaTable) -> Mapping[str, str] | None:
     """Return the notes of the newest run's commit, None without one. The metadata may have changed since."""
-    signed = history.newest_run_commit()
-    return signed.notes if signed else None
+    last_run = history.newest_run_commit()
+    return last_run.notes if last_run else None
 
 
 @dataclass(frozen=True)

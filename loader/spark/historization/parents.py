@@ -18,8 +18,8 @@ from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRow
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest, sample_rows, typed
 from loader.spark.historization.difference import Difference
-from loader.spark.historization.history import Stamp, Target, open_versions
 from loader.spark.historization.stage import IS_DELETE, flags_delete, typed_stage, with_hashes
+from loader.spark.historization.targets import Stamp, Target, open_versions
 from loader.spark.session import forget
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_policy import IGNORE, HistoryPolicy
@@ -60,8 +60,8 @@ class UnknownParents:
     @property
     def in_place(self) -> tuple[str, ...]:
         """Return the foreign keys to compare and update in place: those that are or were NULL for unknown parents."""
-        signed = self.target.signed
-        keys = {*self.nulled, *(signed.notes.get(NULLED, "").split() if signed else ())}
+        last_run = self.target.last_run
+        keys = {*self.nulled, *(last_run.notes.get(NULLED, "").split() if last_run else ())}
         return tuple(column.name for column in self._columns if column.key in keys)
 
     @property

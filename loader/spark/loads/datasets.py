@@ -24,15 +24,16 @@ from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
-from loader.spark.historization import history
+from loader.spark.historization import rawcore
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
-from loader.spark.historization.computed_rows import frames_of
 from loader.spark.historization.detection import detection_of
-from loader.spark.historization.file_batches import FilesBatch
-from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
-from loader.spark.historization.history_files import read_history_files
+from loader.spark.historization.history_batches.computed_rows import frames_of
+from loader.spark.historization.history_batches.file_batches import FilesBatch
+from loader.spark.historization.history_batches.history_files import read_history_files
+from loader.spark.historization.policy_notes import refuse_policy_changed
 from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
+from loader.spark.historization.targets import Stamp, Target
 from loader.spark.loads.small_loads import PreparedLoad, small_batch
 from loader.spark.quality.delivery_quarantine import LACKS, DeliveryQuarantine, lacks_rows
 from loader.spark.quality.frame_checks import CheckedRows, RowChecker, check_of_run
@@ -47,7 +48,7 @@ from loader.spark.sources.marks import DeliveredWindow, delivered_windows, next_
 from loader.spark.sources.schemas import contract_schema
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableMoved
-from loader.spark.tables.tables import DeltaTable, run_signature
+from loader.spark.tables.tables import DeltaTable, run_metadata
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
@@ -91,13 +92,13 @@ class Task:
     report: Callable[..., None] = lambda **results: None
 
     def session(self, sequence: int) -> SparkSession:
-        return dataset_session(self.spark, user_metadata=self.signature(sequence))
+        return dataset_session(self.spark, user_metadata=self.commit_metadata(sequence))
 
-    def signature(
+    def commit_metadata(
         self, sequence: int, counts: dict[str, int] | None = None, notes: dict[str, str] | None = None
     ) -> str:
         """Return the commit metadata of this run."""
-        return run_signature(
+        return run_metadata(
             run_id=self.manifest.run_id,
             at=self.manifest.load_timestamp,
             sequence=sequence,
@@ -138,7 +139,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     if task.small is not None and is_first and task.small.fits(files := open_files(session, raw)):
         task.phase("writing raw")
         if own is not None:
-            session.conf.set(USER_METADATA, task.signature(0, notes=own.notes(task.small.rows)))
+            session.conf.set(USER_METADATA, task.commit_metadata(0, notes=own.notes(task.small.rows)))
         outcome.counts = task.small.write_raw(session, files, own.recorded if own is not None else None)
         DeliveryQuarantine(session, task.warehouse, load, task.stamp).clear()
         outcome.schema = contract_schema(load.source)
@@ -169,7 +170,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         if load.key_list is not None:
             key_list = write_key_list(session, raw, load, delivery, task.manifest.run_id, task.phase)
             notes |= key_list.as_note()
-        session.conf.set(USER_METADATA, task.signature(0, notes=notes))
+        session.conf.set(USER_METADATA, task.commit_metadata(0, notes=notes))
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(name)).alias(raw_name) for raw_name, name in load.columns]
         run_id = load.table.column("run_id").name
@@ -257,21 +258,21 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
     check_load_type(name=load.name, policy=policy, historized=load.history is not None)
     is_dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
-    signed = table.newest_run_commit()
-    newest_sequence = signed.sequence if signed else None
+    last_run = table.newest_run_commit()
+    newest_sequence = last_run.sequence if last_run else None
     check_holds_applied(name=load.name, applied=load.newest_applied, held=newest_sequence, run=load.sequence)
     if not is_dated and load.history is None and load.event_log is None:
         return
     # The sequence is compared, too: a RESTORE keeps the table's own id and the sequence of the run before.
-    if signed is not None and (signed.run_id == task.manifest.run_id or signed.sequence == load.sequence):
+    if last_run is not None and (last_run.run_id == task.manifest.run_id or last_run.sequence == load.sequence):
         return
-    refuse_policy_changed(load, signed)
+    refuse_policy_changed(load, last_run)
     if not is_dated:
         return
     check_later(
         name=load.name,
         at=task.manifest.load_timestamp,
-        newest=(load.newest_applied_at, signed.at if signed else None),
+        newest=(load.newest_applied_at, last_run.at if last_run else None),
     )
 
 
@@ -315,8 +316,8 @@ def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:
             outcome.warnings.append("The table already held this run: nothing was added.")
         if target.history:
             task.phase("writing rawcore")
-            history.rebuild(target)
-            outcome.counts = outcome.counts or target.segments()
+            rawcore.rebuild(target)
+            outcome.counts = outcome.counts or target.version_counts()
     else:
         _load_batch(task, session, load, target, outcome, committed)
     outcome.version_after = target.leading.version()
@@ -326,9 +327,9 @@ def _load_batch(
     task: Task, session: SparkSession, load: RawcoreLoad, target: Target, outcome: Outcome, committed: int
 ) -> None:
     # A revert by RESTORE has its sequence only in the commit metadata, not as a transaction number of the history.
-    signed = target.signed
+    last_run = target.last_run
     followed = target.rawcore.newest_run_commit()
-    foreign = (*(signed.foreign if signed else ()), *(followed.foreign if followed and target.history else ()))
+    foreign = (*(last_run.foreign if last_run else ()), *(followed.foreign if followed and target.history else ()))
     if foreign:
         outcome.warnings.append(
             f"Another writer changed {load.name} since its newest run: {', '.join(foreign)}. "
@@ -336,20 +337,20 @@ def _load_batch(
         )
     # If rawcore may differ from the history by more than this batch, it must be rebuilt.
     windows = delivered_windows(session, task.warehouse, load)
-    behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
+    behind = (followed.sequence if followed else -1) < (last_run.sequence if last_run else -1) or bool(foreign)
     with _prepared_batch(task, session, load, target, outcome, committed, windows) as batch:
         outcome.counts = batch.counts
         if outranked := batch.counts.get(OUTRANKED):
             outcome.warnings.append(f"{counted(outranked, 'row')} left out: a better source has the same key.")
         outcome.warnings += [warning for warning in batch.warnings if warning not in outcome.warnings]
-        marks = next_marks(windows, signed, task.manifest.run_id)
+        marks = next_marks(windows, last_run, task.manifest.run_id)
         task.phase("writing history" if target.history else "writing rawcore")
         historize(task, session, batch, target, marks)
         outcome.counts = batch.counts | batch.after
         if target.history:
             task.phase("writing rawcore")
         if behind and target.history:
-            history.rebuild(target)
+            rawcore.rebuild(target)
         else:
             batch.write_rawcore()
 
@@ -457,9 +458,9 @@ def historize(
 ) -> None:
     """Commit a prepared batch's changes to the history, if there is one; commits carry the notes for the next run."""
     notes = batch.notes | (marks or {})
-    notes |= feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
-    signature = task.signature(batch.load.sequence, counts=batch.after, notes=notes)
-    session.conf.set(USER_METADATA, signature)
+    notes |= feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.last_run)
+    metadata = task.commit_metadata(batch.load.sequence, counts=batch.after, notes=notes)
+    session.conf.set(USER_METADATA, metadata)
     batch.write_history()
 
 

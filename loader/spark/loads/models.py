@@ -47,15 +47,15 @@ class Known:
     at: datetime | None = None
 
     @classmethod
-    def of(cls, signed: RunCommit | None) -> "Known":
-        notes = signed.notes if signed is not None and not signed.foreign else {}
+    def of(cls, last_run: RunCommit | None) -> "Known":
+        notes = last_run.notes if last_run is not None and not last_run.foreign else {}
         inputs = json.loads(notes.get(INPUTS, "{}"))
         return cls(
             {key: content for key, (content, _) in inputs.items()},
             {key: version for key, (_, version) in inputs.items()},
             notes.get(DIGEST, ""),
-            signed.run_id if signed is not None else "",
-            datetime.fromisoformat(signed.at) if signed is not None and signed.at else None,
+            last_run.run_id if last_run is not None else "",
+            datetime.fromisoformat(last_run.at) if last_run is not None and last_run.at else None,
         )
 
     def moved(self, inputs: list[Input]) -> list[Input]:
@@ -96,7 +96,7 @@ def _load_model(task: Task, load: ModelLoad, outcome: Outcome) -> None:
             result.check(task, outcome)
             contents = {item.spec.key: [item.content, item.files.version] for item in inputs}
             notes = {INPUTS: json.dumps(contents, sort_keys=True), DIGEST: load.digest}
-            session.conf.set(USER_METADATA, task.signature(load.sequence, notes=notes))
+            session.conf.set(USER_METADATA, task.commit_metadata(load.sequence, notes=notes))
             task.phase("writing")
             result.write()
     finally:

@@ -29,8 +29,9 @@ from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoa
 from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes
-from loader.spark.historization.history import Stamp, Target, columns_hashed
 from loader.spark.historization.parents import NULLED
+from loader.spark.historization.policy_notes import columns_hashed
+from loader.spark.historization.targets import Stamp, Target
 from loader.spark.session import ship_modules, source_roots
 from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
 from loader.spark.sources.files import DeliveredFile as ListedFile
@@ -119,7 +120,7 @@ class SmallBatch:
             self.counts["missing"] = counts["stored"] - counts["unchanged"] - counts["changed"]
         self.after: dict[str, int] = {}
         if target.history:
-            before = target.segments()
+            before = target.version_counts()
             self.after = {
                 "versions": before["versions"] + counts["new"] + counts["changed"],
                 "open": before["open"] + counts["new"] - counts["deleted"],
@@ -259,22 +260,22 @@ def _check_state(target: Target, load: RawcoreLoad) -> None:
     """Raise _NotSmall if the run is applied, a table changed since its newest run, or hashes cover other columns."""
     if target.leading.committed_sequence(load.leading.key) >= load.sequence:
         raise _NotSmall("the run is in the table already")
-    signed, followed = target.signed, target.rawcore.newest_run_commit()
-    if (signed and signed.foreign) or (followed and followed.foreign):
+    last_run, followed = target.last_run, target.rawcore.newest_run_commit()
+    if (last_run and last_run.foreign) or (followed and followed.foreign):
         raise _NotSmall("another writer changed it")
-    if signed and signed.notes.get(NULLED):
+    if last_run and last_run.notes.get(NULLED):
         raise _NotSmall("foreign keys were NULL for unknown parents")
     if target.history is None:
         return
-    if signed is None:
+    if last_run is None:
         if target.versions.files.all:
             raise _NotSmall("its versions are of no run")
         return
-    if followed is None or followed.sequence < signed.sequence:
+    if followed is None or followed.sequence < last_run.sequence:
         raise _NotSmall("rawcore is behind its history")
-    if signed.version != target.history.version() or not signed.counts:
+    if last_run.version != target.history.version() or not last_run.counts:
         raise _NotSmall("its newest commit is not a run's")
-    if signed.notes.get(HASHED) != columns_hashed(load):
+    if last_run.notes.get(HASHED) != columns_hashed(load):
         raise _NotSmall("its row hashes cover other columns")
 
 

@@ -15,7 +15,7 @@ from loader.domain import compaction, run_states
 from loader.domain.manifest.maintenance import CompactManifest
 from loader.spark.session import USER_METADATA, dataset_session
 from loader.spark.tables.direct_commits import DirectFiles, rows_in
-from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
+from loader.spark.tables.tables import DeltaTable, RunCommit, run_metadata
 
 # Shared context of a maintenance run: Spark session, progress callback, commit metadata.
 
@@ -34,9 +34,9 @@ class MaintenanceContext:
     def of(cls, spark: SparkSession, warehouse: str, run_id: str, phase: Callable[[str], None]) -> "MaintenanceContext":
         return cls(dataset_session(spark, user_metadata=""), warehouse, run_id, phase)
 
-    def sign(self, signature: str) -> None:
+    def set_metadata(self, metadata: str) -> None:
         """Set the commit metadata of the following commits."""
-        self.session.conf.set(USER_METADATA, signature)
+        self.session.conf.set(USER_METADATA, metadata)
 
     def before(self, name: str, table: DeltaTable, **more: Any) -> None:
         self.tables[name] = {"version_before": table.version(), **more}
@@ -46,7 +46,7 @@ class MaintenanceContext:
 
 
 def carried(
-    signed: RunCommit | None,
+    last_run: RunCommit | None,
     *,
     run_id: str,
     what: str,
@@ -54,12 +54,12 @@ def carried(
     notes: dict[str, str] | None = None,
 ) -> str:
     """Return commit metadata with the time, sequence and notes of the newest run."""
-    return run_signature(
+    return run_metadata(
         run_id=run_id,
-        at=signed.at if signed else "",
-        sequence=signed.sequence if signed else 0,
+        at=last_run.at if last_run else "",
+        sequence=last_run.sequence if last_run else 0,
         counts=counts or {},
-        notes=(signed.notes if signed else {}) | (notes or {}),
+        notes=(last_run.notes if last_run else {}) | (notes or {}),
         what=what,
     )
 
@@ -121,9 +121,9 @@ def compact(context: MaintenanceContext, manifest: CompactManifest) -> dict[str,
         context.phase(f"compacting {spec.qualified_name}")
         files = file_count(table)
         context.before(spec.qualified_name, table, files_before=files)
-        signed = table.newest_run_commit()
-        run_counts = dict(signed.counts) if signed is not None and signed.version == table.version() else {}
-        context.sign(carried(signed, run_id=context.run_id, what=run_states.COMPACT, counts=run_counts))
+        last_run = table.newest_run_commit()
+        run_counts = dict(last_run.counts) if last_run is not None and last_run.version == table.version() else {}
+        context.set_metadata(carried(last_run, run_id=context.run_id, what=run_states.COMPACT, counts=run_counts))
         if _has_many_deleted_rows(table):
             context.session.sql(f"REORG TABLE {table.sql_name} APPLY (PURGE)")
         if _has_small_files(table):

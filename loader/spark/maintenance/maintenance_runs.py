@@ -25,10 +25,11 @@ from loader.domain.manifest.maintenance import (
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE, REVERT, VACUUM
-from loader.spark.historization import history
-from loader.spark.historization.event_log import LOG, forget_unfinished, logs, refuse_changed
-from loader.spark.historization.events import EventBatch
-from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
+from loader.spark.historization import rawcore
+from loader.spark.historization.events.event_batches import EventBatch
+from loader.spark.historization.events.event_log import LOG, forget_unfinished, logs, refuse_changed
+from loader.spark.historization.policy_notes import refuse_policy_changed
+from loader.spark.historization.targets import Stamp, Target
 from loader.spark.historization.versions import KEY
 from loader.spark.loads.datasets import Canceled
 from loader.spark.loads.load import CANCELED, FAILED, SUCCEEDED
@@ -40,7 +41,7 @@ from loader.spark.session import accident, first_line, forget
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE
-from loader.spark.tables.tables import run_signature
+from loader.spark.tables.tables import run_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BIGINT, INTEGER, parse
 
@@ -79,21 +80,21 @@ class _Prune:
     def perform(self) -> dict[str, int]:
         context, target, load = self.context, self._target, self.manifest.load
         leading, event_log = target.leading, target.event_log
-        refuse_policy_changed(load, target.signed)
+        refuse_policy_changed(load, target.last_run)
         context.before(load.leading.qualified_name, leading)
         if event_log is not None and load.event_log is not None:
             context.before(load.event_log.qualified_name, event_log)
-            context.sign(carried(target.signed, run_id=context.run_id, what=PRUNE))
+            context.set_metadata(carried(target.last_run, run_id=context.run_id, what=PRUNE))
             committed = leading.committed_sequence(leading.key)
             refuse_changed(event_log, load.name)
-            forget_unfinished(context.session, event_log, load.event_log, committed, target.signed)
+            forget_unfinished(context.session, event_log, load.event_log, committed, target.last_run)
         done = any(
             (run_commit.run_id, run_commit.what) == (context.run_id, PRUNE) for run_commit in leading.run_commits()
         )
         if target.history is None:
             counts = self._horizon_of_rows(done)
         else:
-            counts = target.segments() | {"removed": 0} if done else self._history()
+            counts = target.version_counts() | {"removed": 0} if done else self._history()
         context.after(load.leading.qualified_name, leading)
         if event_log is not None and load.event_log is not None:
             context.phase("pruning the event log")
@@ -105,8 +106,8 @@ class _Prune:
         """Record the horizon in rawcore, whose rows stay; return the counts."""
         target = self._target
         if not done:
-            notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
-            self.context.sign(carried(target.signed, run_id=self.context.run_id, what=PRUNE, notes=notes))
+            notes = {FORGOTTEN: self._later(target.last_run.notes.get(FORGOTTEN) if target.last_run else None)}
+            self.context.set_metadata(carried(target.last_run, run_id=self.context.run_id, what=PRUNE, notes=notes))
             commit(target.rawcore_files, None)
         return {"rows": target.rawcore_rows()}
 
@@ -116,7 +117,7 @@ class _Prune:
         context, target, manifest = self.context, self._target, self.manifest
         assert target.history is not None
         context.phase("reading closed versions")
-        counts = target.segments()
+        counts = target.version_counts()
         segments = (CLOSED,) if target.versions.tombstones else (CLOSED, DELETED)
         files = target.versions.files_of(*segments)
         ended = F.col(target.versions.name("ended_at"))
@@ -129,9 +130,9 @@ class _Prune:
             self._archive(rows.drop(PLACE), manifest.archive, removed)
         context.phase("writing history")
         counts["versions"] -= removed
-        notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
-        signature = carried(target.signed, run_id=context.run_id, what=PRUNE, counts=counts, notes=notes)
-        context.sign(signature)
+        notes = {FORGOTTEN: self._later(target.last_run.notes.get(FORGOTTEN) if target.last_run else None)}
+        metadata = carried(target.last_run, run_id=context.run_id, what=PRUNE, counts=counts, notes=notes)
+        context.set_metadata(metadata)
         commit(target.versions.files, None, gone=rows.select(PLACE), gone_from=files)
         return counts | {"removed": removed}
 
@@ -197,8 +198,8 @@ class _Prune:
         try:
             count = places.count()
             if count:
-                signed = target.leading.newest_run_commit()
-                self.context.sign(carried(signed, run_id=self.context.run_id, what=PRUNE))
+                last_run = target.leading.newest_run_commit()
+                self.context.set_metadata(carried(last_run, run_id=self.context.run_id, what=PRUNE))
                 commit(files, None, gone=places, gone_from=files.all)
         finally:
             forget(places)
@@ -212,7 +213,7 @@ class _Prune:
         target, load = self._target, self.manifest.load
         assert target.event_log is not None
         stamp = Stamp(self.context.run_id, _EPOCH, _EPOCH)
-        noted = target.signed.notes if target.signed else {}
+        noted = target.last_run.notes if target.last_run else {}
         fold = EventBatch(self.context.session, load, target.versions, target.event_log, stamp, noted).fold
         per_key = logs(events, load.event_log, fold).select(KEY, LOG)
         horizon = f"CAST({quote_text(self.manifest.ended_before)} AS {fold.time_type})"
@@ -243,41 +244,41 @@ def accept(context: MaintenanceContext, manifest: AcceptManifest) -> dict[str, i
     """
     load = manifest.load
     target = Target.of(context.session, context.warehouse, load)
-    table, signed = target.leading, target.signed
+    table, last_run = target.leading, target.last_run
     if not table.exists():
         raise Refusal(
             "NO_TABLE",
             f"{load.name}: there is no table to accept",
             hint="Make a report of the dataset, execute it, and accept the new table.",
         )
-    done = signed is not None and (signed.run_id, signed.what) == (context.run_id, ACCEPT)
-    newest_sequence = int(signed.notes[HELD]) if signed and done else signed.sequence if signed else -1
+    done = last_run is not None and (last_run.run_id, last_run.what) == (context.run_id, ACCEPT)
+    newest_sequence = int(last_run.notes[HELD]) if last_run and done else last_run.sequence if last_run else -1
     committed = table.committed_sequence(load.leading.key)
-    sequence = signed.sequence if signed and done else max(load.sequence, committed + 1)
+    sequence = last_run.sequence if last_run and done else max(load.sequence, committed + 1)
     context.before(load.leading.qualified_name, table, **{HELD: newest_sequence, SEQUENCE: sequence})
-    counts = target.segments() if target.history else {"rows": target.rawcore_rows()}
-    notes = (signed.notes if signed else {}) | {HELD: str(newest_sequence)}
-    signature = run_signature(
+    counts = target.version_counts() if target.history else {"rows": target.rawcore_rows()}
+    notes = (last_run.notes if last_run else {}) | {HELD: str(newest_sequence)}
+    metadata = run_metadata(
         run_id=context.run_id,
-        at=signed.at if signed else "",
+        at=last_run.at if last_run else "",
         sequence=sequence,
         counts=counts,
         notes=notes,
         what=ACCEPT,
     )
-    context.sign(signature)
+    context.set_metadata(metadata)
     if not done:
         if target.event_log is not None and load.event_log is not None:
             context.phase("removing events of missing runs")
             changed = refuse_changed(target.event_log, load.name, newest_run=newest_sequence)
-            forget_unfinished(context.session, target.event_log, load.event_log, newest_sequence, signed)
+            forget_unfinished(context.session, target.event_log, load.event_log, newest_sequence, last_run)
             if changed:
                 commit(open_files(context.session, target.event_log), load.event_log.key, sequence)
         context.phase("accepting the table")
         commit(open_files(context.session, table), load.leading.key, sequence)
     if target.history:
         context.phase("writing rawcore")
-        history.rebuild(Target.of(context.session, context.warehouse, replace(load, sequence=sequence)))
+        rawcore.rebuild(Target.of(context.session, context.warehouse, replace(load, sequence=sequence)))
     context.after(load.leading.qualified_name, table)
     return counts
 

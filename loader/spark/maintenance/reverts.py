@@ -9,7 +9,7 @@ Other histories do not record the effect of a run. There the newest applied run 
 RESTORE, which resets the table to its state before the run's commit. Of appended rows those of the run are removed.
 
 The leading table is written first, then the run's events are deleted, then rawcore is rebuilt from a history. An
-interrupted revert is finished by repeating it, or by the next load (``loader.spark.historization.event_log``).
+interrupted revert is finished by repeating it, or by the next load (``loader.spark.historization.events.event_log``).
 """
 
 from dataclasses import dataclass, replace
@@ -25,9 +25,10 @@ from loader.domain.sources.feeds import NOTE
 from loader.domain.sources.marks import NOTE as MARKS
 from loader.domain.sources.marks import lower_marks, marks_in, marks_note
 from loader.spark.expressions import digest
-from loader.spark.historization import history as rawcore
+from loader.spark.historization import rawcore
 from loader.spark.historization.difference import REWRITE_UP_TO_ROWS
-from loader.spark.historization.event_log import (
+from loader.spark.historization.events.event_batches import EventBatch
+from loader.spark.historization.events.event_log import (
     LOG,
     VOID,
     forget_run,
@@ -36,15 +37,15 @@ from loader.spark.historization.event_log import (
     refuse_changed,
     refuse_missing,
 )
-from loader.spark.historization.events import EventBatch
-from loader.spark.historization.history import Stamp, Target, kept_hashes, refuse_policy_changed
+from loader.spark.historization.policy_notes import kept_hashes, refuse_policy_changed
 from loader.spark.historization.stage import typed_stage
+from loader.spark.historization.targets import Stamp, Target
 from loader.spark.historization.versions import KEY, PACKED
 from loader.spark.maintenance.compaction import MaintenanceContext
 from loader.spark.session import forget
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE
-from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
+from loader.spark.tables.tables import DeltaTable, RunCommit, run_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 
 REVERTED = "reverted"
@@ -86,10 +87,10 @@ class _Revert:
         commits = target.leading.run_commits()
         done = next((commit for commit in commits if (commit.run_id, commit.what) == (manifest.run_id, REVERT)), None)
         if done is not None:
-            context.sign(_repeated_metadata(done))
+            context.set_metadata(_repeated_metadata(done))
         else:
             self._refuse(commits)
-            refuse_policy_changed(manifest.load, target.signed)
+            refuse_policy_changed(manifest.load, target.last_run)
             if target.event_log is not None:
                 self._refold(target, commits)
             elif target.history is None:
@@ -116,11 +117,11 @@ class _Revert:
         if manifest.refused is not None:
             raise Refusal.from_json(manifest.refused)
 
-    def _sign(
+    def _set_metadata(
         self, at: str, counts: dict[str, int], before: dict[str, str], notes: dict[str, str] | None = None
     ) -> None:
-        self.context.sign(
-            run_signature(
+        self.context.set_metadata(
+            run_metadata(
                 run_id=self.manifest.run_id,
                 at=at,
                 sequence=self.manifest.load.sequence,
@@ -138,16 +139,16 @@ class _Revert:
         assert target.event_log is not None
         assert load.event_log is not None
         committed = self._committed(target)
-        signed = target.signed
-        self._sign(signed.at if signed else "", {}, signed.notes if signed else {})
+        last_run = target.last_run
+        self._set_metadata(last_run.at if last_run else "", {}, last_run.notes if last_run else {})
         refuse_changed(target.event_log, load.name)
-        forget_unfinished(self.context.session, target.event_log, load.event_log, committed, signed)
+        forget_unfinished(self.context.session, target.event_log, load.event_log, committed, last_run)
         stamp = Stamp(manifest.run_id, manifest.newest_applied_at or _EPOCH, _EPOCH)
         batch = EventBatch(
-            self.context.session, load, target.versions, target.event_log, stamp, signed.notes if signed else {}
+            self.context.session, load, target.versions, target.event_log, stamp, last_run.notes if last_run else {}
         )
         self._refuse_repeated_rows(target)
-        before = target.segments() if target.history else {}
+        before = target.version_counts() if target.history else {}
         rows = 0 if target.history else target.rawcore_rows()
         refuse_missing(batch.files, load.name, versions=before.get("versions", 0), rows=rows)
         self.context.phase("folding")
@@ -159,19 +160,21 @@ class _Revert:
                     "versions": before["versions"] + batch.versions_added,
                     "open": before["open"] + batch.open_added,
                 }
-            notes = {VOID: str(manifest.reverted_sequence)} | kept_hashes(load, signed)
-            self._sign(manifest.newest_applied_at or "", counts, self._notes_without_run(signed, commits), notes)
+            notes = {VOID: str(manifest.reverted_sequence)} | kept_hashes(load, last_run)
+            self._set_metadata(
+                manifest.newest_applied_at or "", counts, self._notes_without_run(last_run, commits), notes
+            )
             self.context.phase("writing history" if target.history else "writing rawcore")
             if target.history:
                 batch.write_history(small=before["versions"] <= REWRITE_UP_TO_ROWS // 4)
             else:
-                rawcore.follow_live(target, batch.live_changes())
+                rawcore.write_live_rows(target, batch.live_changes())
         finally:
             batch.release()
 
-    def _notes_without_run(self, signed: RunCommit | None, commits: list[RunCommit]) -> dict[str, str]:
+    def _notes_without_run(self, last_run: RunCommit | None, commits: list[RunCommit]) -> dict[str, str]:
         """Return the newest notes with the marks of the time before the run, so that its rows are read again."""
-        notes = dict(signed.notes) if signed else {}
+        notes = dict(last_run.notes) if last_run else {}
         marks = marks_in(notes)
         notes.pop(MARKS, None)
         own = [commit.version for commit in commits if commit.run_id == self.manifest.reverted_run]
@@ -276,9 +279,9 @@ class _Revert:
 
     def _remove_rows(self, target: Target) -> None:
         """Remove the run's rows from rawcore, in one commit; the rows of other runs stay."""
-        manifest, load, signed = self.manifest, self.manifest.load, target.signed
+        manifest, load, last_run = self.manifest, self.manifest.load, target.last_run
         self._committed(target)
-        self._sign(manifest.newest_applied_at or "", {}, signed.notes if signed else {})
+        self._set_metadata(manifest.newest_applied_at or "", {}, last_run.notes if last_run else {})
         run_id = load.table.column("run_id").name
         files = open_files(self.context.session, target.rawcore, (run_id,))
         rows = files.frame(files.all, placed=True).where(F.col(quote_identifier(run_id)) == manifest.reverted_run)
@@ -307,10 +310,10 @@ class _Revert:
                 hint="load a delivery that corrects it",
             )
         self._refuse_changes_by_hand(history, version)
-        signed = next((commit for commit in commits if commit.version <= version), None)
-        at = signed.at if signed else ""
+        last_run = next((commit for commit in commits if commit.version <= version), None)
+        at = last_run.at if last_run else ""
         notes = {NOTE: commits[0].notes[NOTE]} if NOTE in commits[0].notes else {}
-        self._sign(at, dict(signed.counts) if signed else {}, signed.notes if signed else {}, notes)
+        self._set_metadata(at, dict(last_run.counts) if last_run else {}, last_run.notes if last_run else {}, notes)
         self.context.phase("restoring the history")
         try:
             self.context.session.sql(f"RESTORE TABLE {history.sql_name} TO VERSION AS OF {version}")
@@ -362,6 +365,6 @@ def _reports_missing_files(failure: Exception) -> bool:
 
 
 def _repeated_metadata(done: RunCommit) -> str:
-    return run_signature(
+    return run_metadata(
         run_id=done.run_id, at=done.at, sequence=done.sequence, counts=done.counts, notes=done.notes, what=done.what
     )

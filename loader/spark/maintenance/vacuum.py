@@ -92,7 +92,7 @@ def _retain(
     outdated = frozenset(keeping.outdated(times, now)) if keeping.has_retention else frozenset()
     if outdated and not manifest.dry_run:
         context.phase(f"removing deliveries of {spec.qualified_name}")
-        context.sign(carried(table.newest_run_commit(), run_id=context.run_id, what=VACUUM))
+        context.set_metadata(carried(table.newest_run_commit(), run_id=context.run_id, what=VACUUM))
         remove_deliveries(table, spec, outdated)
     rest = stored if manifest.dry_run else [delivery for delivery in stored if delivery.run_id not in outdated]
     outcome = "removable" if manifest.dry_run else "removed"

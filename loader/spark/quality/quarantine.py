@@ -20,7 +20,7 @@ from loader.domain.quality.results import QUARANTINED
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import DROP, QUARANTINE, RELEASE
 from loader.spark.expressions import all_of
-from loader.spark.historization.history import Stamp, Target
+from loader.spark.historization.targets import Stamp, Target
 from loader.spark.maintenance.compaction import MaintenanceContext, carried
 from loader.spark.quality.frame_checks import CheckedRows, RowChecker
 from loader.spark.tables.tables import DeltaTable
@@ -286,7 +286,7 @@ def decide(context: MaintenanceContext, manifest: QuarantineManifest) -> dict[st
         raise _nothing(manifest)
     context.phase("deciding")
     counts = {"released" if manifest.decision == RELEASE else "dropped": count}
-    context.sign(carried(None, run_id=context.run_id, what=QUARANTINE, counts=counts))
+    context.set_metadata(carried(None, run_id=context.run_id, what=QUARANTINE, counts=counts))
     if manifest.decision == DROP:
         context.session.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")
     else:

@@ -354,13 +354,13 @@ class Feed:
 
 
 def feed_notes(
-    session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str, signed: RunCommit | None
+    session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str, last_run: RunCommit | None
 ) -> dict[str, str]:
     """Return the note about feeds for the leading table's next commit (``loader.domain.sources.feeds``).
 
-    ``signed`` is that table's newest commit of a run.
+    ``last_run`` is that table's newest commit of a run.
     """
-    note = signed.notes.get(NOTE) if signed else None
+    note = last_run.notes.get(NOTE) if last_run else None
     for source in load.inputs:
         if source.feed:
             log = _log_of(DeltaTable(session, warehouse, source.table.key))

@@ -70,12 +70,12 @@ def delivered_windows(session: SparkSession, warehouse: str, load: RawcoreLoad) 
     return [DeliveredWindow.of(DeltaTable(session, warehouse, key)) for key in keys]
 
 
-def next_marks(windows: list[DeliveredWindow], signed: RunCommit | None, run_id: str) -> dict[str, str]:
+def next_marks(windows: list[DeliveredWindow], last_run: RunCommit | None, run_id: str) -> dict[str, str]:
     """Return the note with the marks of a load's next commit, which has the rows of these windows.
 
-    ``signed`` is the newest commit of a run in the leading table. Raise TableMoved if a raw table was written since.
+    ``last_run`` is the newest commit of a run in the leading table. Raise TableMoved if a raw table was written since.
     """
-    known, marks = marks_in(signed.notes if signed else None), {}
+    known, marks = marks_in(last_run.notes if last_run else None), {}
     for delivered in windows:
         raw = delivered.raw
         if raw.version() != delivered.version:

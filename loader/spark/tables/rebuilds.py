@@ -211,9 +211,9 @@ def _writes_rows(actions: list[dict]) -> bool:
     changed = any(
         part["dataChange"] for action in actions for part in (action.get("add"), action.get("remove")) if part
     )
-    return changed and not any(signed_by_execution(action.get("commitInfo")) for action in actions)
+    return changed and not any(is_of_execution(action.get("commitInfo")) for action in actions)
 
 
-def signed_by_execution(commit_info: dict | None) -> bool:
-    signed = (commit_info or {}).get("userMetadata") or ""
-    return signed.startswith("{") and json.loads(signed).get("what") == EXECUTION
+def is_of_execution(commit_info: dict | None) -> bool:
+    metadata = (commit_info or {}).get("userMetadata") or ""
+    return metadata.startswith("{") and json.loads(metadata).get("what") == EXECUTION

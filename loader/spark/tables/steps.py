@@ -214,8 +214,8 @@ class _Execution:
     def _step(self, ordinal: int, step: Step) -> bool:
         started = time.monotonic()
         table = self._table(step)
-        signature = {"what": EXECUTION, "execution": self.execution, "step": ordinal}
-        self.session.conf.set(USER_METADATA, commit_metadata(signature))
+        metadata = {"what": EXECUTION, "execution": self.execution, "step": ordinal}
+        self.session.conf.set(USER_METADATA, commit_metadata(metadata))
         todo = statements(step, self.warehouse, self.prefix)
         refusal = None if self._is_done(ordinal) else self._enable_features(step, table, todo)
         before = None if self._is_done(ordinal) else table.version()

@@ -368,7 +368,7 @@ class DeltaTable:
         return text.splitlines()
 
 
-def run_signature(
+def run_metadata(
     *,
     run_id: str,
     at: str,

@@ -3,7 +3,7 @@
 import pytest
 
 from loader.domain.run_states import REVERT
-from loader.spark.historization import history
+from loader.spark.historization import rawcore
 from tests.fixtures.spark import held_in_memory
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
@@ -72,7 +72,7 @@ def test_a_run_that_died_reads_its_file_again_and_adds_it_once(sale, monkeypatch
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(history, "add_rows", die)
+        patch.setattr(rawcore, "add_rows", die)
         sale.sequence += 1
         dead = sale.manifest(folder, at=DAY[1], run_id="dead")
         status, events = sale.attempt(dead)

@@ -28,7 +28,7 @@ EXAMPLES = int(os.environ.get("ELEVATA_DISTURBED_EXAMPLES", "0"))
 KEYS = range(1, 6)
 BEFORE_HISTORY, BEFORE_RAWCORE = (
     "loader.spark.historization.history.write_history",
-    "loader.spark.historization.history.follow",
+    "loader.spark.historization.rawcore.write_rawcore",
 )
 
 snapshots = st.dictionaries(st.sampled_from(KEYS), st.sampled_from("abc"), min_size=1)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from loader.domain.refusals import Refusal
-from loader.spark.historization.events import EventBatch
+from loader.spark.historization.events.event_batches import EventBatch
 from tests.fixtures.spark import by_night
 from tests.loader.reference.test_properties import COLUMNS, batch
 from tests.loader.spark.historization.test_policies import Both
@@ -54,7 +54,7 @@ def test_its_counts_are_those_of_the_fold(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(EventBatch, "prepare", recording)
     for name in ("compared", "folded"):
         if name == "folded":
-            monkeypatch.setattr("loader.spark.historization.events.compares_rows", lambda _: False)
+            monkeypatch.setattr("loader.spark.historization.events.event_batches.compares_rows", lambda _: False)
         (tmp_path / name).mkdir()
         Both(spark, tmp_path / name, FEED, COLUMNS | {"t": "bigint"}).apply(batch(1, drawn(3)))
     compared, folded = kept

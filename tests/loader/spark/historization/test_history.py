@@ -57,8 +57,8 @@ def test_one_load_is_one_commit_of_each_table(item):
 def test_a_load_without_changes_is_still_known_as_applied(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "a"}], at=DAY[2])
-    signed = item.table(item.history_spec).newest_run_commit()
-    assert (signed.run_id, signed.at) == ("run-2", DAY[2])
+    last_run = item.table(item.history_spec).newest_run_commit()
+    assert (last_run.run_id, last_run.at) == ("run-2", DAY[2])
     status, event = item.load([{"id": 1, "v": "z"}], at=DAY[1])
     assert (status, event["error"]["code"]) == ("failed", "NOT_LATER")
 
@@ -95,7 +95,7 @@ def test_a_run_killed_at_any_point_and_started_again_ends_right(item, monkeypatc
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     target = {
         "before history": "loader.spark.historization.history.write_history",
-        "between history and rawcore": "loader.spark.historization.history.follow",
+        "between history and rawcore": "loader.spark.historization.rawcore.write_rawcore",
     }
 
     def killed(*_args, **_kwargs):
@@ -123,7 +123,7 @@ def test_rawcore_catches_up_with_a_history_that_an_abandoned_run_left_ahead(item
         raise SystemError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("loader.spark.historization.history.follow", killed)
+        patch.setattr("loader.spark.historization.rawcore.write_rawcore", killed)
         item.load([{"id": 1, "v": "b"}, {"id": 2, "v": "n"}], at=DAY[1])
     item.load([{"id": 1, "v": "b"}, {"id": 2, "v": "n"}], at=DAY[2])
     assert item.current() == [{"id": 1, "v": "b"}, {"id": 2, "v": "n"}]

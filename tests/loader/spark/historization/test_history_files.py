@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from loader.spark.historization.history_files import INCOMING
+from loader.spark.historization.history_batches.history_files import INCOMING
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.histories import Kept
 

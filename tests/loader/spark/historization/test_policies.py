@@ -197,7 +197,7 @@ LOADS = {
 }
 AGAIN, INSTEAD = "the same run again", "another run instead"
 KILLS = {
-    "before the memory": "loader.spark.historization.events.EventBatch.write_event_log",
+    "before the memory": "loader.spark.historization.events.event_batches.EventBatch.write_event_log",
     "before the history": "loader.spark.historization.versions.commit",
     "before a snapshot's history": "loader.spark.historization.history.commit",
 }

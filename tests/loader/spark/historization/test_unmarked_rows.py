@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 29)]
 BATCHES = "loader.spark.historization.batches.REWRITE_UP_TO_ROWS"
-FILE_BATCHES = "loader.spark.historization.file_batches.REWRITE_UP_TO_ROWS"
+FILE_BATCHES = "loader.spark.historization.history_batches.file_batches.REWRITE_UP_TO_ROWS"
 # A snapshot with tombstones, a late row and batch files: each is written in another way.
 EACH_WAY = {
     "snap-dbt-tombstone-delete-rerun-reinsert-delete",

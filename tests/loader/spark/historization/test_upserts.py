@@ -8,7 +8,6 @@ import pytest
 from architecture.domain.tables import event_log_table
 from loader.domain.reference import ReferenceEngine
 from loader.domain.run_states import PRUNE, REVERT
-from loader.spark.historization import history
 from tests.fixtures.spark import held_in_memory
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
@@ -115,7 +114,7 @@ def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeyp
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(history, "follow_live", die)
+        patch.setattr("loader.spark.historization.rawcore.write_live_rows", die)
         item.sequence += 1
         manifest = item.manifest(item.deliver([row(1, "lost", 20)]), at=DAY[12], run_id="dead")
         status, _ = item.attempt(manifest)

@@ -76,8 +76,10 @@ def content(dataset: Dataset) -> dict[str, Any]:
         clock = {column.name for column in spec.columns if column.purpose in ("loaded_at", "closed_at")}
         rows = table.frame().drop(*clock).collect()
         found[kind] = sorted((repr(row) for row in rows), key=str)
-        signed = table.newest_run_commit()
-        found[f"{kind} commit"] = (signed.counts, signed.notes, signed.version, signed.foreign) if signed else None
+        last_run = table.newest_run_commit()
+        found[f"{kind} commit"] = (
+            (last_run.counts, last_run.notes, last_run.version, last_run.foreign) if last_run else None
+        )
         found[f"{kind} numbers"] = table.committed_sequence(spec.key)
     return found
 

@@ -4,7 +4,7 @@ import pytest
 
 from loader.domain.reference import ReferenceEngine
 from loader.domain.run_states import REVERT
-from loader.spark.historization import history
+from loader.spark.historization import rawcore
 from loader.spark.maintenance import reverts
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.histories import Kept
@@ -87,7 +87,7 @@ def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
     loaded(feed)
     manifest = feed.revert_manifest("run-2", 2, later_runs=("run-3",))
     with monkeypatch.context() as patch:
-        patch.setattr(*((reverts, "forget_run") if place == "event_log" else (history, "rebuild")), killing)
+        patch.setattr(*((reverts, "forget_run") if place == "event_log" else (rawcore, "rebuild")), killing)
         assert feed.perform_run(REVERT, manifest)[0] == "failed"
     later = [row(1, "next", 12), row(2, "between", 6)]
     if healed_by == "the revert again":
@@ -147,7 +147,7 @@ def test_a_restore_that_died_before_rawcore_is_made_good_by_the_next_load(snapsh
         ([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]), ([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], DAY[1])
     )
     with monkeypatch.context() as patch:
-        patch.setattr(history, "rebuild", killing)
+        patch.setattr(rawcore, "rebuild", killing)
         assert snapshot.perform_run(REVERT, snapshot.revert_manifest("run-2", 2))[0] == "failed"
     assert snapshot.rawcore_keys() == [1, 3]
     assert snapshot.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 4, "v": "d"}], at=DAY[3])[0] == "succeeded"

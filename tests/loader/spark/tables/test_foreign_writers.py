@@ -104,7 +104,9 @@ def test_deletes_among_many_rows_are_honoured_before_and_during_a_comparison(ite
 def test_a_commit_on_rawcore_between_history_and_rawcore_doubles_nothing(item, before):
     item.given((ROWS, DAY[0]))
     rawcore = item.table(item.rawcore_spec)
-    before("loader.spark.historization.history.follow", lambda: foreign(rawcore, "DELETE FROM {table} WHERE id = 2"))
+    before(
+        "loader.spark.historization.rawcore.write_rawcore", lambda: foreign(rawcore, "DELETE FROM {table} WHERE id = 2")
+    )
     status, event = item.load(CHANGED, at=DAY[1])
     assert (status, event["counts"]["changed"]) == ("succeeded", 6)
     assert item.current() == CHANGED

@@ -33,10 +33,11 @@ from loader.spark.expressions import (
     typed,
     united,
 )
-from loader.spark.historization import history
+from loader.spark.historization import rawcore
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS
-from loader.spark.historization.event_log import SAMPLES, refuse_conflicting
-from loader.spark.historization.history import Stamp, Target, kept_hashes
+from loader.spark.historization.events.event_log import SAMPLES, refuse_conflicting
+from loader.spark.historization.policy_notes import kept_hashes
+from loader.spark.historization.targets import Stamp, Target
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing
 from loader.spark.session import forget
 from metadata.domain.history.history_columns import FILES_OPEN_END
@@ -76,11 +77,11 @@ class FilesBatch:
         self.counts: dict[str, int] = {}
         self.after: dict[str, int] = {}
         self.warnings: list[str] = []
-        signed = target.signed
+        last_run = target.last_run
         # Every commit repeats the horizon of a prune.
-        is_pruned = signed is not None and "forgotten" in signed.notes
-        self.notes: dict[str, str] = {"forgotten": signed.notes["forgotten"]} if is_pruned else {}
-        self.notes |= form_note(self._policy, {}) | kept_hashes(load, signed)
+        is_pruned = last_run is not None and "forgotten" in last_run.notes
+        self.notes: dict[str, str] = {"forgotten": last_run.notes["forgotten"]} if is_pruned else {}
+        self.notes |= form_note(self._policy, {}) | kept_hashes(load, last_run)
         self._checkpoints: list[DataFrame] = []
 
     @property
@@ -114,7 +115,7 @@ class FilesBatch:
 
         ``expected`` is the maximum number of rows, None if unknown.
         """
-        before = self.target.segments()
+        before = self.target.version_counts()
         self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
         size = max(before["versions"], expected if expected is not None else ONE_TASK_UP_TO_ROWS + 1)
         self._one_task = size <= ONE_TASK_UP_TO_ROWS
@@ -385,7 +386,7 @@ class FilesBatch:
 
     def write_rawcore(self) -> None:
         if self._small:
-            history.rebuild(self.target)
+            rawcore.rebuild(self.target)
             return
         current = "array_max(transform(filter({0}, n -> n.active), n -> " + struct(start="n.start", it="n") + ")).it"
         rows = self._result.where(f"NOT ({last('old')} <=> {last('new')})").select(
@@ -400,7 +401,7 @@ class FilesBatch:
             F.col("__n.opened").alias("__opened"),
             F.col("__n.loaded").alias("__loaded"),
         ).drop("__n")
-        history.follow_live(self.target, changes)
+        rawcore.write_live_rows(self.target, changes)
 
     def release(self) -> None:
         for frame in self._checkpoints:

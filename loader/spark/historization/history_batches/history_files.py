@@ -1,9 +1,9 @@
 """Readers of history batch files: CSV, plain or compressed with zstd, and Parquet.
 
 CSV files have a header, and every field is text: a quoted empty field is an empty text, an unquoted one NULL. The
-history policy defines the format of values, and the markers for NULL and "as before"
-(``loader.spark.historization.file_batches``). The JVM unpacks compressed files into a folder of the warehouse, which
-every machine of a cluster can read; the folder is removed after the batch.
+history policy defines the format of values, and the markers for NULL and "as before" (``file_batches``). The JVM
+unpacks compressed files into a folder of the warehouse, which every machine of a cluster can read; the folder is
+removed after the batch.
 
 Refusals are those of a delivery (``loader.spark.sources.deliveries``) and
 
@@ -28,7 +28,7 @@ from loader.domain.manifest.sources import SourceSpec
 from loader.domain.reference.batch_files import DELETE, END, FILES
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
-from loader.spark.historization.file_batches import as_rows
+from loader.spark.historization.history_batches.file_batches import as_rows
 from loader.spark.session import source_roots
 from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery

@@ -1,6 +1,6 @@
 """Result of a fold: for each key its new events, and its versions without and with them.
 
-``loader.spark.historization.first_events`` has the result of a first load in another form, with the same methods.
+``first_events`` has the result of a first load in another form, with the same methods.
 """
 
 from dataclasses import dataclass

@@ -15,8 +15,8 @@ from pyspark.sql.window import Window, WindowSpec
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import DELETE, LIVE, VALUE, EventFold
 from loader.spark.expressions import any_of
-from loader.spark.historization.event_log import Arrivals
-from loader.spark.historization.history import Stamp
+from loader.spark.historization.events.event_log import Arrivals
+from loader.spark.historization.targets import Stamp
 from loader.spark.historization.versions import ACTION, KEY, PACKED, PUT, VERSION
 from metadata.domain.history.history_policy import CDC
 

@@ -152,19 +152,19 @@ def _lost_events(event_log: DeltaTable, newest_run: int) -> bool:
 
 
 def forget_unfinished(
-    session: SparkSession, event_log: DeltaTable, spec: TableSpec, committed: int, signed: RunCommit | None
+    session: SparkSession, event_log: DeltaTable, spec: TableSpec, committed: int, last_run: RunCommit | None
 ) -> None:
     """Remove the events of a load or revert that died between its commits.
 
-    ``committed`` is the newest run sequence in the history, ``signed`` the newest history commit of a run.
+    ``committed`` is the newest run sequence in the history, ``last_run`` the newest history commit of a run.
     """
     newest = event_log.newest_run_commit()
     if newest is None:
         return
     sequence = quote_identifier(spec.column("sequence").name)
     conditions = [f"{sequence} > {int(committed)}"] if newest.sequence > committed else []
-    if signed is not None and VOID in signed.notes and newest.run_id != signed.run_id:
-        conditions.append(f"{sequence} = {int(signed.notes[VOID])}")
+    if last_run is not None and VOID in last_run.notes and newest.run_id != last_run.run_id:
+        conditions.append(f"{sequence} = {int(last_run.notes[VOID])}")
     if conditions:
         session.sql(f"DELETE FROM {event_log.sql_name} WHERE {' OR '.join(conditions)}")
 

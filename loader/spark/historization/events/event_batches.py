@@ -26,10 +26,10 @@ from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
-from loader.spark.historization.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns
-from loader.spark.historization.first_events import FirstEvents, compares_rows
-from loader.spark.historization.folded_keys import FoldedKeys
-from loader.spark.historization.history import Stamp
+from loader.spark.historization.events.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns
+from loader.spark.historization.events.first_events import FirstEvents, compares_rows
+from loader.spark.historization.events.folded_keys import FoldedKeys
+from loader.spark.historization.targets import Stamp
 from loader.spark.historization.versions import KEY, PACKED, HistoryTable
 from loader.spark.session import forget
 from loader.spark.tables.commits import commit, open_files
@@ -142,7 +142,7 @@ class EventBatch:
         return events
 
     def _checked_rows(self, arrivals: Arrivals) -> DataFrame:
-        """Return one row per key and time, or raise Refusal (``loader.spark.historization.event_log``)."""
+        """Return one row per key and time, or raise Refusal (``loader.spark.historization.events.event_log``)."""
         arrivals.check_rows()
         per_time = self._checkpoint(arrivals.per_time())
         arrivals.check_per_time(per_time)
