@@ -109,4 +109,5 @@ class _Refused(exceptions.APIException):
         super().__init__(error.one_line(), code=error.code)
         self.status_code = error.status
         self.fields = {error.field: [error.message]} if error.field else None
+        self.more = {"hint": error.hint} if error.hint else {}
         self.wait = 2 if error.code in _RETRYABLE else 0

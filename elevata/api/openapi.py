@@ -41,6 +41,7 @@ class ProblemSerializer(serializers.Serializer):
     detail = serializers.CharField(allow_blank=True)
     code = serializers.CharField(help_text="For programs: it never changes.")
     request_id = serializers.CharField(allow_blank=True)
+    hint = serializers.CharField(required=False, help_text="What to do; also at the end of `detail`.")
     errors = serializers.DictField(required=False, help_text="Messages by field.")
     rows = RowProblemSerializer(many=True, required=False, help_text="For bulk requests and undo: every refused row.")
 

@@ -35,7 +35,8 @@ MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED", "SOURCE_FAILED")
 class ProductError(Exception):
     """Expected error with a message for users; nothing was written.
 
-    ``code`` is for programs and never changes. ``field`` is the name of the invalid field, if any.
+    ``code`` is for programs and never changes. ``field`` is the name of the invalid field, and ``hint`` says what to
+    do; both may be empty.
     """
 
     STATUS: ClassVar[int] = 422
@@ -43,6 +44,7 @@ class ProductError(Exception):
     code: str
     message: str
     field: str = ""
+    hint: str = ""
 
     @property
     def status(self) -> int:

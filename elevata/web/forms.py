@@ -81,7 +81,7 @@ def error_text(error: ProductError, text: str) -> str:
     """Return an error as sentences: of a MetadataError ``text``, of any other its message and hint."""
     if isinstance(error, MetadataError):
         return as_sentence(text)
-    parts = (error.message, getattr(error, "hint", ""))
+    parts = (error.message, error.hint)
     return " ".join(as_sentence(part) for part in parts if part)
 
 

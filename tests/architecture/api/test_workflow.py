@@ -73,7 +73,11 @@ def test_an_author_with_every_role_is_still_refused(world: World):
     world.author.save()
     ada = signed_in(world.author)
     report = post(ada, "reports/", 201, kind="all")["report_id"]
-    assert post(ada, f"reports/{report}/approve/", 403, over=f"reports/{report}/")["code"] == "OWN_CHANGE"
+    problem = post(ada, f"reports/{report}/approve/", 403, over=f"reports/{report}/")
+    assert (problem["code"], problem["hint"]) == (
+        "OWN_CHANGE",
+        "ask another approver; this also applies to superusers and tokens",
+    )
 
 
 # --- what was seen -----------------------------------------------------------------------------------
