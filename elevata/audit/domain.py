@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from elevata.core import strict_json
 from elevata.core.canonical_json import canonical_json, sha256_hex
 from elevata.core.errors import MetadataError
 
@@ -318,9 +318,9 @@ class _Reader:
         self.before.update(line)
         self.whole.update(line)
         try:
-            document = json.loads(line)
-        except ValueError:
-            raise MetadataError("invalid", f"line {self.lines} is no JSON document") from None
+            document = strict_json.loads(line.decode())
+        except ValueError as problem:
+            raise MetadataError("invalid", f"line {self.lines} is no JSON document: {problem}") from None
         if not isinstance(document, dict):
             raise MetadataError("invalid", "each line must be a JSON object")
         return document

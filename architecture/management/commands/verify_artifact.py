@@ -1,12 +1,12 @@
 """Command that verifies an exported approval or execution record from the file alone."""
 
-import json
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from architecture.domain.artifacts import verify
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
+from elevata.core import strict_json
 
 
 class Command(ProductCommand):
@@ -24,11 +24,11 @@ class Command(ProductCommand):
 
     def run(self, *, file: Path, **_: Any) -> None:
         try:
-            artifact = json.loads(file.read_text(encoding="utf-8-sig"))
+            artifact = strict_json.loads(file.read_text(encoding="utf-8-sig"))
         except OSError as problem:
             raise CommandExit(INVALID, f"{file}: {problem.strerror}", "unreadable") from None
-        except (ValueError, RecursionError):
-            raise CommandExit(INVALID, f"{file}: is not JSON", "invalid") from None
+        except ValueError as problem:
+            raise CommandExit(INVALID, f"{file}: is not JSON: {problem}", "invalid") from None
         findings = verify(artifact)
         described = {"format": artifact["format"], "verified": not findings, "chain": artifact["chain"]}
         self.print_json(described | {"findings": [finding.as_json() for finding in findings]})

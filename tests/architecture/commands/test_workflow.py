@@ -114,6 +114,16 @@ def test_what_is_no_artifact_ends_with_4(db, tmp_path, text):
     assert run("verify_artifact", str(file))[0] == 4
 
 
+def test_an_artifact_with_a_repeated_field_ends_with_4(looked, acting, tmp_path):
+    """A reader that takes the first of two fields would see another artifact than the one that verifies."""
+    report, file = needing_approval(looked), tmp_path / "approval.json"
+    acting(looked.approver)
+    run("approve", str(report.report_id), "--artifact", str(file))
+    file.write_text(file.read_text().replace("{", '{"format": "other",', 1))
+    code, said = run("verify_artifact", str(file))
+    assert (code, "format" in said["message"]) == (4, True)
+
+
 def test_a_file_that_is_not_there_ends_with_4(db, tmp_path):
     assert run("verify_artifact", str(tmp_path / "none.json"))[0] == 4
 

@@ -186,6 +186,13 @@ def test_an_export_that_was_altered_is_refused(log: None, admin: Any, tmp_path: 
     assert ChangeLogEntry.objects.count() == 4
 
 
+def test_an_export_with_a_repeated_field_is_refused(log: None, admin: Any, tmp_path: Path) -> None:
+    path = tmp_path / "1.jsonl"
+    export_segment(path, before=soon())
+    path.write_text(path.read_text().replace("{", '{"content": "other", ', 1))
+    assert refused(admin, path) == "invalid"
+
+
 def test_an_export_that_is_not_there_is_refused(log: None, admin: Any, tmp_path: Path) -> None:
     assert refused(admin, tmp_path / "1.jsonl") == "unreadable"
 
