@@ -105,7 +105,7 @@ class _Revert:
             rawcore.rebuild(now)
         for name, table in tables.items():
             context.after(name, table)
-        return now.segments() if now.history else {"rows": now.rawcore_rows()}
+        return now.version_counts() if now.history else {"rows": now.rawcore_rows()}
 
     def _target(self) -> Target:
         return Target.of(self.context.session, self.context.warehouse, self.manifest.load)
