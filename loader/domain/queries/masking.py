@@ -107,7 +107,7 @@ def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, An
     given = Refusal.from_json(dict(error))
     faults = tuple(replace(fault, samples=()) for fault in given.faults)
     refusal = without_values(replace(given, column="", faults=()), ("",))
-    hint = f"You need the permission metadata.read_data for {name} to see examples." if error.get("samples") else ""
+    hint = f"You need the permission to read the data of {name} to see examples." if error.get("samples") else ""
     hint = hint or error.get("hint", "")
     return replace(refusal, column=error.get("column", ""), hint=hint, faults=faults).as_json()
 

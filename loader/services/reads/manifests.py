@@ -246,7 +246,7 @@ def comparison_manifest(
     if comparison.by == ENVIRONMENTS:
         environment = environment_named(comparison.base)
         if user is not None and not may_read(user, read.dataset, *environments_of(read)):
-            message = f"comparing with {environment} takes the permission metadata.read_data there"
+            message = f"comparing with {environment} needs the permission to read data there"
             raise MetadataError("not_permitted", message, where=str(read.dataset))
         there = read_table(read.dataset, COMPARE, described_state(read.dataset, environment=environment))
         hidden = masking_for(user, read.dataset, there, *environments_of(read))

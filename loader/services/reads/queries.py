@@ -140,7 +140,7 @@ def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:
 
 def _read(user: Any, entry: Entry, dataset: TargetDataset | None) -> _Read:
     if user is not None and not _may_see(user, entry, dataset):
-        raise MetadataError("not_permitted", "reading its data takes the permission metadata.read_data", entry.name)
+        raise MetadataError("not_permitted", "reading its data needs the permission to read data", entry.name)
     if user is None:
         return _Read(entry, dataset, None)
     if dataset is None:
