@@ -45,8 +45,10 @@ def select_rows(
     if newest:
         order.append(F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last())
     if order or selection.offset:
-        keys = [F.col(quote_identifier(column.name)) for column in table.of_purpose("business_key", "started_at")]
-        frame = frame.orderBy(*order, *(keys or [F.xxhash64(*map(quote_identifier, frame.columns))]))
+        # Rows of a view may share a key.
+        keys = table.of_purpose("business_key", "started_at") if table.kind != "view" else ()
+        columns = [F.col(quote_identifier(column.name)) for column in keys]
+        frame = frame.orderBy(*order, *(columns or [F.xxhash64(*map(quote_identifier, frame.columns))]))
     return frame.offset(selection.offset) if selection.offset else frame
 
 

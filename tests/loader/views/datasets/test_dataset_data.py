@@ -308,6 +308,44 @@ def test_a_difference_shows_changed_values_before_and_after(reader: Client, airp
     text = part(reader, made)
     assert "version 6 to version 7" in words(text)
     assert "1 added, 1 changed, 0 gone, 5 the same" in words(text)
+@pytest.fixture
+def two_views(view: TargetDataset, prod: Environment) -> TargetDataset:
+    """The view of stage in two environments."""
+    for state in dataset_states():
+        write_applied(environment=prod, state=state, versions={}, execution=None, through=0)
+    return view
+
+
+def test_a_view_is_compared_with_another_environment_from_the_tables_beneath(
+    reader: Client, two_views: TargetDataset, prod: Environment
+):
+    assert f'href="{compare(two_views)}"' in read(reader, data(two_views))
+    assert '<option value="prod"' in read(reader, compare(two_views))
+    ask(reader, two_views, kind="compare", by="environments", base="prod")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert manifest.arguments["warehouse"] == prod.warehouse
+    for sources in (manifest.sources, manifest.other_sources):
+        assert [source.table.name for source in sources] == ["raw_air_airport", "stg_air_airport"]
+
+
+def test_a_view_has_no_earlier_states(reader: Client, view: TargetDataset):
+    assert "there is no other whose data you may read" in words(read(reader, compare(view)))
+    asked = {"kind": "compare", "by": "versions", "base": "1", "other": "2"}
+    assert "which has no earlier states" in words(html_of(ask(reader, view, **asked)))
+
+
+def test_comparing_a_view_needs_the_permission_for_the_tables_beneath_in_both_environments(
+    client: Client, two_views: TargetDataset, settings
+):
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", environment=settings.ENVIRONMENT)
+    grant_role(user=vera, role="viewer", schema=two_views.schema.name)
+    client.force_login(vera)
+    ask(client, two_views, kind="compare", by="environments", base="prod")
+    with pytest.raises(MetadataError, match="raw_air_airport"):
+        read_manifest(read=ReadRequest.objects.get())
+
+
     assert "elevation is masked for you and not compared" in words(text)
     assert "<del>Old</del> → <ins>Berlin</ins>" in text
 
