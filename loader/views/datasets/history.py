@@ -280,7 +280,7 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return {
             "versions": rows[::-1],
             "changes_by_column": change_map(rows),
-            "version_numbers": [version.number for version in rows],
+            "map_versions": rows,
             "line": time_line(rows, timezone.now().astimezone(UTC)),
             "personal": personal,
             "masked": masked,

@@ -272,6 +272,16 @@ def test_versions_show_what_changed(reader: Client, airport: TargetDataset, pers
     assert "row_hash" not in text
 
 
+def test_the_map_of_changes_has_the_dates_from_which_versions_are_valid(
+    reader: Client, airport: TargetDataset, person: User
+):
+    first = {"icao": "EDDB", "name": "Old", "version_started_at": "2020-12-05 00:00:00"}
+    second = {"icao": "EDDB", "name": "Berlin", "version_started_at": "2024-01-19 00:00:00"}
+    text = html_of(reader.get(answered(airport, person, "versions", first, second)))
+    heads = re.findall(r"<a href=\"#v(\d)\">v\d</a><br><span[^>]*>([^<]*)<", text)
+    assert heads == [("1", "2020-12-05"), ("2", "2024-01-19")]
+
+
 def test_a_run_that_has_no_page_is_named_only(reader: Client, airport: TargetDataset, person: User):
     row = {"icao": "EDDB", "version_started_at": "2020-12-05 00:00:00", "load_run_id": "<an odd one>"}
     text = html_of(reader.get(answered(airport, person, "versions", row)))
