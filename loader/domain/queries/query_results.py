@@ -309,9 +309,9 @@ def next_after(
 ) -> dict[str, str] | None:
     """Return the business key after which the next part begins.
 
-    None if there is none, if it cannot be read, or if the rows are sorted by another column.
+    None if there is none, if it cannot be read, or if the rows are sorted by a column or continued with ``offset``.
     """
-    if not answer["truncated"] or kind not in IN_PARTS or arguments.get("sort"):
+    if not answer["truncated"] or kind not in IN_PARTS or arguments.get("sort") or arguments.get("offset"):
         return None
     if kind == "changes":
         last = answer["changes"][-1]
