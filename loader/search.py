@@ -19,7 +19,7 @@ _AS_OF = re.compile(r"(?P<name>\S+)(?: (?P<key>.+?))? (?P<day>\d{4}-\d\d-\d\d)(?
 
 
 class AsOfKind:
-    """Tables as of a time: ``airport 2024-01-31`` or, with the beginning of a key, ``airport LGA 2024-01-31``."""
+    """Tables as of a time: ``airport 2024-01-31`` or, with a text of its rows, ``airport LGA 2024-01-31``."""
 
     name = "as_of"
 
@@ -31,7 +31,7 @@ class AsOfKind:
         schema, dot, name = match["name"].rpartition(".")
         rows = TargetDataset.objects.filter(historize=True, active=True, name__icontains=name)
         rows = rows.filter(schema__name__iexact=schema) if dot else rows
-        asked = urlencode({"at": f"{at:%Y-%m-%dT%H:%M:%S}", "q": match["key"] or ""})
+        asked = urlencode({"at": f"{at:%Y-%m-%dT%H:%M:%S}", "find": match["key"] or ""})
         return [
             Result(
                 self.name,

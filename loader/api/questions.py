@@ -23,16 +23,17 @@ from loader.services.reads.manifests import checked_comparison, read_table
 from metadata.domain import types
 from metadata.models import TargetDataset
 
+_SELECTION = tuple(RowSelection.__dataclass_fields__)
 # Arguments of each kind of read; required ones come first.
 TAKES = {
-    "sample": ("newest", *RowSelection.__dataclass_fields__),
+    "sample": ("newest", *_SELECTION),
     "key_search": ("text", "after"),
     "versions": ("entity_key", "business_key"),
-    "as_of": ("at", "known_at", "text", "after"),
-    "changes": ("run_id", "op", "after"),
+    "as_of": ("at", "known_at", "text", "after", *_SELECTION),
+    "changes": ("run_id", "op", "after", *_SELECTION),
     "origin": ("entity_key", "at"),
     DESCENDANTS: ("run_id", "file", "row"),
-    EXPORT: (*RowSelection.__dataclass_fields__, "at", "known_at", "text"),
+    EXPORT: (*_SELECTION, "at", "known_at", "text"),
     COMPARE: tuple(Comparison.__dataclass_fields__),
     "quarantine": ("run_id",),
 }
@@ -56,20 +57,22 @@ class QuestionSerializer(ChangeSerializer):
     limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=MOST_ROWS)
     newest = serializers.BooleanField(required=False, help_text="sample: what was loaded last first.")
     find = serializers.CharField(
-        required=False, max_length=LONGEST_TEXT, help_text="sample, export: text in any column."
+        required=False, max_length=LONGEST_TEXT, help_text="sample, as_of, changes, export: text in any column."
     )
-    column = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: column to compare.")
-    comparison = serializers.ChoiceField(required=False, choices=tuple(COMPARISONS.items()), help_text="sample.")
+    column = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="Column to compare with value.")
+    comparison = serializers.ChoiceField(
+        required=False, choices=tuple(COMPARISONS.items()), help_text="How column and value compare."
+    )
     value = serializers.CharField(
-        required=False, max_length=LONGEST_TEXT, trim_whitespace=False, help_text="sample: value to compare with."
+        required=False, max_length=LONGEST_TEXT, trim_whitespace=False, help_text="Value to compare with."
     )
-    sort = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="sample: column to sort by.")
-    descending = serializers.BooleanField(required=False, help_text="sample: highest value first.")
+    sort = serializers.CharField(required=False, max_length=LONGEST_TEXT, help_text="Column to sort by.")
+    descending = serializers.BooleanField(required=False, help_text="Highest value first.")
     offset = serializers.IntegerField(
-        required=False, min_value=0, max_value=MOST_OFFSET, help_text="sample: number of rows that are left out."
+        required=False, min_value=0, max_value=MOST_OFFSET, help_text="Number of rows or keys that are left out."
     )
     text = serializers.CharField(
-        required=False, allow_blank=True, max_length=200, help_text="key_search, as_of: how the key begins."
+        required=False, allow_blank=True, max_length=200, help_text="key_search, as_of: text in a column of the key."
     )
     entity_key = serializers.RegexField(
         r"\A[0-9a-f]{64}\Z", required=False, help_text="versions, origin: the key's hash."

@@ -118,7 +118,7 @@ def described(read: ReadRequest) -> dict[str, Any]:
         "columns": [_column(name, table, personal, masked) for name in answer["columns"]],
         "rows": rows_of(answer),
         "truncated": answer["truncated"],
-        "next": next_after(read.kind, answer, key) if key and not masked & set(key) else None,
+        "next": next_after(read.kind, answer, key, read.arguments) if key and not masked & set(key) else None,
     }
 
 

@@ -1,6 +1,6 @@
 """Forms of reads: samples, changes of a run, versions, and tables as of a time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS
 from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, MOST_QUARANTINED, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
-KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
+KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN = 60, 100, 500
 KINDS = (
     "sample",
     "key_search",
@@ -36,28 +36,8 @@ def _number_field(**options: Any) -> forms.IntegerField:
     return forms.IntegerField(min_value=-(2**63), max_value=2**63 - 1, error_messages=messages, **options)
 
 
-class AsOfForm(forms.Form):
-    """Form of the table as of a time, as known at another; ``by_number``: versions start at numbers."""
-
-    at = forms.DateTimeField(
-        help_text="Shows rows that were valid at this time.",
-        error_messages={"required": "Choose a date and time.", "invalid": _NO_TIME},
-    )
-    known_at = forms.DateTimeField(
-        required=False,
-        help_text="Hides rows loaded or corrected after this time.",
-        error_messages={"invalid": _NO_TIME},
-    )
-    q = forms.CharField(max_length=200, required=False, help_text="The first characters of the key.")
-
-    def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
-        super().__init__(*args, **options)
-        if by_number:
-            self.fields["at"] = _number_field(help_text=self.fields["at"].help_text)
-
-
-class SampleForm(forms.Form):
-    """Form of a sample: the number of rows of a table, and which of them in which order."""
+class SelectionForm(forms.Form):
+    """Form of the rows of a page: their number, and which of them in which order."""
 
     rows = forms.TypedChoiceField(
         choices=[(size, f"{size:,}") for size in SAMPLE_SIZES],
@@ -91,10 +71,46 @@ class SampleForm(forms.Form):
     @property
     def selection(self) -> RowSelection:
         """Return the selected rows; all rows of a form with errors."""
-        if not self.is_bound or not self.is_valid():
-            return RowSelection()
-        given = {name: self.cleaned_data[name] for name in RowSelection.__dataclass_fields__}
-        return RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
+        return _selection(self.cleaned_data) if self.is_bound and self.is_valid() else RowSelection()
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """Return the number of rows and the selection as fields of a read."""
+        is_valid = self.is_bound and self.is_valid()
+        rows = self.cleaned_data["rows"] if is_valid else self.fields["rows"].initial
+        return {"rows": rows, **self.selection.as_arguments()}
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Return the values that the fields show: those given, without the wrong ones."""
+        given = self.cleaned_data if self.is_bound and self.errors is not None else {}
+        chosen = {name: value for name, value in given.items() if value not in (None, "")}
+        return {"rows": self.fields["rows"].initial} | chosen
+
+
+def _selection(values: Mapping[str, Any]) -> RowSelection:
+    """Return the selection in the cleaned data of a form."""
+    given = {name: values[name] for name in RowSelection.__dataclass_fields__}
+    return RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
+
+
+class AsOfForm(SelectionForm):
+    """Form of the table as of a time, as known at another; ``by_number``: versions start at numbers."""
+
+    at = forms.DateTimeField(
+        help_text="Shows rows that were valid at this time.",
+        error_messages={"required": "Choose a date and time.", "invalid": _NO_TIME},
+    )
+    known_at = forms.DateTimeField(
+        required=False,
+        help_text="Hides rows loaded or corrected after this time.",
+        error_messages={"invalid": _NO_TIME},
+    )
+
+    def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if by_number:
+            self.fields["at"] = _number_field(help_text=self.fields["at"].help_text)
 
 
 class ComparisonForm(forms.Form):
@@ -153,7 +169,7 @@ class DeliveredRowForm(ProductForm):
     )
 
 
-class ChangesForm(forms.Form):
+class ChangesForm(SelectionForm):
     """Form of a run's changes: the run, and the kind of change."""
 
     OPERATIONS = (
@@ -194,7 +210,7 @@ class QuestionForm(forms.Form):
     descending = forms.BooleanField(required=False, widget=forms.HiddenInput)
     offset = forms.IntegerField(min_value=0, max_value=MOST_OFFSET, required=False, widget=forms.HiddenInput)
     run = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
-    op = forms.ChoiceField(choices=[(op, op) for op in ("I", "U", "D")], required=False, widget=forms.HiddenInput)
+    op = forms.ChoiceField(choices=[(op, op) for op in ("I", "U", "D", "R")], required=False, widget=forms.HiddenInput)
     text = forms.CharField(max_length=200, required=False, widget=forms.HiddenInput)
     entity_key = forms.RegexField(
         r"\A[0-9a-f]{64}\Z",
@@ -229,15 +245,15 @@ class QuestionForm(forms.Form):
         """Return the read's arguments (``loader.spark.queries.reads``)."""
         kind, values = self.cleaned_data["kind"], self.cleaned_data
         if kind == EXPORT and values["at"] is not None:
-            return self._as_of_arguments()
-        if kind in ("sample", EXPORT):
-            given = {name: values[name] for name in RowSelection.__dataclass_fields__}
-            selection = RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
-            if kind == EXPORT:
-                return replace(selection, offset=0).as_arguments()
+            return self._as_of_arguments() | replace(_selection(values), offset=0).as_arguments()
+        selection = _selection(values)
+        if kind == EXPORT:
+            return replace(selection, offset=0).as_arguments()
+        if kind == "sample":
             return {"limit": values["rows"], **selection.as_arguments()}
         if kind == "changes":
-            return {"run_id": values["run"], "limit": CHANGES_SHOWN, **({"op": values["op"]} if values["op"] else {})}
+            op = {"op": values["op"]} if values["op"] else {}
+            return {"run_id": values["run"], "limit": self._limit(), **op, **selection.as_arguments()}
         if kind == COMPARE:
             return Comparison.from_arguments(values).as_arguments()
         if kind == "key_search":
@@ -254,12 +270,15 @@ class QuestionForm(forms.Form):
             return {"limit": MOST_QUARANTINED if values["all_rows"] else ROWS_SHOWN, **of_run}
         if kind == "versions":
             return {"entity_key": values["entity_key"], "limit": VERSIONS_SHOWN}
-        return self._as_of_arguments() | {"limit": ROWS_SHOWN}
+        return self._as_of_arguments() | {"limit": self._limit()} | _selection(values).as_arguments()
+
+    def _limit(self) -> int:
+        return self.cleaned_data["rows"] if self.data.get("rows") else ROWS_SHOWN
 
     def _as_of_arguments(self) -> dict[str, Any]:
         values = self.cleaned_data
         known = {"known_at": _utc(values["known_at"])} if values["known_at"] else {}
-        return {"at": _utc(values["at"]), "text": values["text"], **known}
+        return {"at": _utc(values["at"]), **known}
 
 
 def _utc(instant: datetime | int) -> str:

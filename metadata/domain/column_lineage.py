@@ -84,6 +84,16 @@ class ColumnLineage:
         """Return the cycles of columns, each in the order of its flows."""
         return tuple(tuple(self.by_id[node] for node in cycle) for cycle in cycles(self.edges))
 
+    def passed_on(self, column: str) -> list[ColumnNode]:
+        """Return the columns upstream whose values reach a column (by id) unchanged, the nearest first."""
+        found: dict[str, ColumnNode] = {}
+        pending = [column]
+        while pending:
+            reached = [own for name in pending if not self.by_id[name].expression for own in self.reads[name]]
+            pending = [own.id for own in reached if own.id not in found and own.id != column]
+            found |= {own.id: own for own in reached if own.id != column}
+        return list(found.values())
+
     def as_json(self) -> dict[str, Any]:
         return {
             "nodes": [asdict(node) for node in self.nodes],

@@ -60,7 +60,7 @@ def test_from_sign_in_to_one_airports_history(page: Page, installation: Installa
     page.get_by_role("link", name=re.compile(r"rc_air_airport$")).first.click()
     page.get_by_role("link", name="Data", exact=True).click()
     page.get_by_role("link", name="Versions of a key", exact=True).click()
-    page.get_by_label("Business key starts with").fill("EDDF")
+    page.get_by_label("Business key contains").fill("EDDF")
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name="EDDF", exact=True).click(timeout=60_000)
     expect(page.get_by_text("Version 2", exact=True)).to_be_visible(timeout=60_000)

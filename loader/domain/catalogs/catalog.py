@@ -21,7 +21,7 @@ from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.naming import AS_OF, PERIODS, history_name, view_name
 from metadata.domain.sql import quote_identifier, quote_text
-from metadata.domain.state import DatasetState
+from metadata.domain.state import BUSINESS_KEY, DatasetState
 
 TABLE, VIEW = "table", "view"
 DUCKDB, SPARK = "duckdb", "spark"
@@ -160,7 +160,10 @@ def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | No
 
 def view_table(state: DatasetState) -> TableSpec:
     """Return the columns of a described view."""
-    columns = tuple(ColumnSpec(column.key, column.name, column.type, "attribute") for column in state.active_columns)
+    columns = tuple(
+        ColumnSpec(column.key, column.name, column.type, BUSINESS_KEY if column.role == BUSINESS_KEY else "attribute")
+        for column in state.active_columns
+    )
     return TableSpec(state.key, state.schema, state.name, VIEW, columns)
 
 

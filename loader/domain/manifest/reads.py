@@ -53,7 +53,8 @@ class ReadManifest:
 
     ``masking`` is None for a reader without restrictions. ``sources`` are those of kinds ``sql`` and ``try_model``,
     ``inputs`` and ``entity_key`` the raw tables of a dataset and the components of its key, for kind ``origin``;
-    ``descendants`` are those of a raw table, for the kind of that name.
+    ``descendants`` are those of a raw table, for the kind of that name; ``other_sources`` those of a view in the other
+    environment, the view last, for a comparison.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class ReadManifest:
     inputs: tuple[StageInput, ...] = ()
     entity_key: tuple[HashComponent, ...] = ()
     descendants: tuple[Descendant, ...] = ()
+    other_sources: tuple[QuerySource, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from elevata.core.words import counted
-from loader.domain.queries.query_results import text_table, value_text
+from loader.domain.queries.query_results import sides_of, text_table, value_text
 
 ADDED, CHANGED, GONE, SAME = "added", "changed", "gone", "same"
 # Signs of rows, as in a diff.
@@ -14,6 +14,17 @@ SIGNS = {ADDED: "+", CHANGED: "~", GONE: "-"}
 def difference_text(difference: Mapping[str, Any]) -> str:
     """Return a model's difference (``loader.spark.queries.differences``) as text: counts, columns and rows."""
     return "".join(f"{line}\n" for line in _heading(difference)) + _sample_table(difference["samples"])
+
+
+def difference_rows(difference: Mapping[str, Any]) -> tuple[list[str], list[list[str | None]]]:
+    """Return the columns and the sample rows of a difference, with values before and after."""
+    samples = difference["samples"]
+    absent = [None] * len(samples["columns"])
+    rows = [(ADDED, absent, row) for row in samples[ADDED]]
+    rows += [(CHANGED, row["before"], row["after"]) for row in samples[CHANGED]]
+    rows += [(GONE, row, absent) for row in samples[GONE]]
+    values = [[kind, *map(value_text, (*before, *after))] for kind, before, after in rows]
+    return ["row", *sides_of(samples["columns"])], values
 
 
 def _heading(difference: Mapping[str, Any]) -> Iterable[str]:

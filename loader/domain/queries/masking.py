@@ -24,7 +24,9 @@ _SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS", "WATERMARK_BACKWARDS")
 _SAMPLES_OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
 _VERSION_READS = ("versions", "as_of", "changes")
 # Arguments that contain values of the business key.
-_KEY_ARGUMENTS = ("text", "after", "business_key")
+_KEY_ARGUMENTS = ("after", "business_key")
+# Kinds of reads whose rows a selection chooses.
+_SELECTED = ("sample", "as_of", "changes")
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, An
     given = Refusal.from_json(dict(error))
     faults = tuple(replace(fault, samples=()) for fault in given.faults)
     refusal = without_values(replace(given, column="", faults=()), ("",))
-    hint = f"You need the permission metadata.read_data for {name} to see examples." if error.get("samples") else ""
+    hint = f"You need the permission to read the data of {name} to see examples." if error.get("samples") else ""
     hint = hint or error.get("hint", "")
     return replace(refusal, column=error.get("column", ""), hint=hint, faults=faults).as_json()
 
@@ -121,11 +123,13 @@ def without_any_value(error: Mapping[str, Any]) -> str:
 def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, masking: Masking) -> None:
     """Raise Refusal MASKED_COLUMN for a read whose selection of rows would reveal a masked value."""
     kind = rows_kind(kind, arguments)
-    keys = masked_names(table.of_purpose("business_key"), masking)
-    used = [name for name in _KEY_ARGUMENTS if arguments.get(name)]
-    if keys and used:
+    business_key = table.of_purpose("business_key")
+    keys = masked_names(business_key, masking)
+    # The text is searched in the columns of the key that are not masked.
+    is_searched = bool(arguments.get("text")) and len(keys) == len(business_key)
+    if keys and (is_searched or any(arguments.get(name) for name in _KEY_ARGUMENTS)):
         raise _refused(f"{', '.join(keys)} is masked for you, so rows cannot be found by it")
-    chosen_by = RowSelection.from_arguments(arguments).columns if kind == "sample" else ()
+    chosen_by = RowSelection.from_arguments(arguments).columns if kind in _SELECTED else ()
     must_not_choose_by(chosen_by, {column.name for column in table.columns if column.key not in masking.shown})
     if kind == ORIGIN and any(column.key not in masking.shown for column in table.of_purpose("entity_key")):
         raise _refused("the key of the row is hashed for you, so its delivered rows cannot be found")

@@ -77,11 +77,17 @@ class Grid:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -> Grid:
-    """Return the rows of an answer with ordered columns: keys, other described or unknown ones, technical ones."""
+def grid_of(
+    answer: Mapping, table: TableSpec, personal: Collection[str] = (), purposes: Collection[str | None] = ()
+) -> Grid:
+    """Return the rows of an answer with ordered columns: keys, other described or unknown ones, technical ones.
+
+    ``purposes`` are those of the shown columns, None for unknown ones; by default, all are shown.
+    """
     columns = {column.name: column for column in table.columns}
     names = list(answer["columns"])
-    places = sorted(range(len(names)), key=lambda place: (_rank(columns, names[place]), place))
+    shown = [place for place, name in enumerate(names) if not purposes or _purpose(columns, name) in purposes]
+    places = sorted(shown, key=lambda place: (_rank(columns, names[place]), place))
     masked = answer.get("masked", ())
     headings = tuple(heading(names[place], table, personal, masked) for place in places)
     rows = tuple(tuple(cell(row[place]) for place in places) for row in answer["rows"])
@@ -118,8 +124,12 @@ def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked:
     return Heading(name, column.type, role, name in personal, technical, name in masked)
 
 
+def _purpose(columns: Mapping, name: str) -> str | None:
+    return columns[name].purpose if name in columns else None
+
+
 def _rank(columns: Mapping, name: str) -> int:
-    purpose = columns[name].purpose if name in columns else None
+    purpose = _purpose(columns, name)
     return _ORDER.index(purpose) if purpose in _ORDER else len(_ORDER)
 
 
@@ -256,15 +266,24 @@ def json_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def csv_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the same rows as CSV with a header: an empty text is quoted, NULL is not.
+    """Yield the same rows as CSV with a header: an empty text is quoted, NULL is not."""
+    return _csv(*flat_rows(answer))
+
+
+def flat_rows(answer: Mapping[str, Any]) -> tuple[list[str], Iterable[Sequence[str | None]]]:
+    """Return the columns and rows of an answer.
 
     Changes have the columns of the two versions as ``before.…`` and ``after.…``.
     """
     columns = list(answer["columns"])
-    if "changes" not in answer:
-        return _csv(columns, answer["rows"])
-    names = [*_CHANGE, *(f"{side}.{name}" for side in ("before", "after") for name in columns)]
-    return _csv(names, (_change_row(columns, change) for change in answer["changes"]))
+    if "changes" in answer:
+        return [*_CHANGE, *sides_of(columns)], (_change_row(columns, change) for change in answer["changes"])
+    return columns, answer["rows"]
+
+
+def sides_of(columns: Sequence[str]) -> list[str]:
+    """Return the names of columns with values before and after."""
+    return [f"{side}.{name}" for side in ("before", "after") for name in columns]
 
 
 def first_rows(rows: Iterable[Sequence[str | None]], most: int) -> list[list[str | None]]:
@@ -285,9 +304,14 @@ def rows_of(answer: Mapping[str, Any]) -> int:
     return rows if isinstance(rows, int) else len(rows)
 
 
-def next_after(kind: str, answer: Mapping[str, Any], business_key: Sequence[str]) -> dict[str, str] | None:
-    """Return the business key after which the next part begins; None if there is none, or it cannot be read."""
-    if not answer["truncated"] or kind not in IN_PARTS:
+def next_after(
+    kind: str, answer: Mapping[str, Any], business_key: Sequence[str], arguments: Mapping[str, Any]
+) -> dict[str, str] | None:
+    """Return the business key after which the next part begins.
+
+    None if there is none, if it cannot be read, or if the rows are sorted by a column or continued with ``offset``.
+    """
+    if not answer["truncated"] or kind not in IN_PARTS or arguments.get("sort") or arguments.get("offset"):
         return None
     if kind == "changes":
         last = answer["changes"][-1]

@@ -11,6 +11,7 @@ from architecture.domain.tables import (
     history_table,
     rawcore_table,
 )
+from architecture.models import Environment
 from architecture.selectors.environments import described_state, environment_named
 from architecture.services.states import current_environment
 from elevata.core.errors import MetadataError
@@ -160,6 +161,8 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
 def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
     """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, NO_KEY, MASKED_COLUMN."""
     table = read_table(dataset, rows_kind(kind, arguments))
+    if kind == COMPARE:
+        _must_have_states(table, Comparison.from_arguments(arguments))
     masking = masking_for(user, dataset, table)
     if masking is not None:
         must_not_tell(kind, arguments, table, masking)
@@ -180,7 +183,7 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
     metadata.
     """
     state = known or dataset_state(dataset)
-    if state.materialization == "view" and kind in ("sample", PROFILE):
+    if state.materialization == "view" and kind in ("sample", PROFILE, COMPARE):
         return view_table(state)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
@@ -241,16 +244,48 @@ def comparison_manifest(
     Raise Refused UNKNOWN_ENVIRONMENT, or MetadataError ``not_permitted`` without the permission in both environments.
     """
     comparison, user, sources = Comparison.from_arguments(arguments), read.requested_by, ()
+    other_sources: tuple[QuerySource, ...] = ()
+    _must_have_states(table, comparison)
     if read.dataset.history_of_id is not None and comparison.by != DATES:
         arguments |= {"of_versions": True}
     if comparison.by == ENVIRONMENTS:
         environment = environment_named(comparison.base)
         if user is not None and not may_read(user, read.dataset, *environments_of(read)):
-            message = f"comparing with {environment} takes the permission metadata.read_data there"
+            message = f"comparing with {environment} needs the permission to read data there"
             raise MetadataError("not_permitted", message, where=str(read.dataset))
-        there = read_table(read.dataset, COMPARE, described_state(read.dataset, environment=environment))
+        state = described_state(read.dataset, environment=environment)
+        there = read_table(read.dataset, COMPARE, state)
         hidden = masking_for(user, read.dataset, there, *environments_of(read))
         sources, arguments = (QuerySource("", there, masking=hidden),), arguments | {"warehouse": environment.warehouse}
+        if VIEW in (table.kind, there.kind):
+            here = described_state(read.dataset, environment=read.environment)
+            sources = _sources_of_view(here, user, read.environment, masking)
+            other_sources = _sources_of_view(state, user, environment, hidden)
+            arguments |= {} if here.select else {"whole_rows": True}
     return ReadManifest(
-        COMPARE, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking, sources=sources
+        COMPARE,
+        table=table,
+        arguments=arguments,
+        timeout_seconds=timeout_seconds,
+        masking=masking,
+        sources=sources,
+        other_sources=other_sources,
     )
+
+
+def _sources_of_view(
+    state: DatasetState, user: Any, environment: Environment, masking: Masking | None
+) -> tuple[QuerySource, ...]:
+    """Return the sources of a view's rows in an environment. Raise Refusal BAD_COMPARISON for a table."""
+    if state.materialization != VIEW:
+        hint = "Execute its change report there, or compare the tables that it reads."
+        raise Refusal("BAD_COMPARISON", f"{state.qualified_name} is a table in one of the environments", hint=hint)
+    *beneath, view = view_sources(state, user=user, environment=environment)
+    return (*beneath, replace(view, masking=masking))
+
+
+def _must_have_states(table: TableSpec, comparison: Comparison) -> None:
+    """Raise Refusal BAD_COMPARISON for a comparison of a view with an earlier state of it."""
+    if table.kind == VIEW and comparison.by != ENVIRONMENTS:
+        hint = "Compare it with another environment, or compare the tables that it reads."
+        raise Refusal("BAD_COMPARISON", f"{table.qualified_name} is a view, which has no earlier states", hint=hint)

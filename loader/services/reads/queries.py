@@ -124,8 +124,8 @@ class PreparedQuery:
 def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:
     """Return the query prepared for a user. Raise Refusal for an invalid query, MetadataError ``not_permitted``.
 
-    The user needs the permission to read data of every table, including those that views read. Sensitive values of a
-    table are masked without the permission to read them.
+    The user needs the permission to read data of every table, including those that views read, here and in the
+    environment. Sensitive values of a table are masked without the permission to read them.
     """
     named = names_read(text)
     entries = {entry.name: entry for entry in published(environment=environment, names=named)}
@@ -134,26 +134,30 @@ def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:
     wanted = [entries[name] for name in checked.tables]
     beneath = [entries[name] for entry in wanted for name in entry.reads]
     datasets = _datasets([*wanted, *beneath])
-    reads = {entry.name: _read(user, entry, datasets.get(entry.name)) for entry in (*wanted, *beneath)}
+    places = tuple(dict.fromkeys((settings.ENVIRONMENT, environment.name)))
+    reads = {entry.name: _read(user, entry, datasets.get(entry.name), places) for entry in (*wanted, *beneath)}
     return PreparedQuery(checked, reads)
 
 
-def _read(user: Any, entry: Entry, dataset: TargetDataset | None) -> _Read:
-    if user is not None and not _may_see(user, entry, dataset):
-        raise MetadataError("not_permitted", "reading its data takes the permission metadata.read_data", entry.name)
+def _read(user: Any, entry: Entry, dataset: TargetDataset | None, places: tuple[str, ...]) -> _Read:
+    if user is not None and not _may_see(user, entry, dataset, *places):
+        raise MetadataError("not_permitted", "reading its data needs the permission to read data", entry.name)
     if user is None:
         return _Read(entry, dataset, None)
     if dataset is None:
         # The sensitivity of the columns is not known any more, so all are masked.
         return _Read(entry, None, Masking((), (), (), ""))
-    return _Read(entry, dataset, masking_for(user, dataset, entry.table))
+    return _Read(entry, dataset, masking_for(user, dataset, entry.table, *places))
 
 
-def _may_read_schema(user: Any, schema: str, layer: str | None = None) -> bool:
+def _may_read_schema(user: Any, schema: str, layer: str | None = None, *, places: tuple[str, ...] = ()) -> bool:
     if layer is None:
         layer = TargetSchema.objects.filter(name=schema).values_list("layer", flat=True).first() or ""
-    place = Place(environment=settings.ENVIRONMENT, schemas=frozenset({(schema, layer)}))
-    return may(user, Permission.READ_DATA, on=lambda: place)
+    schemas = frozenset({(schema, layer)})
+    names = places or (settings.ENVIRONMENT,)
+    return all(
+        may(user, Permission.READ_DATA, on=lambda name=name: Place(environment=name, schemas=schemas)) for name in names
+    )
 
 
 def _datasets(entries: Iterable[Entry]) -> dict[str, TargetDataset]:
@@ -307,8 +311,10 @@ def _visible(user: Any, environment: Environment) -> list[DatasetState]:
     return [state for state in states if state.schema in readable]
 
 
-def _may_see(user: Any, entry: Entry, dataset: TargetDataset | None) -> bool:
-    return _may_read_schema(user, entry.parts[0]) if dataset is None else may_read(user, dataset)
+def _may_see(user: Any, entry: Entry, dataset: TargetDataset | None, *places: str) -> bool:
+    if dataset is None:
+        return _may_read_schema(user, entry.parts[0], places=places)
+    return may_read(user, dataset, *places)
 
 
 FIELDS = ("name", "text", "shared")

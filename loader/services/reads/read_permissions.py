@@ -79,7 +79,7 @@ def readable_error(user: Any, error: dict[str, Any] | None, name: str) -> dict[s
 def must_read(user: Any, row: TargetDataset | SourceDataset | System) -> None:
     """Raise MetadataError ``not_permitted`` unless the user may read the data; the system (None) may."""
     if user is not None and not may_read(user, row):
-        raise MetadataError("not_permitted", "reading its data takes the permission metadata.read_data", where=str(row))
+        raise MetadataError("not_permitted", "reading its data needs the permission to read data", where=str(row))
 
 
 def masking_for(user: Any, dataset: TargetDataset, table: TableSpec, *environments: str) -> Masking | None:

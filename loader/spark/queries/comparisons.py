@@ -5,12 +5,15 @@ Arguments of kind ``compare``:
     by            dates, versions or environments (``loader.domain.queries.comparison``)
     base, other   dates: times in ISO 8601, or numbers; versions: Delta versions; environments: their names
     of_versions   compare the versions of a history instead of its current rows
-    warehouse     of ``base``, by environments; its table is the first of the manifest's sources
+    warehouse     of ``base``, by environments; its table is the first of the manifest's sources, or its view the last
+                  of ``other_sources``
+    whole_rows    compare rows of a view that may share a key
 
 Rows are matched by business key, by its hash if a column of it is masked, and without a key as whole rows. Columns of
 loads are not compared. Masked columns are left out, so neither rows nor numbers reveal that a value changed.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +26,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.queries.differences import compare
 from loader.spark.queries.history_queries import not_kept, present_names, valid_at
 from loader.spark.queries.masking import readable
+from loader.spark.queries.select_statements import view_rows
 from loader.spark.session import fit_shuffles
 from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import DeltaTable
@@ -36,11 +40,13 @@ _SAMPLES = 100
 def compare_tables(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str, Any]:
     """Return the difference of the manifest's two states. Raise Refusal NO_TABLE, NO_VERSION or BEYOND_RETENTION."""
     session, spec, arguments = fit_shuffles(spark.newSession()), manifest.table, manifest.arguments
+    if manifest.other_sources:
+        return _compare_views(session, warehouse, manifest)
     table = _table(session, warehouse, spec)
     newest = table.version()
     if arguments["by"] == DATES:
         frame, masked = readable(table, spec, newest, manifest.masking)
-        sides = [valid_at(frame, spec, arguments | {"at": arguments[side], "text": ""}) for side in ("base", "other")]
+        sides = [valid_at(frame, spec, arguments | {"at": arguments[side]}) for side in ("base", "other")]
     elif arguments["by"] == ENVIRONMENTS:
         (source,) = manifest.sources
         there = _table(session, arguments["warehouse"], source.table, f" in {arguments['base']}")
@@ -51,6 +57,15 @@ def compare_tables(spark: SparkSession, warehouse: str, manifest: ReadManifest) 
     else:
         return _compare_versions(table, manifest, newest)
     return _difference(sides, manifest, masked, newest)
+
+
+def _compare_views(session: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str, Any]:
+    """Compare the rows of a view in two environments."""
+    there = manifest.other_sources[-1]
+    other = replace(manifest, table=there.table, sources=manifest.other_sources, masking=there.masking)
+    before, hidden = view_rows(session, manifest.arguments["warehouse"], other)
+    after, masked = view_rows(session, warehouse, manifest)
+    return _difference([before, after], manifest, masked + hidden, None)
 
 
 def _table(session: SparkSession, warehouse: str, spec: TableSpec, where: str = "") -> DeltaTable:
@@ -92,9 +107,11 @@ def _current(frame: DataFrame, spec: TableSpec, arguments: dict[str, Any]) -> Da
     return frame.where(F.col(quote_identifier(spec.column("segment").name)) == OPEN)
 
 
-def _difference(sides: list[DataFrame], manifest: ReadManifest, masked: list[str], version: int) -> dict[str, Any]:
+def _difference(
+    sides: list[DataFrame], manifest: ReadManifest, masked: list[str], version: int | None
+) -> dict[str, Any]:
     spec, of_versions = manifest.table, bool(manifest.arguments.get("of_versions"))
-    key = _key(spec, masked, of_versions=of_versions)
+    key = [] if manifest.arguments.get("whole_rows") else _key(spec, masked, of_versions=of_versions)
     purposes = _OF_VERSIONS if of_versions else _VALUES
     specs = (spec, *(source.table for source in manifest.sources))
     left_out = {column.name for own in specs for column in own.columns if column.purpose not in purposes} - set(key)

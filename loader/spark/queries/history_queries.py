@@ -1,9 +1,9 @@
 """Queries on histories: time travel, changes of one run, paging by key."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +12,11 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.historization.history import parse_instant
+from loader.domain.queries.masking import must_not_choose_by
 from loader.domain.queries.query_results import CAME_BACK, DELETED, INSERTED, UPDATED
+from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
+from loader.spark.queries.row_selections import select_rows
 from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import COLUMN, DeltaTable, properties_of
 from metadata.domain import types
@@ -151,12 +154,7 @@ def valid_at(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
     valid = frame.where((started <= at) & not_ended)
     if arguments.get("tombstone"):
         valid = valid.where(~state.eqNullSafe(arguments["tombstone"]))
-    names = business_key(table)
-    if arguments.get("text"):
-        valid = valid.where(
-            F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
-        )
-    return after_key(valid, table, arguments).orderBy(*names)
+    return after_key(valid, table, arguments).orderBy(*business_key(table))
 
 
 def _instant(at: object, column: ColumnSpec) -> Column:
@@ -208,14 +206,19 @@ def after_key(frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> 
 
 
 _WROTE, _ENDED, _TOMBSTONED, _SINCE = "__wrote", "__ended", "__buried", "__since"
+# Values of the sort column in the last version that the run wrote, and in the last one that it ended.
+_NEW, _OLD = "__new", "__old"
 
 
-def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
+def changes(
+    frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int, masked: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the keys that the run ``run_id`` changed, as ``{"columns", "changes", "truncated"}``.
 
-    Changes are in key order. ``op`` selects one kind, ``after`` the keys that follow a given key. Each change has the
-    last version of the key that the run ended (``before``) and the last one it wrote (``after``), as text. Versions
-    that were pruned or reverted since are missing.
+    Changes are in key order. ``op`` selects one kind, ``after`` the keys that follow a given key; a selection
+    (``loader.domain.queries.row_selection``) those with a matching version that the run wrote or ended, in its order.
+    Each change has the last version of the key that the run ended (``before``) and the last one it wrote (``after``),
+    as text. Versions that were pruned or reverted since are missing.
     ``tombstone`` is the state label of rows that mark a deleted key.
     """
     run = F.lit(str(arguments["run_id"]))
@@ -228,17 +231,27 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
     # A version that the run both wrote and ended did not exist before the run.
     ended = closed & ~opened & live
     keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
-    per_key = versions.groupBy(*keys, _name(table, "entity_key")).agg(
-        F.max(opened & live).alias(_WROTE),
-        F.max(ended).alias(_ENDED),
-        F.max(opened & ~live).alias(_TOMBSTONED),
-        F.min(F.when(opened & live, F.col(_name(table, "started_at")))).alias(_SINCE),
+    selection = RowSelection.from_arguments(arguments)
+    sort = F.col(quote_identifier(selection.sort)) if selection.sort else F.lit(None)
+    start = F.col(_name(table, "started_at"))
+    per_key = (
+        _with_matching(versions, table, selection, masked)
+        .groupBy(*keys, _name(table, "entity_key"))
+        .agg(
+            F.max(opened & live).alias(_WROTE),
+            F.max(ended).alias(_ENDED),
+            F.max(opened & ~live).alias(_TOMBSTONED),
+            F.min(F.when(opened & live, start)).alias(_SINCE),
+            F.max_by(sort, F.when(opened & live, start)).alias(_NEW),
+            F.max_by(sort, F.when(ended, start)).alias(_OLD),
+        )
     )
     by_others, op = ~opened & live, arguments.get("op") or ""
     matching = after_key(per_key.where(_op_condition(op)), table, arguments)
     if op in (INSERTED, CAME_BACK):
         matching = _of_returns(matching, frame.where(by_others), table, came_back=op == CAME_BACK)
-    changed_keys = matching.orderBy(*keys).limit(limit + 1).collect()
+    ordered = matching.orderBy(*_order(selection), *keys).offset(selection.offset)
+    changed_keys = ordered.limit(limit + 1).collect()
     chosen, entity = changed_keys[:limit], table.column("entity_key").name
     ids = [row[entity] for row in chosen]
     if not ids:
@@ -254,6 +267,26 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
         by_key[row[entity]].append(row)
     entries = [_change(row, entity, by_key[row[entity]], len(frame.columns), earlier) for row in chosen]
     return {"columns": frame.columns, "changes": entries, "truncated": len(changed_keys) > limit}
+
+
+def _with_matching(
+    versions: DataFrame, table: TableSpec, selection: RowSelection, masked: Collection[str]
+) -> DataFrame:
+    """Return the versions of the keys of which a version matches the selection."""
+    selection.check(versions.columns)
+    must_not_choose_by(selection.columns, masked)
+    if not (selection.find or selection.column):
+        return versions
+    entity = _name(table, "entity_key")
+    matching = select_rows(versions, table, replace(selection, sort="", offset=0), masked).select(entity)
+    return versions.join(matching.distinct(), table.column("entity_key").name, "left_semi")
+
+
+def _order(selection: RowSelection) -> list[Column]:
+    if not selection.sort:
+        return []
+    value = F.when(F.col(_WROTE), F.col(_NEW)).otherwise(F.col(_OLD))
+    return [value.desc_nulls_last() if selection.descending else value.asc_nulls_last()]
 
 
 def _name(table: TableSpec, purpose: str) -> str:

@@ -6,11 +6,13 @@ Kinds and their arguments:
                                              those of a selection (``loader.domain.queries.row_selection``)
     export      path, exact, …               all rows of a selection as a CSV file (``loader.spark.queries.exports``);
                                              with ``at``, those of as_of
-    changes     run_id, op, limit            changes of a run in a history by key (``historization.changes``)
-    key_search  text, limit                  business keys of a history or rawcore table that start with text
+    changes     run_id, op, limit, …         changes of a run in a history by key (``historization.changes``), or
+                                             those of a selection
+    key_search  text, limit                  business keys of a history or rawcore table with text in a column
     versions    entity_key | business_key    every version of one key, oldest first
-    as_of       at, limit, text, known_at    rows valid at an instant (at a number, if the history is dated by
+    as_of       at, limit, text, known_at, …  rows valid at an instant (at a number, if the history is dated by
                                              numbers), from the table version of the clock time ``known_at``;
+                                             ``text``: in a column of the key; or those of a selection;
                                              ``tombstone``: state label of rows that mark a deleted key,
                                              ``inclusive_ends``: an interval includes its end
     compare     by, base, other              difference of two states of a table (``loader.spark.queries.comparisons``)
@@ -26,15 +28,15 @@ Kinds and their arguments:
     sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.spark.queries.select_statements``)
     try_model   query, text, limit, sample, compare  a model before it is saved (``loader.spark.queries.trials``)
 
-changes, key_search and as_of are ordered by business key; with ``after`` (a key's values as text) they start
-behind that key.
+changes, key_search and as_of are ordered by business key, unless a selection sorts them; with ``after`` (a key's
+values as text) they start behind that key.
 
 Every answer has the Delta version that was read, None for a view. Values are text, as Spark casts them, and NULL is
 null, so that pages need not convert them.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,7 +70,7 @@ from loader.spark.queries.exports import export_rows, export_session
 from loader.spark.queries.history_queries import after_key, business_key, changes, valid_at
 from loader.spark.queries.masking import hidden, readable
 from loader.spark.queries.origins import read_descendants, read_origin
-from loader.spark.queries.row_selections import select_rows
+from loader.spark.queries.row_selections import find_text, select_rows
 from loader.spark.session import fit_shuffles
 from loader.spark.sources.deliveries import discover
 from loader.spark.tables.tables import DeltaTable
@@ -124,7 +126,7 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     if manifest.kind == EXPORT:
         spark = export_session(spark)
     kind = rows_kind(manifest.kind, manifest.arguments)
-    if kind not in (*_FRAMES, "changes", "profile", "quality", "sample"):
+    if kind not in _OF_TABLE:
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     if manifest.sources:
         return _of_view(spark, warehouse, manifest, kind)
@@ -165,7 +167,7 @@ def _as_known(table: DeltaTable, manifest: ReadManifest) -> dict:
         frame, hidden_then = readable(table, spec, commit.version, manifest.masking)
         present = history_queries.frame_as_known(frame, table, spec, commit.version)
         names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
-        answer = _shown(valid_at(present, spec, manifest.arguments), manifest, names)
+        answer = _shown(_as_of(present, manifest, names), manifest, names)
         return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
 
 
@@ -173,7 +175,7 @@ def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: i
     spec, arguments = manifest.table, manifest.arguments
     frame, names = readable(table, spec, version, manifest.masking)
     if kind == "changes":
-        answer = changes(frame, spec, arguments, _limit(arguments))
+        answer = changes(frame, spec, arguments, _limit(arguments), names)
         for change in answer["changes"] if names else ():
             sides = [side for side in ("before", "after") if change[side] is not None]
             change |= zip(sides, hidden(answer["columns"], [change[side] for side in sides], names), strict=True)
@@ -183,7 +185,9 @@ def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: i
         return _shown(select_rows(frame, spec, selection, names, newest=newest), manifest, names)
     if kind == "versions":
         return _rows(_versions(frame, spec, arguments), arguments, names, in_order=True)
-    return _shown(_FRAMES[kind](frame, spec, arguments), manifest, names)
+    if kind == "as_of":
+        return _shown(_as_of(frame, manifest, names), manifest, names)
+    return _rows(_key_search(_with_key_text(frame, spec, arguments, names), spec, arguments), arguments, names)
 
 
 def _shown(frame: DataFrame, manifest: ReadManifest, masked_names: list[str]) -> dict:
@@ -277,13 +281,24 @@ def _as_text(frame: DataFrame, name: str) -> Column:
     return F.col(quote_identifier(name)).cast("string").alias(name)
 
 
+def _with_key_text(frame: DataFrame, table: TableSpec, arguments: dict, masked: Collection[str]) -> DataFrame:
+    """Return the rows with the argument ``text`` in a column of the business key, ignoring case."""
+    names = [column.name for column in table.of_purpose("business_key")]
+    return find_text(frame, str(arguments.get("text", "")), names, masked)
+
+
 def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Return the keys whose first business-key column starts with the text, ignoring case."""
+    """Return the keys of the rows, in order."""
     names = business_key(table)
-    text = str(arguments.get("text", ""))
-    matching = frame.where(F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(text))))
     entity_key = quote_identifier(table.column("entity_key").name)
-    return after_key(matching, table, arguments).select(*names, entity_key).distinct().orderBy(*names)
+    return after_key(frame, table, arguments).select(*names, entity_key).distinct().orderBy(*names)
+
+
+def _as_of(frame: DataFrame, manifest: ReadManifest, masked: Collection[str]) -> DataFrame:
+    """Return the selected rows that were valid at a time."""
+    spec, arguments = manifest.table, manifest.arguments
+    valid = valid_at(_with_key_text(frame, spec, arguments, masked), spec, arguments)
+    return select_rows(valid, spec, RowSelection.from_arguments(arguments), masked)
 
 
 def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
@@ -308,8 +323,4 @@ _WITHOUT_TABLE: dict[str, Callable[[SparkSession, str, ReadManifest], dict]] = {
     "discover": _discovered,
     "quarantine": _quarantined,
 }
-_FRAMES: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
-    "key_search": _key_search,
-    "versions": _versions,
-    "as_of": valid_at,
-}
+_OF_TABLE = ("key_search", "versions", "as_of", "changes", "profile", "quality", "sample")

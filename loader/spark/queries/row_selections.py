@@ -1,6 +1,6 @@
 """Selected rows of a table for a page (``loader.domain.queries.row_selection``)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal, InvalidOperation
 from functools import reduce
 from operator import or_
@@ -33,9 +33,7 @@ def select_rows(
     selection.check(frame.columns)
     # The table may have columns that the metadata no longer describes.
     must_not_choose_by(selection.columns, masked)
-    if selection.find:
-        names = [name for name in frame.columns if name not in masked]
-        frame = frame.where(reduce(or_, (_contains(_text(name), selection.find) for name in names), F.lit(False)))
+    frame = find_text(frame, selection.find, frame.columns, masked)
     if selection.column:
         frame = frame.where(_condition(frame, selection))
     order = []
@@ -45,9 +43,22 @@ def select_rows(
     if newest:
         order.append(F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last())
     if order or selection.offset:
-        keys = [F.col(quote_identifier(column.name)) for column in table.of_purpose("business_key", "started_at")]
-        frame = frame.orderBy(*order, *(keys or [F.xxhash64(*map(quote_identifier, frame.columns))]))
+        # Rows of a view may share a key.
+        keys = table.of_purpose("business_key", "started_at") if table.kind != "view" else ()
+        columns = [F.col(quote_identifier(column.name)) for column in keys]
+        frame = frame.orderBy(*order, *(columns or [F.xxhash64(*map(quote_identifier, frame.columns))]))
     return frame.offset(selection.offset) if selection.offset else frame
+
+
+def find_text(frame: DataFrame, text: str, columns: Iterable[str], masked: Collection[str]) -> DataFrame:
+    """Return the rows with a text in one of these columns, ignoring case; all rows without a text.
+
+    Masked columns are not searched.
+    """
+    if not text:
+        return frame
+    names = [name for name in columns if name not in masked]
+    return frame.where(reduce(or_, (_contains(_text(name), text) for name in names), F.lit(False)))
 
 
 def _compared_type(type_: DataType, value: str) -> DataType:

@@ -5,6 +5,7 @@ Pages of data request a read of the warehouse and show its answer (``loader.view
 
 from collections.abc import Iterable
 from typing import Any, BinaryIO, ClassVar
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from architecture.domain.tables import TableSpec
 from architecture.permissions import here
 from architecture.selectors.report_details import may_build
 from elevata.accounts.permissions import may, may_somewhere, permitted
@@ -23,17 +25,21 @@ from elevata.core.spreadsheets import csv_text
 from elevata.lists.columns import Column
 from elevata.web.views import DetailPage, ListPage
 from loader.charts import dataset_charts
-from loader.domain.queries.query_results import DESCENDANTS, EXPORT, ORIGIN, header_of
+from loader.domain.queries.differences import difference_rows
+from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN, flat_rows, header_of
+from loader.domain.queries.row_selection import LONGEST_TEXT
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
-from loader.forms.reads import ChangesForm, DeliveredRowForm, SampleForm
+from loader.forms.reads import ChangesForm, DeliveredRowForm, SelectionForm
+from loader.input_rows import input_rows
 from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
 from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
-from loader.services.reads.read_requests import QUARANTINED
+from loader.services.reads.read_requests import PROFILE, QUARANTINED
+from loader.views.datasets.row_links import MODELLED, NO_KEY
 from metadata.domain.bulk_edits import ACTIONS
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.filtersets import DatasetFilter
@@ -48,8 +54,7 @@ from metadata.views.lineage import lineage_file
 
 RUNS_OFFERED = 50
 # Kinds of reads whose answers are rows of a table.
-_FILES = ("sample", "as_of", "versions", ORIGIN, DESCENDANTS, EXPORT, QUARANTINED)
-_MODELLED = (TargetSchema.Layer.BIZCORE, TargetSchema.Layer.SERVING)
+_FILES = ("sample", "as_of", "versions", "changes", COMPARE, ORIGIN, DESCENDANTS, EXPORT, QUARANTINED)
 
 
 class DatasetList(ListPage):
@@ -163,12 +168,12 @@ class DatasetSample(DataPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         columns = [column.name for column in read_table(self.row, "sample").columns]
-        form = SampleForm(self.request.GET or None, columns=columns)
-        chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial}
+        form = SelectionForm(self.request.GET or None, columns=columns)
         loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
         return super().context() | {
             "form": form,
-            "question": {"kind": "sample", "rows": chosen["rows"]} | form.selection.as_arguments(),
+            "question": {"kind": "sample", **form.question},
+            "profile": {"kind": PROFILE},
             "last_load": loads.first(),
         }
 
@@ -184,22 +189,36 @@ class DatasetOrigin(DataPage, DetailPage):
 
 
 class DatasetWhy(DataPage, DetailPage):
-    """Page about a value of one key: its path through the layers, the versions of the key and its delivered rows."""
+    """Page about a row, or about its value in a column: path through the layers, versions and delivered rows.
+
+    Rows of models are not delivered: their page has the expressions, and the rows of inputs with the same key.
+    """
 
     template_name, view = "loader/queries/data_why.html", "why"
 
     def context(self) -> dict[str, Any]:
         described, entity_key = self.row.history_of or self.row, self.kwargs["entity_key"]
         name, at = (self.request.GET.get(field, "")[:200] for field in ("column", "at"))
-        column = described.columns.filter(name=name).first()
+        values = [value[:LONGEST_TEXT] for value in self.request.GET.getlist("key")]
+        columns = list(described.columns.filter(active=True))
+        column = next((own for own in columns if own.name == name), None)
+        has_key, is_model = entity_key != NO_KEY, self.row.schema.layer in MODELLED
+        delivered = {"kind": ORIGIN, "entity_key": entity_key} | ({"at": at} if at and described.historize else {})
+        inputs = input_rows(described, values, self.request.user) if is_model else None
+        kept = [("at", at)] if at else []
+        kept += [("key", value) for value in values]
         return super().context() | {
             "name": name,
             "column": column,
+            "columns": columns,
             "path": column_lineage(column, UPSTREAM).nodes if column is not None else (),
             "at": at,
+            "kept": urlencode(kept),
             "entity_key": entity_key,
-            "versions": {"kind": "versions", "entity_key": entity_key} if described.historize else None,
-            "origin": {"kind": ORIGIN, "entity_key": entity_key} | ({"at": at} if at and described.historize else {}),
+            "versions": {"kind": "versions", "entity_key": entity_key} if described.historize and has_key else None,
+            "origin": delivered if has_key and not is_model else None,
+            "inputs": inputs,
+            "is_followed": any(own.is_key for own in inputs or ()),
         }
 
 
@@ -210,7 +229,7 @@ class DatasetDescendants(DataPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         form = DeliveredRowForm(self.request.GET or None)
-        built_on = [node.pk for node in downstream(self.row) if node.layer in _MODELLED]
+        built_on = [node.pk for node in downstream(self.row) if node.layer in MODELLED]
         return super().context() | {
             "form": form,
             "is_raw": self.row.schema.layer == TargetSchema.Layer.RAW,
@@ -237,12 +256,15 @@ class DatasetRunChanges(HistoryDataPage):
 
     def context(self) -> dict[str, Any]:
         rows = _changing_runs(self.row)
-        form = ChangesForm(self.request.GET or None, runs=[(row.run.run_id, _label(row)) for row in rows])
+        labels = [(row.run.run_id, _label(row)) for row in rows]
+        described = (self.row.history_of or self.row).columns.filter(active=True)
+        form = ChangesForm(self.request.GET or None, runs=labels, columns=described.values_list("name", flat=True))
         values = form.cleaned_data if form.is_bound and form.is_valid() else {"run": "", "op": ""}
         chosen = next((row for row in rows if row.run.run_id == values["run"]), rows[0] if rows else None)
         question = None
         if chosen is not None and not form.errors:
-            question = {"kind": "changes", "run": chosen.run.run_id} | ({"op": values["op"]} if values["op"] else {})
+            op = {"op": values["op"]} if values["op"] else {}
+            question = {"kind": "changes", "run": chosen.run.run_id} | op | form.question
         return super().context() | {"form": form, "op": values["op"], "chosen": chosen, "question": question}
 
 
@@ -250,6 +272,14 @@ def _changing_runs(dataset: TargetDataset) -> list[DatasetRun]:
     """Return the dataset's rows in its newest succeeded loads and history batches."""
     rows = dataset_runs(dataset=dataset).filter(status=DatasetRun.Status.SUCCEEDED)
     return list(rows.filter(run__kind__in=(LOAD, "history_batch"))[:RUNS_OFFERED])
+
+
+def history_of(dataset: TargetDataset) -> TableSpec | None:
+    """Return the history table of a dataset; None if it cannot be read, since the read is refused with a reason."""
+    try:
+        return read_table(dataset, "as_of")
+    except Refusal:
+        return None
 
 
 def _label(row: DatasetRun) -> str:
@@ -271,7 +301,8 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse | FileResponse:
     version = "" if answer["table_version"] is None else f"-v{answer['table_version']}"
     name = f"{read.dataset}-{read.kind.replace('_', '-')}{version}.csv"
     if read.kind != EXPORT:
-        text = csv_text([column.removeprefix("__") for column in answer["columns"]], answer["rows"])
+        columns, rows = difference_rows(answer["difference"]) if read.kind == COMPARE else flat_rows(answer)
+        text = csv_text([column.removeprefix("__") for column in columns], rows)
         return result_file(name, text, CSV, answer.get("masked", ()))
     try:
         return result_file(name, open_export(read), CSV, answer["masked"])

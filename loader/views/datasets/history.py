@@ -8,7 +8,6 @@ page.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -32,13 +31,11 @@ from loader.domain.queries.query_results import (
     EXPORT,
     MOST_QUARANTINED,
     ORIGIN,
-    delivered_rows,
-    entity_keys,
     grid_of,
     key_changes,
     rows_kind,
 )
-from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
+from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, found_rows, time_line, versions
 from loader.forms.reads import ROWS_SHOWN, AsOfForm, ComparisonForm, QuestionForm
@@ -48,14 +45,16 @@ from loader.selectors import load_times, read_requests, table_versions
 from loader.services.reads.manifests import checked_comparison, must_be_askable, read_table
 from loader.services.reads.read_permissions import must_still_read, other_environments
 from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read
-from loader.views.datasets.datasets import DataPage, HistoryDataPage, readable
+from loader.views.datasets.datasets import DataPage, HistoryDataPage, history_of, readable
 from loader.views.datasets.differences import differing_rows
+from loader.views.datasets.row_links import linked_rows, page_links, sorted_headings
 from metadata.domain import types
-from metadata.models import TargetDataset, TargetSchema
+from metadata.models import TargetDataset
 from metadata.selectors.columns import headed
 
 GIVE_UP_AFTER = timedelta(seconds=90)
-RAWCORE = TargetSchema.Layer.RAWCORE
+# Purposes of the columns of *As of*; None is a column that only the table has.
+AS_OF_PURPOSES = (None, "business_key", "attribute", "started_at")
 
 
 class DatasetHistory(HistoryDataPage):
@@ -85,14 +84,17 @@ class DatasetAsOf(HistoryDataPage):
     template_name, view = "loader/queries/history_as_of.html", "as_of"
 
     def context(self) -> dict[str, Any]:
-        by_number = _dated_by_number(self.row)
-        form = AsOfForm(self.request.GET or None, by_number=by_number)
+        table = history_of(self.row)
+        by_number = table is not None and _is_dated_by_number(table)
+        columns = [column.name for column in table.columns] if table is not None else []
+        form = AsOfForm(self.request.GET or None, by_number=by_number, columns=columns)
         values = form.cleaned_data if form.is_bound and form.is_valid() else None
         runs = [] if by_number else load_times(self.row)
         return super().context() | {
             "form": form,
             "asked": values,
-            "question": _as_of_question(values) if values else None,
+            "kept": urlencode(form.question),
+            "question": _as_of_question(values) | form.question if values else None,
             "by_number": by_number,
             "now": timezone.now(),
             "moments": [(run, _round_up_second(run.load_timestamp)) for run in runs],
@@ -133,16 +135,17 @@ def _as_of_question(values: dict) -> dict[str, str]:
     """Return the fields of the read that the page requests; times are UTC."""
     known = {"known_at": f"{values['known_at']:%Y-%m-%dT%H:%M:%S}"} if values["known_at"] else {}
     at = values["at"] if isinstance(values["at"], int) else f"{values['at']:%Y-%m-%dT%H:%M:%S}"
-    return {"kind": "as_of", "at": str(at), **known, "text": values["q"]}
+    return {"kind": "as_of", "at": str(at), **known}
 
 
 def _dated_by_number(dataset: TargetDataset) -> bool:
+    table = history_of(dataset)
+    return table is not None and _is_dated_by_number(table)
+
+
+def _is_dated_by_number(table: TableSpec) -> bool:
     """Return True if versions start and end at numbers (a feed's sequence) instead of times."""
-    try:
-        started = read_table(dataset, "as_of").column("started_at")
-    except Refusal:  # the read is refused with this reason
-        return False
-    return types.parse(started.type).name in (types.INTEGER, types.BIGINT)
+    return types.parse(table.column("started_at").type).name in (types.INTEGER, types.BIGINT)
 
 
 def _round_up_second(instant: datetime) -> datetime:
@@ -280,7 +283,7 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return {
             "versions": rows[::-1],
             "changes_by_column": change_map(rows),
-            "version_numbers": [version.number for version in rows],
+            "map_versions": rows,
             "line": time_line(rows, timezone.now().astimezone(UTC)),
             "personal": personal,
             "masked": masked,
@@ -288,6 +291,7 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         }
     if read.kind == "changes":
         shown = {"changes": key_changes(answer, table), "truncated": answer["truncated"]}
+        shown |= {"page": _form_address(read.dataset, read)} | _pages_of(read)
         return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
     if read.kind == ORIGIN:
         return {"rows": origins(answer), "removed": answer["removed"], "truncated": answer["truncated"]}
@@ -298,36 +302,44 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return {"exported": answer["exported"], "truncated": answer["truncated"], "masked": masked, "table": table}
     if read.kind == DESCENDANTS:
         return {"rows": descendants(answer)}
-    if read.kind == "sample":
-        grid = grid_of(answer, table, personal)
-        keys = entity_keys(answer, table) if read.dataset.schema.layer == RAWCORE else []
-        places = delivered_rows(answer, table) if table.kind == "raw" else []
-        links = [urlencode(place) for place in places] or keys
-        rows = list(zip_longest(links, grid.rows, fillvalue=""))
-        shown = {"grid": grid, "rows": rows, "keyed": any(keys), "truncated": answer["truncated"], "table": table}
-        shown["delivered"] = any(places)
-        shown["export"] = replace(RowSelection.from_arguments(read.arguments), offset=0).as_arguments()
-        return shown | _places(read.arguments, more=answer["truncated"])
+    if read.kind in ("sample", "as_of"):
+        return _rows_answer(read, table, personal)
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
-    shown["export"] = {name: read.arguments[name] for name in ("at", "known_at", "text") if read.arguments.get(name)}
-    return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
+    return shown | {"masked": masked, "keyless": _has_masked_key(table, masked)}
 
 
-def _places(arguments: Mapping[str, Any], *, more: bool) -> dict[str, Any]:
-    """Return the place of a page of rows in its table, and the queries of the pages before and after it."""
-    selection, size = RowSelection.from_arguments(arguments), arguments.get("limit", 0)
-
-    def at(offset: int) -> str:
-        return urlencode({"rows": size} | replace(selection, offset=offset).as_arguments())
-
-    following = selection.offset + size
+def _rows_answer(read: ReadRequest, table: TableSpec, personal: Collection[str]) -> dict[str, Any]:
+    """Return the context of rows of a table: cells with links, headings that sort, pages, and the export of all."""
+    answer, arguments = read.answer, read.arguments
+    grid = grid_of(answer, table, personal, AS_OF_PURPOSES if read.kind == "as_of" else ())
+    rows = linked_rows(read.dataset, answer, table, grid, at=arguments.get("at", ""))
+    selection, times = RowSelection.from_arguments(arguments), _given(arguments, "at", "known_at")
     return {
-        "offset": selection.offset,
-        "first": selection.offset + 1,
-        "chosen": bool(selection.as_arguments()),
-        "previous": at(max(0, selection.offset - size)) if selection.offset else None,
-        "next": at(following) if more and size and following <= MOST_OFFSET else "",
-    }
+        "table": table,
+        "page": _form_address(read.dataset, read),
+        "headings": sorted_headings(grid, _scope(arguments), selection),
+        "rows": rows,
+        "linked": any(row.links for row in rows),
+        "explained": any(cell.why for row in rows for cell in row.cells),
+        "truncated": answer["truncated"],
+        "export": times | replace(selection, offset=0).as_arguments(),
+    } | _pages_of(read)
+
+
+def _pages_of(read: ReadRequest) -> dict[str, Any]:
+    """Return the place of the rows of an answer in its table, and the pages before and after them."""
+    selection, scope = RowSelection.from_arguments(read.arguments), _scope(read.arguments)
+    return page_links(scope, selection, scope["rows"], more=read.answer["truncated"])
+
+
+def _scope(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the page that requested a read, without those of the selection."""
+    run = {"run": arguments["run_id"]} if arguments.get("run_id") else {}
+    return _given(arguments, "at", "known_at", "op") | run | {"rows": arguments.get("limit", 0)}
+
+
+def _given(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: arguments[name] for name in names if arguments.get(name)}
 
 
 def _has_masked_key(table: TableSpec, masked: Collection[str]) -> bool:

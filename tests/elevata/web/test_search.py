@@ -80,7 +80,7 @@ def test_a_misspelled_name_is_found_where_the_database_has_trigrams(person: User
 def test_a_dataset_with_a_date_finds_its_table_as_of_then(person: User, airport: TargetDataset):
     result = results_of("rc_air_airport LGA 2024-01-31 14:00", person)[0]
     assert result.name == "rc_air_airport LGA as of 2024-01-31 14:00"
-    assert result.page.endswith("?at=2024-01-31T14%3A00%3A00&q=LGA")
+    assert result.page.endswith("?at=2024-01-31T14%3A00%3A00&find=LGA")
 
 
 def test_a_date_that_is_in_no_calendar_finds_no_table(person: User, airport: TargetDataset):

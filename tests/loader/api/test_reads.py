@@ -82,6 +82,23 @@ def test_a_question_is_accepted_with_the_place_of_its_answer(reader: Client, air
                 "limit": 100,
             },
         ),
+        (
+            "as_of",
+            {"at": "2026-11-21", "find": "ber", "sort": "name", "descending": True, "offset": 20},
+            {
+                "at": "2026-11-21T00:00:00+00:00",
+                "find": "ber",
+                "sort": "name",
+                "descending": True,
+                "offset": 20,
+                "limit": 100,
+            },
+        ),
+        (
+            "changes",
+            {"run_id": "good", "column": "name", "comparison": "null"},
+            {"run_id": "good", "column": "name", "comparison": "null", "limit": 100},
+        ),
         ("changes", {"run_id": "good", "op": "D"}, {"run_id": "good", "op": "D", "limit": 100}),
         ("changes", {"run_id": "good", "op": "R"}, {"run_id": "good", "op": "R", "limit": 100}),
     ],

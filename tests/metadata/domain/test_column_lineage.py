@@ -1,6 +1,6 @@
 """Cycles of flows between columns."""
 
-from metadata.domain.column_lineage import cycles
+from metadata.domain.column_lineage import ColumnLineage, ColumnNode, cycles
 
 
 def flows(text: str) -> list[tuple[str, str]]:
@@ -21,3 +21,19 @@ def test_two_cycles_are_given_apart():
 
 def test_a_long_chain_needs_no_recursion():
     assert cycles([(str(place), str(place + 1)) for place in range(20_000)]) == []
+
+
+def test_a_value_comes_unchanged_from_columns_up_to_the_first_expression():
+    def node(name: str, expression: str = "") -> ColumnNode:
+        return ColumnNode(name, "target", name, name, "string", expression, "d", "d", "rawcore", True, 0)
+
+    lineage = ColumnLineage(
+        (node("a"), node("b", "upper(a)"), node("c"), node("d"), node("e")), tuple(flows("ab bc cd ed"))
+    )
+    assert [own.id for own in lineage.passed_on("d")] == ["c", "e", "b"]
+    assert lineage.passed_on("b") == []
+
+
+def test_columns_in_a_circle_are_followed_once():
+    nodes = tuple(ColumnNode(n, "target", n, n, "string", "", "d", "d", "rawcore", True, 0) for n in "ab")
+    assert [own.id for own in ColumnLineage(nodes, (("a", "b"), ("b", "a"))).passed_on("a")] == ["b"]

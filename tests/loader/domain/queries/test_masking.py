@@ -55,12 +55,23 @@ def test_rows_are_found_by_a_key_while_only_attributes_are_masked():
     must_not_tell("as_of", {"text": "x", "after": {"id": "1"}}, table, masking)
 
 
+def test_a_text_is_searched_in_the_columns_of_the_key_that_are_not_masked():
+    item = Dataset(None, None, columns={"id": "integer", "v": "string"}, keys=("id", "v"))
+    table, known = item.history_spec, frozenset(stable("item", name) for name in ("id", "v"))
+    sensitive = Sensitive(frozenset({stable("item", "v")}), frozenset({"v"}), known)
+    masking = masking_of(table, sensitive, HistoryPolicy.from_dict({}), "secret")
+    must_not_tell("key_search", {"text": "x"}, table, masking)
+    with pytest.raises(Refusal, match="v is masked for you"):
+        must_not_tell("key_search", {"after": {"id": "1", "v": "x"}}, table, masking)
+
+
 @pytest.mark.parametrize("argument", ["sort", "column"])
-def test_rows_are_not_chosen_or_sorted_by_a_masked_column(argument: str):
+@pytest.mark.parametrize("kind", ["sample", "as_of", "changes"])
+def test_rows_are_not_chosen_or_sorted_by_a_masked_column(kind: str, argument: str):
     table, masking = table_of("v")
     with pytest.raises(Refusal, match="v is masked for you"):
-        must_not_tell("sample", {argument: "v"}, table, masking)
-    must_not_tell("sample", {argument: "id", "find": "x"}, table, masking)
+        must_not_tell(kind, {argument: "v"}, table, masking)
+    must_not_tell(kind, {argument: "id", "find": "x"}, table, masking)
 
 
 def test_versions_dated_by_a_sensitive_column_are_not_told():

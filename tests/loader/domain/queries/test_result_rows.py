@@ -20,6 +20,7 @@ from loader.domain.queries.query_results import (
     first_rows,
     grid_of,
     key_changes,
+    next_after,
 )
 
 TABLE = TableSpec(
@@ -141,6 +142,13 @@ def test_of_an_insert_and_a_delete_every_described_value_is_shown():
     row = ("k", "r1", "c", "Berlin", "EDDB", "x")
     assert [field[0] for field in changed("I", None, row)[1]] == ["country_key", "name", "odd"]
     assert ("name", "Berlin", "", False) in changed("D", row, None)[1]
+
+
+def test_rows_in_the_order_of_their_key_go_on_after_the_last_one():
+    answer = {"columns": ["id", "v"], "rows": [["1", "b"], ["2", "a"]], "truncated": True}
+    assert next_after("as_of", answer, ["id"], {"find": "x"}) == {"id": "2"}
+    assert next_after("as_of", answer, ["id"], {"sort": "v"}) is None
+    assert next_after("as_of", answer, ["id"], {"offset": 2}) is None
 
 
 def test_an_answer_has_the_first_rows_within_its_size():

@@ -47,6 +47,19 @@ def test_a_long_answer_is_read_in_parts_after_a_key(spark, tmp_path):
     assert refused(history, at=B, after={"id": "nine"}).code == "BAD_KEY"
 
 
+def test_rows_of_a_time_are_found_sorted_and_paged_by_any_column(spark, tmp_path):
+    history = WrittenHistory(spark, tmp_path, {}, {"id": "integer", "v": "string", "w": "string"}, ("id", "w"))
+    history.write(version(1, A, v="b", w="100%_x"), version(2, A, v="c", w="Ulm"), version(3, A, v="a", w="ULM"))
+    assert as_of(history, B, text="ulm") == [(2, "c"), (3, "a")]
+    assert as_of(history, B, text="%_") == [(1, "b")]
+    assert as_of(history, B, find="C") == [(2, "c")]
+    assert as_of(history, B, sort="v", descending=True) == [(2, "c"), (1, "b"), (3, "a")]
+    assert as_of(history, B, sort="v", offset=1, limit=1) == [(1, "b")]
+    assert as_of(history, B, column="w", comparison="equals", value="Ulm", known_at="2999-01-01T00:00:00Z") == [
+        (2, "c")
+    ]
+
+
 def test_versions_dated_by_days_hold_the_day_and_a_high_date_never_ends(spark, tmp_path):
     policy = {"input": "effective", "time": "day", "open_end": "9999-12-31"}
     history = WrittenHistory(spark, tmp_path, policy, {"id": "integer", "v": "string", "day": "date"})

@@ -101,6 +101,23 @@ def test_rows_of_a_view_are_selected_and_exported_without_masked_values(item: Da
     ]
 
 
+def test_a_view_is_compared_with_that_of_another_environment_without_masked_columns(item: Dataset):
+    manifest = view_of(item)
+    mail, *others = manifest.table.columns
+    view = replace(manifest.table, columns=(replace(mail, purpose="business_key"), *others))
+    *beneath, there = manifest.sources
+    query = "SELECT mail, lower(name) AS loud, concat('+', city) AS sum FROM people WHERE mail <> 'eve@x'"
+    arguments = {"by": "environments", "base": "prod", "warehouse": item.warehouse}
+    other = (*beneath, replace(there, query=query))
+    asked = replace(manifest, kind="compare", table=view, arguments=arguments, other_sources=other)
+    difference = read(item.spark, item.warehouse, asked, "compare")["difference"]
+    assert difference["rows"] == {"added": 1, "changed": 2, "gone": 0, "same": 0}
+    assert difference["columns"]["left_out"] == ["loud"]
+    by_rows = replace(asked, arguments=arguments | {"whole_rows": True})
+    told = read(item.spark, item.warehouse, by_rows, "compare")["difference"]
+    assert told["rows"] == {"added": 3, "changed": 0, "gone": 2, "same": 0}
+
+
 def test_a_value_leads_to_its_delivered_row_and_the_row_to_its_key(item: Dataset):
     (load,) = item.manifest(Path("unused"), at="2024-01-02T00:00:00+00:00", run_id="unused").rawcore
     key = column(ask(item, "key_search", set(), text="bob"), item.history_spec.column("entity_key").name)[0]

@@ -42,4 +42,8 @@ def test_a_run_is_told_as_inserted_updated_deleted_and_came_back(spark, tmp_path
     assert told("run-3", op="R") == [("R", None, "b2")]
     assert told("run-1", limit=2) == [("I", None, "a"), ("I", None, "b"), "more"]
     assert told("run-1", limit=2, after={"id": "2"}) == [("I", None, "c")]
+    assert told("run-1", sort="v", descending=True, offset=1) == [("I", None, "b"), ("I", None, "a")]
+    assert told("run-2", sort="v", descending=True) == [("D", "b", None), ("U", "a", "A")]
+    assert told("run-2", column="v", comparison="equals", value="b") == [("D", "b", None)]
+    assert told("run-3", find="B2") == [("R", None, "b2")]
     assert told("nowhere") == []

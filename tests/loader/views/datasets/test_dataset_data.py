@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
@@ -166,6 +167,36 @@ def test_rows_are_chosen_and_sorted_by_any_column(reader: Client, airport: Targe
     assert ReadRequest.objects.get().arguments == arguments
 
 
+@pytest.mark.parametrize(("kind", "page"), [("sample", "data/"), ("as_of", "history/as-of/")])
+def test_headings_sort_by_their_columns(reader: Client, person: User, airport: TargetDataset, kind: str, page: str):
+    made = answered(airport, person, kind, {"icao": "EDDB", "name": MASK}, masked=["name"])
+    times = {"at": "2026-11-21T00:00:00+00:00"} if kind == "as_of" else {}
+    ReadRequest.objects.filter(pk=made.pk).update(arguments=times | {"limit": 50, "find": "x", "sort": "icao"})
+    text = part(reader, made)
+    scope = f"/datasets/{airport.key}/{page}?{urlencode(times | {'rows': 50, 'find': 'x'}).replace('&', '&amp;')}"
+    assert (
+        f'aria-sort="ascending"><a class="mono" title="Sort by this column" href="{scope}&amp;sort=icao&amp;desc'
+        in text
+    )
+    assert f'href="{scope}&amp;sort=elevation"' in text
+    assert "sort=name" not in text
+
+
+def test_rows_as_of_a_time_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, airport: TargetDataset):
+    page = f"/datasets/{airport.key}/history/as-of/?at=2026-11-21T00:00:00&find=ber&sort=name&rows=20"
+    for name, value in (("find", "ber"), ("sort", "name"), ("rows", "20")):
+        assert f'name="{name}" value="{value}"' in read(reader, page)
+    ask(reader, airport, kind="as_of", at="2026-11-21T00:00:00", rows="20", find="ber", sort="name", offset="20")
+    at = "2026-11-21T00:00:00+00:00"
+    assert ReadRequest.objects.get().arguments == {"at": at, "limit": 20, "find": "ber", "sort": "name", "offset": 20}
+
+
+def test_the_profile_is_beside_the_sample_and_read_when_it_is_opened(reader: Client, airport: TargetDataset):
+    text = read(reader, data(airport))
+    assert 'hx-trigger="toggle once from:closest details"' in text
+    assert 'name="kind" value="profile"' in text
+
+
 def test_an_unknown_column_is_no_choice(reader: Client, airport: TargetDataset):
     assert "Select a valid choice" in read(reader, data(airport, "?sort=gone"))
 
@@ -215,9 +246,9 @@ def test_an_export_has_the_rows_of_the_filter_in_its_order(reader: Client, airpo
 
 
 def test_rows_as_of_a_time_are_exported_from_the_history(reader: Client, airport: TargetDataset):
-    ask(reader, airport, kind="export", at="2026-11-21T00:00:00+00:00", text="ED")
+    ask(reader, airport, kind="export", at="2026-11-21T00:00:00+00:00", find="ED", offset=50)
     asked = ReadRequest.objects.get()
-    assert asked.arguments == {"at": "2026-11-21T00:00:00+00:00", "text": "ED"}
+    assert asked.arguments == {"at": "2026-11-21T00:00:00+00:00", "find": "ED"}
     assert read_manifest(read=asked).table.kind == "history"
 
 
@@ -277,6 +308,44 @@ def test_another_environment_is_compared_with_the_permission_in_both(
     assert ReadRequest.objects.count() == 1
 
 
+@pytest.fixture
+def two_views(view: TargetDataset, prod: Environment) -> TargetDataset:
+    """The view of stage in two environments."""
+    for state in dataset_states():
+        write_applied(environment=prod, state=state, versions={}, execution=None, through=0)
+    return view
+
+
+def test_a_view_is_compared_with_another_environment_from_the_tables_beneath(
+    reader: Client, two_views: TargetDataset, prod: Environment
+):
+    assert f'href="{compare(two_views)}"' in read(reader, data(two_views))
+    assert '<option value="prod"' in read(reader, compare(two_views))
+    ask(reader, two_views, kind="compare", by="environments", base="prod")
+    manifest = read_manifest(read=ReadRequest.objects.get())
+    assert manifest.arguments["warehouse"] == prod.warehouse
+    for sources in (manifest.sources, manifest.other_sources):
+        assert [source.table.name for source in sources] == ["raw_air_airport", "stg_air_airport"]
+
+
+def test_a_view_has_no_earlier_states(reader: Client, view: TargetDataset):
+    assert "there is no other whose data you may read" in words(read(reader, compare(view)))
+    asked = {"kind": "compare", "by": "versions", "base": "1", "other": "2"}
+    assert "which has no earlier states" in words(html_of(ask(reader, view, **asked)))
+
+
+def test_comparing_a_view_needs_the_permission_for_the_tables_beneath_in_both_environments(
+    client: Client, two_views: TargetDataset, settings
+):
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", environment=settings.ENVIRONMENT)
+    grant_role(user=vera, role="viewer", schema=two_views.schema.name)
+    client.force_login(vera)
+    ask(client, two_views, kind="compare", by="environments", base="prod")
+    with pytest.raises(MetadataError, match="raw_air_airport"):
+        read_manifest(read=ReadRequest.objects.get())
+
+
 def test_sensitive_values_are_compared_with_the_permission_in_both_environments(
     client: Client, airport: TargetDataset, prod: Environment, settings
 ):
@@ -310,6 +379,11 @@ def test_a_difference_shows_changed_values_before_and_after(reader: Client, airp
     assert "1 added, 1 changed, 0 gone, 5 the same" in words(text)
     assert "elevation is masked for you and not compared" in words(text)
     assert "<del>Old</del> → <ins>Berlin</ins>" in text
+    assert html_of(reader.get(f"/reads/{made.pk}/rows.csv")).splitlines() == [
+        '"row","before.icao","before.name","after.icao","after.name"',
+        '"added",,,"EDDF","New"',
+        '"changed","EDDB","Old","EDDB","Berlin"',
+    ]
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -423,6 +497,34 @@ def test_changes_show_operation_key_and_fields_before_and_after(reader: Client, 
     assert f'href="/datasets/{airport.key}/history/{KEY}/"' in text
 
 
+def test_changes_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, airport: TargetDataset, person: User):
+    loaded(airport, run_id="good")
+    text = read(reader, data(airport, "changes/?run=good&find=ber&sort=name&rows=20&op=R"))
+    for name, value in (("find", "ber"), ("sort", "name"), ("rows", "20"), ("op", "R")):
+        assert f'name="{name}" value="{value}"' in text
+    asked = {"run": "good", "op": "R", "rows": "20", "find": "ber", "sort": "name", "offset": "20"}
+    ask(reader, airport, kind="changes", **asked)
+    arguments = {"run_id": "good", "limit": 20, "op": "R", "find": "ber", "sort": "name", "offset": 20}
+    assert ReadRequest.objects.get().arguments == arguments
+    made = answered(airport, person, "changes", changes=[], truncated=True)
+    ReadRequest.objects.filter(pk=made.pk).update(arguments=arguments)
+    text = part(reader, made)
+    scope = "op=R&amp;run=good&amp;rows=20&amp;find=ber&amp;sort=name"
+    assert f'rel="prev" href="{data(airport, "changes/")}?{scope}"' in text
+    assert f'rel="next" href="{data(airport, "changes/")}?{scope}&amp;offset=40"' in text
+
+
+def test_changes_are_had_as_csv_with_both_versions(reader: Client, airport: TargetDataset, person: User):
+    columns = [column.name for column in history_table(dataset_state(airport)).columns]
+    told = [change("U", columns, {"icao": "EDDB"}, {"icao": "EDDB"})]
+    header, row = html_of(
+        reader.get(f"/reads/{answered(airport, person, 'changes', changes=told).pk}/rows.csv")
+    ).split()
+    assert header.startswith('"op","entity_key","versions","before.')
+    assert row.startswith(f'"U","{KEY}","2",')
+    assert row.count('"EDDB"') == 2
+
+
 def test_the_newest_run_is_looked_at_unless_another_is_chosen(reader: Client, airport: TargetDataset):
     for name in ("first", "second"):
         DatasetRunFactory(run=LoadRunFactory(run_id=name), dataset=airport)
@@ -487,11 +589,6 @@ def test_a_keys_life_stands_beside_its_versions_with_what_changed(reader: Client
 # --- origin -------------------------------------------------------------------------------------
 
 ORIGIN = ["raw", "load_run_id", "loaded_at", "source_file", "source_row", "opened_version"]
-
-
-def test_a_sample_of_rawcore_leads_to_the_origin_of_each_row(reader: Client, airport: TargetDataset, person: User):
-    text = part(reader, answered(airport, person, "sample", {"icao": "EDDB"}))
-    assert f'href="/datasets/{airport.key}/origin/{KEY}/"' in text
 
 
 def test_the_origin_of_a_row_is_asked_by_its_key_over_the_raw_table(reader: Client, airport: TargetDataset):

@@ -82,10 +82,10 @@ def test_the_time_of_a_load_is_rounded_so_that_its_versions_are_seen(reader: Cli
 
 @pytest.mark.parametrize(("given", "said"), [("", "Choose a date"), ("soon", "not a date and time")])
 def test_as_of_needs_a_time(reader: Client, airport: TargetDataset, given: str, said: str):
-    text = html_of(reader.get(f"/datasets/{airport.key}/history/as-of/?at={given}&q=ED"))
+    text = html_of(reader.get(f"/datasets/{airport.key}/history/as-of/?at={given}&find=ED"))
     assert said in text
     assert f'value="{given}"' in text
-    assert 'name="q" value="ED"' in text
+    assert 'name="find" maxlength="200" value="ED"' in text
     assert 'hx-trigger="load"' not in text
 
 
@@ -119,13 +119,13 @@ def test_a_history_dated_by_numbers_is_asked_by_number(reader: Client, numbered:
     text = html_of(reader.get(f"/datasets/{numbered.key}/history/as-of/?at=0"))
     assert 'type="number" step="1" id="id_at" name="at" value="0"' in text
     assert '<input type="hidden" name="at" value="0">' in text
-    ask(reader, numbered, kind="as_of", at="0", text="")
-    assert ReadRequest.objects.get().arguments == {"at": "0", "text": "", "limit": 100}
+    ask(reader, numbered, kind="as_of", at="0")
+    assert ReadRequest.objects.get().arguments == {"at": "0", "limit": 100}
 
 
 @pytest.mark.parametrize(("given", "said"), [("", "Choose a number"), ("2024-01-19", "a whole number here")])
 def test_a_history_dated_by_numbers_has_no_dates(reader: Client, numbered: TargetDataset, given: str, said: str):
-    text = html_of(reader.get(f"/datasets/{numbered.key}/history/as-of/?at={given}&q=E"))
+    text = html_of(reader.get(f"/datasets/{numbered.key}/history/as-of/?at={given}&find=E"))
     assert said in text
     assert 'hx-trigger="load"' not in text
 
@@ -151,13 +151,13 @@ def test_a_question_becomes_a_read(reader: Client, airport: TargetDataset, perso
 
 
 def test_as_of_is_asked_in_utc(reader: Client, airport: TargetDataset):
-    ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00", text="")
+    ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00")
     assert ReadRequest.objects.get().arguments["at"] == "2024-01-19T00:00:00+00:00"
     assert "known_at" not in ReadRequest.objects.get().arguments
 
 
 def test_what_was_known_is_asked_in_utc_too(reader: Client, airport: TargetDataset):
-    ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00", known_at="2026-11-20T12:00:00", text="")
+    ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00", known_at="2026-11-20T12:00:00")
     assert ReadRequest.objects.get().arguments["known_at"] == "2026-11-20T12:00:00+00:00"
 
 
@@ -241,7 +241,7 @@ def test_found_keys_lead_to_their_versions(reader: Client, airport: TargetDatase
 
 
 def test_no_key_found(reader: Client, airport: TargetDataset, person: User):
-    assert "No key starts with this text" in html_of(reader.get(answered(airport, person, "key_search")))
+    assert "No key contains this text" in html_of(reader.get(answered(airport, person, "key_search")))
 
 
 def test_more_keys_than_shown(reader: Client, airport: TargetDataset, person: User):
@@ -270,6 +270,16 @@ def test_versions_show_what_changed(reader: Client, airport: TargetDataset, pers
     assert "absent for 2 years 115 days" in text
     assert text.index("Version 2") < text.index("Version 1</h3>")
     assert "row_hash" not in text
+
+
+def test_the_map_of_changes_has_the_dates_from_which_versions_are_valid(
+    reader: Client, airport: TargetDataset, person: User
+):
+    first = {"icao": "EDDB", "name": "Old", "version_started_at": "2020-12-05 00:00:00"}
+    second = {"icao": "EDDB", "name": "Berlin", "version_started_at": "2024-01-19 00:00:00"}
+    text = html_of(reader.get(answered(airport, person, "versions", first, second)))
+    heads = re.findall(r"<a href=\"#v(\d)\">v\d</a><br><span[^>]*>([^<]*)<", text)
+    assert heads == [("1", "2020-12-05"), ("2", "2024-01-19")]
 
 
 def test_a_run_that_has_no_page_is_named_only(reader: Client, airport: TargetDataset, person: User):

@@ -1,4 +1,7 @@
-"""Page about the origin of a value: path, versions and delivered rows of a key."""
+"""Page about the origin of a value: path, versions and delivered rows of a key, reached by the links of rows."""
+
+import re
+from html import unescape
 
 import pytest
 from django.contrib.auth.models import User
@@ -7,11 +10,13 @@ from django.test import Client
 
 from elevata.accounts.services.users import ensure_user, grant_role
 from loader.models import ReadRequest
-from loader.services.reads.manifests import read_manifest
+from loader.services.reads.manifests import read_manifest, read_table
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
+from metadata.services.datasets.targets import create_target_dataset
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import words
+from tests.factories import TargetSchemaFactory
 from tests.loader.factories import ReadRequestFactory
 
 pytestmark = pytest.mark.django_db
@@ -29,6 +34,113 @@ def test_a_value_has_its_path_its_versions_and_its_delivered_rows(reader: Client
     ]
     assert answer.context["origin"] == {"kind": "origin", "entity_key": KEY}
     assert html_of(answer).count('name="entity_key"') == 1 + bool(answer.context["versions"])
+
+
+def links(client: Client, made: ReadRequest, part: str = "/why/") -> list[str]:
+    """The addresses in an answer that have a part."""
+    text = html_of(client.get(f"/reads/{made.pk}/", headers={"HX-Request": "true"}))
+    return [unescape(address) for address in re.findall('href="([^"]+)"', text) if part in address]
+
+
+def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **more: dict) -> ReadRequest:
+    columns = [column.name for column in read_table(dataset, kind).columns]
+    names = {column.purpose: column.name for column in read_table(dataset, kind).columns}
+    plain = {names.get("entity_key"): KEY, names.get("started_at"): "2024-01-19 00:00:00"}
+    found = [[({**plain, **row}).get(name) for name in columns] for row in rows]
+    answer = {"table_version": 7, "columns": columns, "rows": found, "truncated": False}
+    return ReadRequestFactory(
+        dataset=dataset, requested_by=person, kind=kind, status="succeeded", answer=answer, **more
+    )
+
+
+def test_a_cell_as_of_a_time_leads_to_the_page_of_its_column_at_that_time(
+    reader: Client, person: User, airport: TargetDataset
+):
+    at = "2026-11-21T00:00:00+00:00"
+    made = answered(airport, person, "as_of", {"icao": "EDDB", "name": "Berlin"}, arguments={"at": at})
+    (address,) = [own for own in links(reader, made) if "column=name" in own]
+    page = reader.get(address)
+    assert page.context["path"][-1].qualified_name == f"{airport}.name"
+    assert page.context["origin"] == {"kind": "origin", "entity_key": KEY, "at": at}
+
+
+def test_a_row_as_of_a_time_leads_to_its_origin_with_the_columns_to_choose(
+    reader: Client, person: User, airport: TargetDataset
+):
+    made = answered(airport, person, "as_of", {"icao": "EDDB"}, arguments={"at": "2026-11-21T00:00:00+00:00"})
+    (address,) = [own for own in links(reader, made) if "column=" not in own]
+    page = reader.get(address)
+    assert "Where does this row come from?" in words(html_of(page))
+    assert "Loads compute this column" not in html_of(page)
+    assert f"{address.partition('?')[0]}?column=name&amp;at=2026-11-21T00" in html_of(page)
+    assert page.context["origin"]["at"] == "2026-11-21T00:00:00+00:00"
+
+
+def test_a_sample_of_rawcore_leads_to_versions_and_to_the_page_of_each_cell(
+    reader: Client, person: User, airport: TargetDataset
+):
+    made = answered(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
+    assert links(reader, made, "/history/") == [f"/datasets/{airport.key}/history/{KEY}/"]
+    assert f"/datasets/{airport.key}/why/{KEY}/?column=name" in links(reader, made)
+
+
+def test_a_row_of_a_history_leads_to_the_delivery_of_its_version(reader: Client, person: User, airport: TargetDataset):
+    made = answered(airport.history, person, "sample", {"icao": "EDDB"})
+    (address,) = [own for own in links(reader, made) if "column=name" in own]
+    assert reader.get(address).context["origin"]["at"] == "2024-01-19 00:00:00"
+    ask(reader, airport.history, **reader.get(address).context["origin"])
+    assert read_manifest(read=ReadRequest.objects.get(kind="origin")).arguments["at"] == "2024-01-19T00:00:00+00:00"
+
+
+def test_unchanged_values_of_a_version_lead_to_their_page(reader: Client, person: User, airport: TargetDataset):
+    made = answered(airport, person, "versions", {"icao": "EDDB", "name": "Berlin"}, arguments={"entity_key": KEY})
+    at = "2024-01-19T00%3A00%3A00"
+    assert any(f"column=name&at={at}" in own for own in links(reader, made))
+
+
+@pytest.fixture
+def board(airport: TargetDataset) -> TargetDataset:
+    """A model with the key of airports."""
+    schema = TargetSchemaFactory(name="bizcore", layer="bizcore")
+    select = "SELECT icao, upper(name) AS loud FROM rawcore.rc_air_airport"
+    return create_target_dataset(schema=schema, name="board", select=select, business_key=["icao"])
+
+
+def test_a_cell_of_a_model_leads_to_its_expressions_and_to_the_row_with_its_key(
+    reader: Client, person: User, airport: TargetDataset, board: TargetDataset
+):
+    made = answered(board, person, "sample", {"icao": "EDDB", "loud": "BERLIN"})
+    (address,) = [own for own in links(reader, made) if "column=loud" in own]
+    page = reader.get(address)
+    assert page.context["path"][-1].expression == "UPPER(name)"
+    assert page.context["origin"] is None
+    text = html_of(page)
+    assert f"/datasets/{airport.key}/data/?column=icao&amp;comparison=equals&amp;value=EDDB" in text
+    assert "The key of this row is a key of an input" in words(text)
+
+
+def test_a_row_of_a_model_with_another_key_is_not_followed(reader: Client, person: User, airport: TargetDataset):
+    schema = TargetSchemaFactory(name="serving", layer="serving")
+    select = "SELECT name, count(*) AS n FROM rawcore.rc_air_airport GROUP BY name"
+    counts = create_target_dataset(schema=schema, name="counts", select=select, business_key=["name"])
+    made = answered(counts, person, "sample", {"name": "Berlin", "n": "2"})
+    (address,) = [own for own in links(reader, made) if "column=n&" in own]
+    text = html_of(reader.get(address))
+    assert "cannot be followed to one row" in words(text)
+    assert f"/datasets/{airport.key}/data/?column=name&amp;comparison=equals&amp;value=Berlin" in text
+
+
+def test_inputs_that_the_user_may_not_read_are_no_rows_of_a_model(client: Client, board: TargetDataset):
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema=board.schema.name)
+    client.force_login(vera)
+    page = client.get(f"/datasets/{board.key}/why/-/", {"column": "loud", "key": "EDDB"})
+    assert page.context["inputs"] == []
+
+
+def test_a_masked_key_is_in_no_address(reader: Client, person: User, airport: TargetDataset, board: TargetDataset):
+    made = answered(board, person, "sample", {"icao": MASK, "loud": "BERLIN"})
+    assert f"/datasets/{board.key}/why/-/?column=loud" in links(reader, made)
 
 
 def test_a_column_of_loads_has_no_path(reader: Client, airport: TargetDataset):
@@ -95,7 +207,9 @@ def test_the_answer_leads_to_the_keys_and_to_models_built_on_the_table(
         dataset=raw, requested_by=person, kind="descendants", status="succeeded", answer=answer, arguments=arguments
     )
     text = html_of(reader.get(f"/reads/{made.pk}/", headers={"HX-Request": "true"}))
-    assert f'href="/datasets/{airport.key}/why/{KEY}/"' in text
+    (address,) = links(reader, made)
+    assert address == f"/datasets/{airport.key}/why/{KEY}/"
+    assert "column=name" in html_of(reader.get(address))
     assert "masked" in words(text)
     assert "3 current opened a version" in words(text)
 
