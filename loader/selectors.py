@@ -357,6 +357,41 @@ def last_loads(keys: Iterable) -> dict[str, LastLoad]:
     return loads
 
 
+@dataclass(frozen=True)
+class ListedDataset:
+    """Target dataset of a list with its last load; a history has that of its base."""
+
+    dataset: TargetDataset
+    load: LastLoad | None
+
+    @property
+    def loaded_at(self) -> datetime | None:
+        return self.load.newest.run.requested_at if self.load is not None else None
+
+    @property
+    def load_status(self) -> str | None:
+        return self.load.newest.status if self.load is not None else None
+
+    @property
+    def rows(self) -> int | None:
+        """Return the number of rows; of a history, that of its versions."""
+        return self._count("versions" if self.dataset.history_of_id is not None else "rows")
+
+    @property
+    def open_versions(self) -> int | None:
+        return self._count("open") if self.dataset.history_of_id is not None else None
+
+    def _count(self, name: str) -> int | None:
+        return self.load.counts.get(name) if self.load is not None else None
+
+
+def with_last_loads(datasets: Iterable[TargetDataset]) -> list[ListedDataset]:
+    """Return the datasets with their last loads, in a constant number of queries."""
+    keys = {row: str((row.history_of or row).key) for row in datasets}
+    loads = last_loads(keys.values())
+    return [ListedDataset(row, loads.get(key)) for row, key in keys.items()]
+
+
 def usual_seconds(run: LoadRun) -> dict[str, float]:
     """Return the seconds of each dataset in the newest earlier run that succeeded, by stable key.
 

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.lists.columns import Column
+from elevata.lists.columns import Column, yes_no
 from elevata.web.views import REFUSED, ListPage, RowPage
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset, System
@@ -34,13 +34,15 @@ class SourceList(ListPage):
     filterset, template_name = SourceDatasetFilter, "metadata/source_list.html"
     listed = staticmethod(source_datasets)
     columns: ClassVar = (
-        Column("Source dataset", {"source dataset": str, "system": "system.short_name"}),
-        Column("Format", {"format": "format"}),
-        Column("Location", {"location": "location"}),
-        Column("Columns", {"columns": "column_count"}),
-        Column("Historized", {"historized": lambda row: "yes" if row.historize else "no"}),
-        Column("Description", {"description": "description"}),
-        Column("Active", {"active": lambda row: "yes" if row.active else "no"}, shown=False),
+        Column("Source dataset", {"source dataset": str, "system": "system.short_name"}, sort="name"),
+        Column("Format", {"format": "format"}, sort="format"),
+        Column("Location", {"location": "location"}, sort="location"),
+        Column("Columns", {"columns": "column_count"}, sort="columns", descends=True, kind="num"),
+        Column("Historized", {"historized": lambda row: yes_no(row.historize)}, sort="historize", descends=True),
+        Column("Description", {"description": "description"}, sort="description"),
+        Column("Owner", {"owner": "owner"}, shown=False, sort="owner"),
+        Column("Tags", {"tags": lambda row: ", ".join(row.tags)}, shown=False),
+        Column("Active", {"active": lambda row: yes_no(row.active)}, shown=False, sort="active", descends=True),
     )
 
     def context(self) -> dict[str, Any]:

@@ -142,7 +142,9 @@ def test_a_column_that_the_list_does_not_have_is_refused(reader: Client):
     assert not ChosenColumns.objects.exists()
 
 
-@pytest.mark.parametrize("route", ["dataset_list", "source_list", "report_list", "execution_list", "run_list"])
+@pytest.mark.parametrize(
+    "route", ["dataset_list", "schema_list", "source_list", "report_list", "execution_list", "run_list"]
+)
 def test_declared_columns_are_those_of_the_table(route: str, request: pytest.FixtureRequest):
     """Columns are hidden by their numbers, so that a table must have the declared ones in their order."""
     if route in ("report_list", "execution_list"):
@@ -155,6 +157,8 @@ def test_declared_columns_are_those_of_the_table(route: str, request: pytest.Fix
     heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table.partition("</thead>")[0], re.DOTALL)
     view: Any = filtered_lists()[route]
     assert [words(head) for head in heads] == [column.label for column in view.columns]
+    row = table.partition("<tbody>")[2].partition("</tr>")[0]
+    assert row.count("<td") == len(heads)
 
 
 def test_there_is_a_rule_to_hide_every_column():
