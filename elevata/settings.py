@@ -158,6 +158,7 @@ SUBJECTS = {
 # Kinds of things that the search finds (elevata.web.search).
 SEARCH_KINDS = [
     "elevata.accounts.search.KINDS",
+    "elevata.lists.search.KINDS",
     "elevata.notifications.search.KINDS",
     "metadata.selectors.search.KINDS",
     "architecture.selectors.search.KINDS",
