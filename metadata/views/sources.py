@@ -13,6 +13,7 @@ from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.lists.columns import Column, yes_no
 from elevata.web.views import REFUSED, ListPage, RowPage
+from metadata.domain.bulk_edits import SOURCE_ACTIONS
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets, systems
@@ -47,10 +48,12 @@ class SourceList(ListPage):
 
     def context(self) -> dict[str, Any]:
         rows = list(systems().order_by("short_name"))
+        may_edit = may(self.request.user, Permission.CHANGE_METADATA)
         return super().context() | {
             "systems": rows,
             "system_names": [system.short_name for system in rows],
-            "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
+            "may_edit": may_edit,
+            "actions": {"edits": SOURCE_ACTIONS} if may_edit else {},
         }
 
 

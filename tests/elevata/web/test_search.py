@@ -108,8 +108,9 @@ UNLISTED = {
         *("model_preview", "model_builder", "sql_names", "schedule_times"),
     },
     "sent by a button": {
-        *("sign_out", "notices_read", "filter_save", "columns_choose", "favourite", "datasets_edit", "datasets_report"),
-        *("datasets_load", "report_build", "drift_refresh", "drift_adopt", "trial_run", "sql_run", "saved_query_save"),
+        *("sign_out", "notices_read", "filter_save", "columns_choose", "favourite", "datasets_edit", "sources_edit"),
+        *("datasets_report", "datasets_load", "report_build", "drift_refresh", "drift_adopt", "trial_run", "sql_run"),
+        "saved_query_save",
     },
     "before signing in": {"sign_in", "sso", "sso_callback", "own_password"},
     "for programs": {"healthz", "readyz", "metrics"},
