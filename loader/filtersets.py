@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce
 from django.urls.converters import StringConverter
 
 from elevata.jobs.models import SYSTEM
+from elevata.lists.selectors import FavouriteOnly
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
 from loader.domain.run_states import BRINGING, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, SavedQuery, Schedule, SourceProposal
@@ -83,6 +84,7 @@ class SourceProposalFilter(filters.FilterSet):
 class ScheduleFilter(filters.FilterSet):
     q = filters.CharFilter(field_name="name", lookup_expr="icontains", label="Name")
     active = YesNoFilter(field_name="active", label="Active")
+    favourite = FavouriteOnly("schedule")
     ordering = StableOrdering(
         fields=("name", "active"), computed={"next_at": F("next_at"), "last_run": F("last_run__requested_at")}
     )
@@ -95,6 +97,7 @@ class ScheduleFilter(filters.FilterSet):
 class SavedQueryFilter(filters.FilterSet):
     q = filters.CharFilter(method="search", label="Text")
     shared = YesNoFilter(field_name="shared", label="Shared")
+    favourite = FavouriteOnly("saved_query")
     ordering = StableOrdering(fields=("name", ("owner__username", "owner"), "shared", "updated_at"))
 
     class Meta:

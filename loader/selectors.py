@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import (
     BigIntegerField,
@@ -23,6 +24,7 @@ from django.db.models import (
 )
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
+from django.urls import reverse
 from django.utils import timezone
 
 from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
@@ -32,6 +34,7 @@ from architecture.services.drift import current_drift
 from architecture.services.states import current_environment
 from elevata.core.errors import ProductError
 from elevata.jobs import states
+from elevata.web.subjects import Subject
 from loader.domain.historization.layers import history_sql, layer_sql
 from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery, Schedule
@@ -118,6 +121,18 @@ def saved_queries(user: Any) -> QuerySet[SavedQuery]:
     """Return the user's saved queries and the shared ones of others, by name."""
     queries = SavedQuery.objects.filter(Q(owner=user.pk) | Q(shared=True))
     return queries.select_related("owner").order_by("name", "pk")
+
+
+def schedule_subject(key: UUID) -> Subject | None:
+    """Return the schedule with this key as a subject of favourites; None if there is none."""
+    schedule = Schedule.objects.filter(key=key).first()
+    return schedule and Subject("schedule", key, f"the schedule {schedule}", reverse("schedule_page", args=[key]))
+
+
+def saved_query_subject(key: UUID) -> Subject | None:
+    """Return the saved query with this key as a subject of favourites; None if there is none."""
+    saved = SavedQuery.objects.filter(key=key).first()
+    return saved and Subject("saved_query", key, f"the query {saved}", f"{reverse('sql_page')}?saved={key}")
 
 
 def dataset_sql(dataset: TargetDataset) -> str:

@@ -54,6 +54,7 @@ class SourceDatasetFilter(filters.FilterSet):
     system = filters.CharFilter(field_name="system__short_name", label="System")
     format = filters.ChoiceFilter(choices=SourceDataset.Format.choices)
     active = YesNoFilter(field_name="active", label="Active")
+    favourite = FavouriteOnly("source")
     ordering = StableOrdering(
         fields=(
             "name",
