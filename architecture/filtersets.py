@@ -5,14 +5,17 @@ from typing import ClassVar
 
 import django_filters as filters
 from django.contrib.auth import get_user_model
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
+from django.db.models.fields.json import KT
 
 from architecture.domain.health import CODES, Severity
 from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionRecord, HealthFinding
 from elevata.lists.selectors import FavouriteOnly
-from elevata.web.paging import StableOrdering, is_there
+from elevata.web.paging import StableOrdering, is_there, ranked
 from metadata.filtersets import is_dataset
 from metadata.models import TargetDataset, TargetSchema
+
+GRAVEST_FIRST = ranked("severity", Severity)
 
 
 def _environments(_request: object = None) -> QuerySet[Environment]:
@@ -26,7 +29,10 @@ class ReportFilter(filters.FilterSet):
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     author = filters.CharFilter(method="written_by", label="Author")
     favourite = FavouriteOnly("report", "report_id")
-    ordering = StableOrdering(fields=("created_at", "id", "status"))
+    ordering = StableOrdering(
+        fields=("created_at", "id", "status", "title", ("environment__name", "environment")),
+        computed={"scope": KT("scope__name"), "risk": ranked("risk", ChangeReport.Risk.values)},
+    )
 
     known: ClassVar = {"author": is_there(get_user_model(), "username")}
 
@@ -56,7 +62,14 @@ class ExecutionFilter(filters.FilterSet):
         method="of_kind", choices=(("report", "Of a report"), ("load", "Of a load run")), label="Kind"
     )
     dataset = filters.CharFilter(method="with_dataset", label="Table")
-    ordering = StableOrdering(fields=("requested_at", "id"))
+    ordering = StableOrdering(
+        fields=("requested_at", "id", "status", ("environment__name", "environment"), ("operation_count", "steps")),
+        computed={
+            "report": F("report__title"),
+            "took": F("finished_at") - F("started_at"),
+            "record": F("record__created_at"),
+        },
+    )
 
     known: ClassVar = {
         "requested_by": lambda name: (
@@ -108,6 +121,11 @@ class FindingFilter(filters.FilterSet):
     code = filters.ChoiceFilter(choices=list(CODES.items()), label="Rule")
     layer = filters.ChoiceFilter(field_name="dataset__schema__layer", choices=TargetSchema.Layer.choices, label="Layer")
     dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+    ordering = StableOrdering(
+        fields=("code", ("dataset__name", "dataset"), "text"),
+        computed={"severity": GRAVEST_FIRST},
+        default=(GRAVEST_FIRST, "code"),
+    )
 
     known: ClassVar = {"dataset": is_there(TargetDataset, "key")}
 

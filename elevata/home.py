@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -15,7 +15,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError, InterfaceError, OperationalError
-from django.db.models import Exists
+from django.db.models import Exists, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -33,16 +33,16 @@ from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
 from elevata.jobs.registry import live_workers
-from elevata.lists.selectors import favourite_rows
+from elevata.lists.selectors import favourite_rows, favourites_of
 from elevata.web import middleware
 from elevata.web.middleware import body_too_big
 from loader import charts, selectors
 from loader.domain.run_states import LOAD
-from loader.models import DatasetRun
-from loader.selectors import active_executions, active_runs, newest_runs, schedules
+from loader.models import DatasetRun, SavedQuery
+from loader.selectors import active_executions, active_runs, newest_runs, saved_queries, schedules
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
-from metadata.selectors.datasets import systems, target_datasets
+from metadata.selectors.datasets import source_datasets, systems, target_datasets
 
 # Context of the frame around every page. Its values are computed when a template uses them, so fragments cost nothing.
 
@@ -300,13 +300,39 @@ def first_steps(user: Any) -> list[FirstStep]:
 
 
 def favourites(user: Any) -> list[tuple[str, str]]:
-    """Return favourites of a user, of each kind the last marked: addresses and names of datasets and reports."""
-    datasets = favourite_rows(target_datasets(), user, "dataset")
-    chosen = favourite_rows(reports().prefetch_related(None), user, "report", "report_id")
-    rows = [(reverse("dataset_page", args=[row.key]), str(row)) for row in datasets[:FAVOURITES]]
-    return rows + [
-        (reverse("report_page", args=[row.report_id]), f"Report of {row.title}") for row in chosen[:FAVOURITES]
+    """Return favourites of a user, of each kind the last marked: addresses and names."""
+    marked = set(favourites_of(user).order_by().values_list("subject_kind", flat=True).distinct())
+    return [
+        (address(row), name(row))
+        for kind, (rows, key, address, name) in _FAVOURITES.items()
+        if kind in marked
+        for row in favourite_rows(rows(user), user, kind, key)[:FAVOURITES]
     ]
+
+
+# Rows that the user may see, field that favourites refer to, address and name, by kind.
+_FAVOURITES: dict[str, tuple[Callable[[Any], QuerySet], str, Callable[[Any], str], Callable[[Any], str]]] = {
+    "dataset": (lambda _: target_datasets(), "key", lambda row: reverse("dataset_page", args=[row.key]), str),
+    "report": (
+        lambda _: reports().prefetch_related(None),
+        "report_id",
+        lambda row: reverse("report_page", args=[row.report_id]),
+        lambda row: f"Report of {row.title}",
+    ),
+    "source": (lambda _: source_datasets(), "key", lambda row: reverse("source_page", args=[row.key]), str),
+    "schedule": (
+        lambda _: schedules(),
+        "key",
+        lambda row: reverse("schedule_page", args=[row.key]),
+        lambda row: f"Schedule {row.name}",
+    ),
+    "saved_query": (
+        lambda user: saved_queries(user) if may_somewhere(user, Permission.READ_DATA) else SavedQuery.objects.none(),
+        "key",
+        lambda row: f"{reverse('sql_page')}?saved={row.key}",
+        lambda row: f"Query {row.name}",
+    ),
+}
 
 
 @never_cache

@@ -155,9 +155,16 @@ SUBJECTS = {
     "report": "architecture.selectors.subjects.report_subject",
     "dataset": "metadata.selectors.subjects.dataset_subject",
 }
+# Finders of further subjects, which users only mark as favourites.
+FAVOURITES = {
+    "source": "metadata.selectors.subjects.source_subject",
+    "schedule": "loader.selectors.schedule_subject",
+    "saved_query": "loader.selectors.saved_query_subject",
+}
 # Kinds of things that the search finds (elevata.web.search).
 SEARCH_KINDS = [
     "elevata.accounts.search.KINDS",
+    "elevata.lists.search.KINDS",
     "elevata.notifications.search.KINDS",
     "metadata.selectors.search.KINDS",
     "architecture.selectors.search.KINDS",

@@ -4,14 +4,17 @@ from typing import ClassVar
 
 import django_filters as filters
 from django.contrib.auth import get_user_model
-from django.db.models import Q, QuerySet
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 from django.urls.converters import StringConverter
 
 from elevata.jobs.models import SYSTEM
+from elevata.lists.selectors import FavouriteOnly
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from loader.domain.run_states import MAINTENANCE
-from loader.models import LoadRun, MaintenanceRecord, Schedule, SourceProposal
-from metadata.filtersets import is_dataset
+from loader.domain.run_states import BRINGING, MAINTENANCE
+from loader.models import DatasetRun, LoadRun, MaintenanceRecord, SavedQuery, Schedule, SourceProposal
+from metadata.filtersets import DATASET_ORDERS, DATASETS_RANKED, DatasetFilter, is_dataset
 from metadata.models import SourceDataset
 
 
@@ -21,7 +24,10 @@ class LoadRunFilter(filters.FilterSet):
     status = filters.ChoiceFilter(choices=LoadRun.STATUSES, label="State")
     requested_by = filters.CharFilter(method="asked_by", label="By")
     dataset = filters.CharFilter(method="with_dataset", label="Dataset")
-    ordering = StableOrdering(fields=("requested_at", "load_timestamp", "run_id", "status"))
+    ordering = StableOrdering(
+        fields=("requested_at", "load_timestamp", "run_id", "status"),
+        computed={"scope": KT("scope__name"), "took": F("finished_at") - F("started_at")},
+    )
 
     known: ClassVar = {
         "requested_by": lambda name: (
@@ -78,11 +84,41 @@ class SourceProposalFilter(filters.FilterSet):
 class ScheduleFilter(filters.FilterSet):
     q = filters.CharFilter(field_name="name", lookup_expr="icontains", label="Name")
     active = YesNoFilter(field_name="active", label="Active")
-    ordering = StableOrdering(fields=("name", "next_at"))
+    favourite = FavouriteOnly("schedule")
+    ordering = StableOrdering(
+        fields=("name", "active"), computed={"next_at": F("next_at"), "last_run": F("last_run__requested_at")}
+    )
 
     class Meta:
         model = Schedule
         fields = ()
+
+
+class SavedQueryFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Text")
+    shared = YesNoFilter(field_name="shared", label="Shared")
+    favourite = FavouriteOnly("saved_query")
+    ordering = StableOrdering(fields=("name", ("owner__username", "owner"), "shared", "updated_at"))
+
+    class Meta:
+        model = SavedQuery
+        fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(Q(name__icontains=value) | Q(text__icontains=value))
+
+
+def _last_load() -> Subquery:
+    """Return the subquery of the newest load of a dataset; of a history, that of its base."""
+    key = Coalesce(OuterRef("history_of__key"), OuterRef("key"))
+    rows = DatasetRun.objects.filter(dataset_key=key, run__kind__in=BRINGING).order_by("-pk")
+    return Subquery(rows.values("pk")[:1])
+
+
+class DatasetListFilter(DatasetFilter):
+    """Filter of the page of datasets, which is also sorted by the last loads."""
+
+    ordering = StableOrdering(fields=DATASET_ORDERS, computed=DATASETS_RANKED | {"last_load": _last_load()})
 
 
 # URL path converters.

@@ -47,6 +47,8 @@ from metadata.domain.column_lineage import ColumnLineage, ColumnNode
 from metadata.models import ColumnInput, DatasetInput, SourceDataset, TargetColumn, TargetDataset
 
 _PRODUCT = "elevata"
+# Characters of a scope in the name of a job.
+_LONGEST_SCOPE = 2000
 _STATES = {
     states.SUCCEEDED: RunState.COMPLETE,
     states.FAILED: RunState.FAIL,
@@ -123,7 +125,7 @@ class _Events:
         for result in run.check_results.order_by("pk"):
             self.results.setdefault(result.dataset_key, []).append(result)
         self.namespace = f"{_PRODUCT}.{run.environment.name}"
-        self.job = Job(self.namespace, f"{run.kind}.{run.scope.get('name') or 'all'}")
+        self.job = Job(self.namespace, f"{run.kind}.{(run.scope.get('name') or 'all')[:_LONGEST_SCOPE]}")
         self.run_uuid = self._uuid("run")
         self.views: set[int] = set()
 

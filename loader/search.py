@@ -78,6 +78,7 @@ KINDS = (
         page=lambda row: reverse("schedule_page", args=[row.key]),
         texts=(),
         within=lambda row: row.environment.name,
+        similar=True,
         api="api-schedule-detail",
     ),
     RowKind(
@@ -88,12 +89,14 @@ KINDS = (
         texts=("text",),
         within=lambda row: row.owner.get_username(),
         permission=Permission.READ_DATA,
+        similar=True,
     ),
     PageKind(
         "page",
         "Page",
         (
             PageEntry("Load runs", "run_list", "loads"),
+            PageEntry("Charts of load runs", "run_charts", "rows duration changes over time"),
             PageEntry("Schedules", "schedule_list", "cron times"),
             PageEntry("Leases", "lease_list", "locks"),
             PageEntry("SQL", "sql_page", "query select warehouse"),

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import (
     BigIntegerField,
@@ -23,6 +24,7 @@ from django.db.models import (
 )
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
+from django.urls import reverse
 from django.utils import timezone
 
 from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
@@ -32,6 +34,7 @@ from architecture.services.drift import current_drift
 from architecture.services.states import current_environment
 from elevata.core.errors import ProductError
 from elevata.jobs import states
+from elevata.web.subjects import Subject
 from loader.domain.historization.layers import history_sql, layer_sql
 from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery, Schedule
@@ -118,6 +121,18 @@ def saved_queries(user: Any) -> QuerySet[SavedQuery]:
     """Return the user's saved queries and the shared ones of others, by name."""
     queries = SavedQuery.objects.filter(Q(owner=user.pk) | Q(shared=True))
     return queries.select_related("owner").order_by("name", "pk")
+
+
+def schedule_subject(key: UUID) -> Subject | None:
+    """Return the schedule with this key as a subject of favourites; None if there is none."""
+    schedule = Schedule.objects.filter(key=key).first()
+    return schedule and Subject("schedule", key, f"the schedule {schedule}", reverse("schedule_page", args=[key]))
+
+
+def saved_query_subject(key: UUID) -> Subject | None:
+    """Return the saved query with this key as a subject of favourites; None if there is none."""
+    saved = SavedQuery.objects.filter(key=key).first()
+    return saved and Subject("saved_query", key, f"the query {saved}", f"{reverse('sql_page')}?saved={key}")
 
 
 def dataset_sql(dataset: TargetDataset) -> str:
@@ -355,6 +370,41 @@ def last_loads(keys: Iterable) -> dict[str, LastLoad]:
         if (load := loads.get(str(row.dataset_key))) is not None:
             load.counts |= row.counts
     return loads
+
+
+@dataclass(frozen=True)
+class ListedDataset:
+    """Target dataset of a list with its last load; a history has that of its base."""
+
+    dataset: TargetDataset
+    load: LastLoad | None
+
+    @property
+    def loaded_at(self) -> datetime | None:
+        return self.load.newest.run.requested_at if self.load is not None else None
+
+    @property
+    def load_status(self) -> str | None:
+        return self.load.newest.status if self.load is not None else None
+
+    @property
+    def rows(self) -> int | None:
+        """Return the number of rows; of a history, that of its versions."""
+        return self._count("versions" if self.dataset.history_of_id is not None else "rows")
+
+    @property
+    def open_versions(self) -> int | None:
+        return self._count("open") if self.dataset.history_of_id is not None else None
+
+    def _count(self, name: str) -> int | None:
+        return self.load.counts.get(name) if self.load is not None else None
+
+
+def with_last_loads(datasets: Iterable[TargetDataset]) -> list[ListedDataset]:
+    """Return the datasets with their last loads, in a constant number of queries."""
+    keys = {row: str((row.history_of or row).key) for row in datasets}
+    loads = last_loads(keys.values())
+    return [ListedDataset(row, loads.get(key)) for row, key in keys.items()]
 
 
 def usual_seconds(run: LoadRun) -> dict[str, float]:

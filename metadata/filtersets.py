@@ -4,14 +4,15 @@ from typing import ClassVar
 
 import django_filters as filters
 from django.contrib.auth import get_user_model
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.lists.selectors import FavouriteOnly
-from elevata.web.paging import StableOrdering, YesNoFilter, is_there
+from elevata.web.paging import StableOrdering, YesNoFilter, is_there, ranked
 from elevata.web.search import list_contains
 from metadata.domain import exposures, types
 from metadata.domain.quality import check_kinds
+from metadata.domain.sensitivity import LEVELS
 from metadata.models import (
     Exposure,
     QualityCheck,
@@ -53,7 +54,21 @@ class SourceDatasetFilter(filters.FilterSet):
     system = filters.CharFilter(field_name="system__short_name", label="System")
     format = filters.ChoiceFilter(choices=SourceDataset.Format.choices)
     active = YesNoFilter(field_name="active", label="Active")
-    ordering = StableOrdering(fields=("name", "short_name", ("system__short_name", "system"), "format", "location"))
+    favourite = FavouriteOnly("source")
+    ordering = StableOrdering(
+        fields=(
+            "name",
+            "short_name",
+            ("system__short_name", "system"),
+            "format",
+            "location",
+            ("column_count", "columns"),
+            "historize",
+            "owner",
+            "description",
+            "active",
+        ),
+    )
 
     known: ClassVar = {"system": is_there(System, "short_name")}
 
@@ -91,7 +106,9 @@ class SourceColumnFilter(filters.FilterSet):
 class SchemaFilter(filters.FilterSet):
     q = filters.CharFilter(method="search", label="Text")
     layer = filters.ChoiceFilter(choices=TargetSchema.Layer.choices)
-    ordering = StableOrdering(fields=("name", "ordinal"))
+    ordering = StableOrdering(
+        fields=("name", "ordinal", "layer", ("dataset_count", "datasets"), "owner", "description")
+    )
 
     class Meta:
         model = TargetSchema
@@ -99,6 +116,20 @@ class SchemaFilter(filters.FilterSet):
 
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         return queryset.filter(Q(name__icontains=value) | Q(description__icontains=value))
+
+
+DATASET_ORDERS = (
+    "name",
+    ("schema__name", "schema"),
+    ("schema__layer", "layer"),
+    "materialization",
+    "updated_at",
+    ("column_count", "columns"),
+    "owner",
+    "description",
+    "active",
+)
+DATASETS_RANKED = {"source": F("generated_from__name"), "sensitivity": ranked("sensitivity", LEVELS)}
 
 
 class DatasetFilter(filters.FilterSet):
@@ -114,9 +145,7 @@ class DatasetFilter(filters.FilterSet):
     sensitivity = filters.ChoiceFilter(choices=TargetDataset.Sensitivity.choices)
     active = YesNoFilter(field_name="active", label="Active")
     favourite = FavouriteOnly("dataset")
-    ordering = StableOrdering(
-        fields=("name", ("schema__name", "schema"), ("schema__layer", "layer"), "materialization", "updated_at")
-    )
+    ordering = StableOrdering(fields=DATASET_ORDERS, computed=DATASETS_RANKED)
 
     known: ClassVar = {"schema": is_there(TargetSchema, "name")}
 
@@ -242,3 +271,12 @@ class ChangeFilter(filters.FilterSet):
 
     def of_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         return queryset.filter(about_dataset(value))
+
+
+class ChangeListFilter(ChangeFilter):
+    """Filter of the page, which can also be sorted; files of entries are in the order of the log."""
+
+    ordering = StableOrdering(
+        fields=(("pk", "at"), "actor", ("subject_name", "subject")),
+        default=("-pk",),
+    )

@@ -4,23 +4,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, Count, QuerySet, Value, When
+from django.db.models import Count, QuerySet
 from django.urls import reverse
 from django.utils.module_loading import import_string
 
 from architecture.domain import workflow
 from architecture.domain.health import Concern, Severity
+from architecture.filtersets import GRAVEST_FIRST
 from architecture.models import ChangeReport, HealthFinding
 from architecture.selectors.inbox import known_refusal, signal
 from elevata.jobs import states
-
-_GRAVEST_FIRST = Case(*(When(severity=level, then=Value(rank)) for rank, level in enumerate(Severity)))
 
 
 def findings() -> QuerySet[HealthFinding]:
     """Return the stored findings with their dataset and column, the gravest first."""
     rows = HealthFinding.objects.select_related("dataset__schema", "column__dataset__schema")
-    return rows.order_by(_GRAVEST_FIRST, "code", "pk")
+    return rows.order_by(GRAVEST_FIRST, "code", "pk")
 
 
 def counts() -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Health page: findings about metadata, and their safe changes."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import messages
 from django.urls import reverse
@@ -11,6 +11,7 @@ from architecture.models import HealthFinding
 from architecture.selectors import health
 from architecture.services.health import fix_finding
 from elevata.accounts.roles import Permission
+from elevata.lists.columns import Column
 from elevata.web.views import ButtonPage, ListPage
 from metadata.views.base import page_of
 
@@ -23,6 +24,13 @@ class HealthPage(ListPage):
 
     filterset, template_name = FindingFilter, "architecture/health_page.html"
     listed = staticmethod(health.findings)
+    columns: ClassVar = (
+        Column("Severity", {"severity": "severity"}, sort="severity"),
+        Column("Rule", {"rule": "code"}, sort="code"),
+        Column("Where", {"dataset": "dataset", "column": lambda row: row.column and row.column.name}, sort="dataset"),
+        Column("Finding", {"finding": "text", "field": "field"}, sort="text"),
+    )
+    file_name = "findings"
 
     def context(self) -> dict[str, Any]:
         context = super().context()

@@ -17,7 +17,7 @@ from architecture.domain.data_contracts import in_words
 from architecture.domain.report import Scope
 from architecture.filtersets import ExecutionFilter, ReportFilter
 from architecture.forms import DecisionForm, ScopeForm
-from architecture.models import ChangeReport
+from architecture.models import ChangeReport, Execution
 from architecture.selectors.environments import executions, records, reports
 from architecture.selectors.inbox import refusals_of
 from architecture.selectors.report_details import (
@@ -53,6 +53,11 @@ OPERATIONS_SHOWN = 100
 DATASETS_COMPARED = 20
 
 
+def _record_of(execution: Execution) -> UUID | None:
+    record = getattr(execution, "record", None)
+    return record.record_id if record is not None else None
+
+
 class ReportList(ListPage):
     """Reports, newest first, and the form that creates one."""
 
@@ -60,15 +65,25 @@ class ReportList(ListPage):
     list_route = "report_list"
     listed = staticmethod(reports)
     columns: ClassVar = (
-        Column("Report", {"title": "title", "report": "report_id", "fingerprint": "fingerprint"}),
-        Column("State", {"state": "status"}),
-        Column("Scope", {"scope": scope_of}),
-        Column("Environment", {"environment": "environment.name"}),
-        Column("Risk", {"risk": "risk"}),
-        Column("Operations"),
-        Column("Authors", {"authors": lambda report: ", ".join(report.authors)}),
-        Column("Created", {"created by": "created_by", "created": "created_at"}),
+        Column(
+            "Report",
+            {"title": "report.title", "report": "report.report_id", "fingerprint": "report.fingerprint"},
+            sort="title",
+        ),
+        Column("State", {"state": "report.status"}, sort="status"),
+        Column("Scope", {"scope": "scope"}, sort="scope"),
+        Column("Environment", {"environment": "report.environment.name"}, sort="environment"),
+        Column("Risk", {"risk": "report.risk"}, sort="risk", descends=True),
+        Column("Operations", {"operations": "operation_count"}, kind="num"),
+        Column("Authors", {"authors": lambda row: ", ".join(row.report.authors)}),
+        Column(
+            "Created",
+            {"created by": "report.created_by", "created": "report.created_at"},
+            sort="created_at",
+            descends=True,
+        ),
     )
+    detailed = staticmethod(report_rows)
 
     @cached_property
     def form(self) -> ScopeForm:
@@ -78,7 +93,7 @@ class ReportList(ListPage):
     def context(self) -> dict[str, Any]:
         all_environments = list(environments())
         datasets = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
-        rows = report_rows(self.rows_page.object_list)
+        rows = self.detailed_page
         waiting = [
             row.report for row in rows if row.report.status in (workflow.OPEN, workflow.APPROVED) and not row.execution
         ]
@@ -104,14 +119,24 @@ class ExecutionList(ListPage):
     filterset, per_page, template_name = ExecutionFilter, PER_PAGE, "architecture/execution_list.html"
     listed = staticmethod(executions)
     columns: ClassVar = (
-        Column("Execution", {"execution": "pk"}),
-        Column("State", {"state": "status"}),
-        Column("Report", {"report": lambda row: row.report.report_id if row.report else None}),
-        Column("Environment", {"environment": "environment.name"}),
-        Column("Steps", {"steps": "operation_count", "done": "done_count", "failed": "failed_count"}),
-        Column("Requested", {"requested": "requested_at", "by": "who"}),
-        Column("Took", {"seconds": "seconds"}),
-        Column("Record", {"record": lambda row: row.record.record_id if row.record else None}),
+        Column("Execution", {"execution": "pk"}, sort="id", descends=True),
+        Column("State", {"state": "status"}, sort="status"),
+        Column("Report", {"report": lambda row: row.report.report_id if row.report else None}, sort="report"),
+        Column("Environment", {"environment": "environment.name"}, sort="environment"),
+        Column(
+            "Steps",
+            {"steps": "operation_count", "done": "done_count", "failed": "failed_count"},
+            sort="steps",
+            descends=True,
+        ),
+        Column("Requested", {"requested": "requested_at", "by": "who"}, sort="requested_at", descends=True),
+        Column("Took", {"seconds": "seconds"}, sort="took", descends=True, kind="num"),
+        Column(
+            "Record",
+            {"record": _record_of},
+            sort="record",
+            descends=True,
+        ),
     )
 
     def context(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class DatasetsReport(ForBuilders, SelectedDatasets):
     template_name = "architecture/selected_report.html"
 
     def handle(self) -> HttpResponse:
-        bases = {row.pk: row.history_of or row for row in self.datasets}
+        bases = {row.pk: row.history_of or row for row in self.selected}
         selection = " ".join(sorted(set(map(str, bases.values()))))
         try:
             Scope(SELECTION, selection)
@@ -29,7 +29,7 @@ class DatasetsReport(ForBuilders, SelectedDatasets):
         environment = current_environment()
         operations, problem = pending_operations(environment, inbox.signal(environment.pk))
         counts = Counter(operation.key for operation in operations)
-        rows = [SelectedRow(str(row), _effect(counts[str(bases[row.pk].key)], problem)) for row in self.datasets]
+        rows = [SelectedRow(str(row), _effect(counts[str(bases[row.pk].key)], problem)) for row in self.selected]
         return self.render(edits=rows, problem=problem, selection=selection)
 
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import django_filters as filters
 from django import forms
 from django.contrib.auth import get_user_model
+from django.db.models import F
 
 from elevata.accounts.models import PersonalToken
 from elevata.accounts.permissions import KINDS, known_places
@@ -204,7 +205,11 @@ class UserFilter(filters.FilterSet):
     q = filters.CharFilter(field_name="username", lookup_expr="icontains", label="Name")
     active = YesNoFilter(field_name="is_active", label="In use")
     role = filters.CharFilter(field_name="groups__name", label="Role")
-    ordering = StableOrdering(fields=(("username", "name"), "last_login"))
+    ordering = StableOrdering(
+        fields=(("username", "name"), ("is_active", "active")),
+        computed={"last_login": F("last_login")},
+        default=("username",),
+    )
 
     known: ClassVar = {"role": frozenset(Role).__contains__}
 

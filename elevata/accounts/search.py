@@ -16,6 +16,7 @@ KINDS = (
         called="username",
         texts=(),
         permission=Permission.MANAGE_USERS,
+        similar=True,
         api="api-user-detail",
     ),
     PageKind(
@@ -24,8 +25,18 @@ KINDS = (
         (
             PageEntry("Home", "home", "start overview"),
             PageEntry("Your account", "me", "roles tokens password sign-in"),
+            PageEntry("Time zone", "me", "times settings", "#time-zone"),
+            PageEntry("API description", "api_swagger", "rest openapi swagger redoc endpoints"),
             PageEntry("Users", "user_list", "accounts roles grants"),
         ),
     ),
-    PageKind("action", "Action", (PageEntry("New user", "user_new", "create add service account"),)),
+    PageKind(
+        "action",
+        "Action",
+        (
+            PageEntry("New user", "user_new", "create add service account"),
+            PageEntry("New token", "me", "create add api", "#new-token"),
+            PageEntry("Change password", "me", "account sign-in", "#password"),
+        ),
+    ),
 )

@@ -1,6 +1,6 @@
 """Pages of accounts: the user's own account with its tokens, and all accounts for administrators."""
 
-from typing import Any
+from typing import Any, ClassVar
 from zoneinfo import available_timezones
 
 from django.contrib import messages
@@ -33,8 +33,8 @@ from elevata.accounts.services.preferences import SESSION_KEY, choose_time_zone
 from elevata.accounts.services.tokens import DIGEST_SHOWN, create_token, revoke_token
 from elevata.accounts.sign_in import must_replace_password
 from elevata.core.errors import MetadataError
-from elevata.web.paging import one_page
-from elevata.web.views import REFUSED, CreatePage, FormsPage, Page, RowPage, TemplatePage
+from elevata.lists.columns import Column, yes_no
+from elevata.web.views import REFUSED, CreatePage, FormsPage, ListPage, Page, RowPage
 
 secret = method_decorator(sensitive_post_parameters("old", "password"), name="dispatch")
 
@@ -135,19 +135,24 @@ class ForManagers(Page):
     permissions, place = (Permission.MANAGE_USERS,), Place
 
 
-class UserList(ForManagers, TemplatePage):
+class UserList(ForManagers, ListPage):
     """List of users with their roles, and of locked user names."""
 
-    template_name = "accounts/list.html"
+    filterset, template_name = UserFilter, "accounts/list.html"
+    columns: ClassVar = (
+        Column("Name", {"name": "username", "owner": lambda row: _owner_of(row)}, sort="name"),
+        Column("State", {"active": lambda row: yes_no(row.is_active)}, sort="active", descends=True),
+        Column("Global roles", {"global roles": lambda row: ", ".join(_global_roles(row))}),
+        Column("Scoped roles", {"scoped roles": lambda row: ", ".join(map(str, row.role_grants.all()))}),
+        Column("Last sign-in", {"last sign-in": "last_login"}, sort="last_login", descends=True),
+    )
+
+    def listed(self) -> QuerySet[User]:
+        return _users()
 
     def context(self) -> dict[str, Any]:
         locked = locks()
-        ordered = {"ordering": "name", **self.request.GET.dict()}
-        chosen = UserFilter(ordered, queryset=_users(), request=self.request)
-        return {
-            "filter": chosen,
-            # The list is short, so counting it first would only add a query.
-            "page": one_page(self.request, list(chosen.qs)),
+        return super().context() | {
             "roles": list(Role),
             "active_states": (("true", "active"), ("false", "inactive")),
             "locks": locked,
@@ -275,6 +280,16 @@ def _accounts_of(user: User) -> QuerySet:
 
 def _users() -> QuerySet[User]:
     return User.objects.select_related("service_account__owner").prefetch_related("groups", "role_grants")
+
+
+def _owner_of(user: User) -> User | None:
+    """Return the owner of a service account; None for another user."""
+    account = getattr(user, "service_account", None)
+    return account.owner if account is not None else None
+
+
+def _global_roles(user: User) -> list[str]:
+    return [group.name for group in user.groups.all()] + ["superuser"] * user.is_superuser
 
 
 def _possible_owners() -> list[str]:

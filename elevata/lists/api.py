@@ -14,9 +14,9 @@ from elevata.audit.services.change_log import writing
 from elevata.lists.models import Favourite, SavedFilter
 from elevata.lists.selectors import FavouriteFilter, SavedFilterFilter, favourites_of, visible_filters
 from elevata.lists.services import delete_filter, save_filter, set_favourite, unset_favourite
-from elevata.web.subjects import kinds
+from elevata.web.subjects import favourite_kinds
 
-SUBJECT_KINDS = [(kind, kind) for kind in kinds()]
+SUBJECT_KINDS = [(kind, kind) for kind in favourite_kinds()]
 
 
 class OwnSetting(Creatable):
@@ -85,10 +85,14 @@ class FavouriteSerializer(serializers.ModelSerializer):
 
 class NewFavourite(ChangeSerializer):
     subject_kind = serializers.ChoiceField(choices=SUBJECT_KINDS)
-    subject_key = serializers.UUIDField(help_text="The dataset's key or the report's id.")
+    subject_key = serializers.UUIDField(
+        help_text="The key of the dataset, source, schedule or saved query, or the report's id."
+    )
 
 
-@extend_schema_view(create=extend_schema(description="Mark a dataset or a report as a favourite."))
+@extend_schema_view(
+    create=extend_schema(description="Mark a dataset, report, source, schedule or saved query as a favourite.")
+)
 class FavouriteViewSet(OwnSetting):
     """Your favourites, the latest first."""
 

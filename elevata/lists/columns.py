@@ -10,12 +10,21 @@ class Column:
     """Column of a list's table.
 
     ``csv`` are its columns in the file: heading, and attribute path or function of the value. ``shown``: it is shown
-    unless the user chose other columns.
+    unless the user chose other columns. ``sort`` is the order of the list's filter that the heading sorts by; with
+    ``descends``, the first click sorts the highest value first. ``kind`` is the CSS class of the heading.
     """
 
     label: str
     csv: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     shown: bool = True
+    sort: str = ""
+    descends: bool = False
+    kind: str = ""
+
+
+def yes_no(value: bool) -> str:
+    """Return a boolean as a word, for a file."""
+    return "yes" if value else "no"
 
 
 def shown_labels(columns: Sequence[Column], chosen: Collection[str] | None) -> list[str]:

@@ -14,7 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from elevata.lists.columns import Column, hiding_classes, shown_labels
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
 from elevata.web.paging import StableOrdering, YesNoFilter
-from elevata.web.subjects import kinds
+from elevata.web.subjects import favourite_kinds
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,9 @@ class SavedFilterFilter(filters.FilterSet):
 
 
 class FavouriteFilter(filters.FilterSet):
-    subject_kind = filters.ChoiceFilter(choices=lambda: [(kind, kind) for kind in kinds()], label="Kind of the subject")
+    subject_kind = filters.ChoiceFilter(
+        choices=lambda: [(kind, kind) for kind in favourite_kinds()], label="Kind of the subject"
+    )
     ordering = StableOrdering(fields=("created_at",))
 
     class Meta:

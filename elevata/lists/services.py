@@ -10,7 +10,7 @@ from elevata.core.errors import MetadataError
 from elevata.lists.columns import shown_labels
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
 from elevata.lists.selectors import filtered_lists, filters_of
-from elevata.web.subjects import subject_of
+from elevata.web.subjects import favourite_of
 
 MAX_FILTERS, MAX_FAVOURITES = 100, 1_000
 
@@ -63,7 +63,7 @@ def choose_columns(*, user: Any, route: str, labels: Collection[str] | None) -> 
 
 def set_favourite(*, user: Any, subject_kind: str, subject_key: UUID) -> Favourite:
     """Mark a subject as a favourite of the user. Raise MetadataError ``unknown_subject`` or ``too_many``."""
-    subject = subject_of(subject_kind, subject_key)
+    subject = favourite_of(subject_kind, subject_key)
     with writing():
         if Favourite.objects.filter(user=user).count() >= MAX_FAVOURITES:
             raise MetadataError("too_many", f"you have {MAX_FAVOURITES:,} favourites already")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import django_filters as filters
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, F, Max, Q, QuerySet
 
 from elevata.jobs import states
 from elevata.notifications.kinds import WORDS
@@ -71,7 +71,9 @@ class NoticeFilter(filters.FilterSet):
     kind = filters.ChoiceFilter(field_name="event__kind", choices=KINDS, label="Event")
     unread = filters.ChoiceFilter(method="only_unread", choices=(("true", "Unread"), ("false", "Read")), label="State")
     group = filters.UUIDFilter(field_name="event__group", label="Group")
-    ordering = StableOrdering(fields=(("event__at", "at"),))
+    ordering = StableOrdering(
+        fields=(("event__at", "at"), ("event__title", "event"), ("event__environment", "environment"))
+    )
 
     class Meta:
         model = Notice
@@ -104,7 +106,16 @@ class DeliveryFilter(filters.FilterSet):
     status = filters.ChoiceFilter(choices=Delivery.STATUSES, label="State")
     kind = filters.ChoiceFilter(field_name="event__kind", choices=KINDS, label="Event")
     webhook = filters.ModelChoiceFilter(queryset=Webhook.objects.all(), to_field_name="key", label="Webhook")
-    ordering = StableOrdering(fields=(("event__at", "at"), ("not_before", "next_at")))
+    ordering = StableOrdering(
+        fields=(
+            ("event__at", "at"),
+            ("not_before", "next_at"),
+            ("event__title", "event"),
+            "status",
+            ("attempt", "tries"),
+        ),
+        computed={"to": F("webhook__name")},
+    )
 
     class Meta:
         model = Delivery

@@ -1,6 +1,7 @@
 """Pages of notices, notification settings, webhooks and deliveries."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -12,10 +13,11 @@ from django.views.decorators.http import require_POST, require_safe
 from elevata.accounts.permissions import for_everybody, may
 from elevata.accounts.roles import Place
 from elevata.audit.selectors import ShownEntry, fields_of, of_row
+from elevata.lists.columns import Column
 from elevata.notifications.deliveries import replay
 from elevata.notifications.forms import NewWebhookForm, NoticeChoiceForm, ReadForm, WebhookForm
 from elevata.notifications.kinds import WORDS, Kind
-from elevata.notifications.models import Delivery, Webhook
+from elevata.notifications.models import Delivery, Notice, Webhook
 from elevata.notifications.selectors import (
     KINDS,
     DeliveryFilter,
@@ -59,16 +61,38 @@ class NoticeList(ListPage):
 
     filterset = NoticeGroupFilter
     template_name = "notifications/notice_list.html"
+    columns: ClassVar = (
+        Column(
+            "Event",
+            {
+                "event": "notice.event.title",
+                "kind": "notice.event.kind",
+                "notices": "count",
+                "unread": "unread",
+            },
+            sort="event",
+        ),
+        Column("Environment", {"environment": "notice.event.environment"}, sort="environment"),
+        Column("When", {"at": "notice.event.at"}, sort="at", descends=True),
+    )
 
     def listed(self) -> Any:
         return notices_of(self.request.user)
 
+    @property
+    def is_group(self) -> bool:
+        return "group" in self.request.GET
+
+    def detailed(self, rows: Sequence[Notice]) -> Sequence[NoticeGroup]:
+        if self.is_group:
+            return [NoticeGroup(row, unread=int(row.read_at is None)) for row in rows]
+        return groups_of(self.request.user, rows)
+
     def context(self) -> dict[str, Any]:
-        user, notices = self.request.user, self.rows_page.object_list
-        is_group = "group" in self.request.GET
+        user = self.request.user
         return super().context() | {
-            "rows": [NoticeGroup(row) for row in notices] if is_group else groups_of(user, notices),
-            "is_group": is_group,
+            "rows": self.detailed_page,
+            "is_group": self.is_group,
             "kinds": KINDS,
             "read_states": (("true", "unread"), ("false", "read")),
             "unread": unread_count(user),
@@ -205,6 +229,14 @@ class DeliveryList(ForManagers, ListPage):
 
     filterset = DeliveryFilter
     template_name = "notifications/delivery_list.html"
+    columns: ClassVar = (
+        Column("Event", {"event": "event.title", "kind": "event.kind"}, sort="event"),
+        Column("To", {"webhook": lambda row: row.webhook and row.webhook.name, "user": "user"}, sort="to"),
+        Column("State", {"state": "status"}, sort="status"),
+        Column("Tries", {"tries": "attempt"}, sort="tries", descends=True, kind="num"),
+        Column("When", {"at": "event.at"}, sort="at", descends=True),
+    )
+    file_name = "deliveries"
     listed = staticmethod(deliveries)
 
     def context(self) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import django_filters as filters
 from django.core.paginator import Page, Paginator
-from django.db.models import Model, QuerySet
+from django.db.models import Case, Model, QuerySet, Value, When
 from django.http import HttpRequest
 from django_filters import FilterSet
 
@@ -75,10 +75,34 @@ class YesNoFilter(filters.ChoiceFilter):
 
 
 class StableOrdering(filters.OrderingFilter):
-    """Total order: ties are ordered by the primary key; without a value, the model's order applies."""
+    """Total order: ties are ordered by the primary key.
 
-    def filter(self, qs: QuerySet, value) -> QuerySet:
-        fields = [param for param in value or () if param]
-        if not fields:
-            return qs.order_by(*qs.model._meta.ordering, "pk")
-        return qs.order_by(*(self.get_ordering_value(param) for param in fields), "pk")
+    Without a value, the order ``default`` applies, or else the model's. ``computed`` are expressions by which lists
+    can be ordered, too, by name; rows without a value are last.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        fields: Sequence[str | tuple[str, str]],
+        computed: Mapping[str, Any] | None = None,
+        default: Sequence[Any] = (),
+        **options: Any,
+    ) -> None:
+        self._computed, self._default = dict(computed or {}), default
+        super().__init__(*args, fields=(*fields, *self._computed), **options)
+
+    def filter(self, qs: QuerySet, value: Any) -> QuerySet:
+        fields = [self.get_ordering_value(param) for param in value or () if param]
+        return qs.order_by(*(fields or self._default or qs.model._meta.ordering), "pk")
+
+    def get_ordering_value(self, param: str) -> Any:
+        expression = self._computed.get(param.removeprefix("-"))
+        if expression is None:
+            return super().get_ordering_value(param)
+        return expression.desc(nulls_last=True) if param.startswith("-") else expression.asc(nulls_last=True)
+
+
+def ranked(field: str, values: Iterable[Any]) -> Case:
+    """Return the place of a field's value among these, for an order that is not that of the words."""
+    return Case(*(When(**{field: value}, then=Value(place)) for place, value in enumerate(values)))

@@ -192,11 +192,15 @@ class RowKind:
 
 @dataclass(frozen=True)
 class PageEntry:
-    """Page or action with its route; ``words`` are further words by which it is found."""
+    """Page or action with its route; ``words`` are further words by which it is found.
+
+    ``part`` is the query or the fragment of an entry that is a part of the page.
+    """
 
     label: str
     route: str
     words: str = ""
+    part: str = ""
 
     def is_open_to(self, user: Any) -> bool:
         needs = needs_of(resolve(reverse(self.route)).func, "GET")
@@ -235,8 +239,8 @@ class PageKind:
         return Rank.DESCRIPTION if all(word in everything for word in text.split()) else None
 
     def _result(self, rank: Rank, entry: PageEntry) -> Result:
-        page = reverse(entry.route)
-        return Result(self.name, self.label, entry.route, entry.label, "", "", True, int(rank), page)
+        page = reverse(entry.route) + entry.part
+        return Result(self.name, self.label, entry.route + entry.part, entry.label, "", "", True, int(rank), page)
 
 
 @cache

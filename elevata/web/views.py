@@ -5,10 +5,10 @@ An app declares rows, form, services, template and permissions; these views hand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -158,6 +158,8 @@ class ListPage(TemplatePage):
     list_route: ClassVar[str] = ""
     # Columns that users choose, in the order of the table; those with values for a file make the list's CSV.
     columns: ClassVar[tuple[Column, ...]] = ()
+    # Name of the CSV file, where it is not the route's in the plural.
+    file_name: ClassVar[str] = ""
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         if self.has_csv and request.GET.get("format") == "csv":
@@ -181,17 +183,26 @@ class ListPage(TemplatePage):
         rows = self.listed() if self.filterset is None else self._filtered[0].qs
         columns = csv_columns(self.columns, self._chosen)
         values = [_value_of(source) for source in columns.values()]
-        lines = ([_text(value(row)) for value in values] for row in rows.iterator(chunk_size=_CHUNK))
-        name = self.route.removesuffix("_list")
+        lines = ([_text(value(row)) for value in values] for part in _parts(rows) for row in self.detailed(part))
+        name = self.file_name or f"{self.route.removesuffix('_list')}s"
         response = StreamingHttpResponse(
             safe_csv_lines(chain((list(columns),), lines)), content_type="text/csv; charset=utf-8"
         )
-        response["Content-Disposition"] = f'attachment; filename="{name}s.csv"'
+        response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
         return response
 
     def listed(self) -> QuerySet:
         """Return all rows of the list, unfiltered."""
         raise NotImplementedError
+
+    def detailed(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """Return these rows with what columns show of them besides, in the same order."""
+        return rows
+
+    @cached_property
+    def detailed_page(self) -> Sequence[Any]:
+        """Return the rows of the page with their details."""
+        return self.detailed(self.rows_page.object_list)
 
     @cached_property
     def _filtered(self) -> tuple[FilterSet | None, RowsPage]:
@@ -209,6 +220,12 @@ class ListPage(TemplatePage):
         has_tools = self.filterset is not None
         tools = list_tools(self.request.user, self.route, self.columns, self._chosen) if has_tools else None
         return super().context() | {"filter": chosen, "page": page, "has_csv": self.has_csv, "tools": tools}
+
+
+def _parts(rows: QuerySet) -> Iterator[list[Any]]:
+    remaining = rows.iterator(chunk_size=_CHUNK)
+    while part := list(islice(remaining, _CHUNK)):
+        yield part
 
 
 def _value_of(source: str | Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -19,6 +19,8 @@ from metadata.domain.state import DatasetState, ReferenceState
 ALL, SCHEMA, DATASET, SELECTION = KINDS = "all", "schema", "dataset", "selection"
 LOADED_LAYERS = ("raw", "rawcore")
 HISTORY_SUFFIX = "_hist"
+# Words of a selection that its name in a list shows.
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,15 @@ class Scope:
         if self.kind == ALL:
             return "everything"
         if self.kind == SELECTION:
-            return self.name + (f" without {self.exclude}" if self.exclude else "")
+            return _shortened(self.name) + (f" without {self.exclude}" if self.exclude else "")
         alone = " alone" if self.target_only else ""
         return f"{self.kind} {self.name}{alone}"
+
+
+def _shortened(words: str) -> str:
+    """Return the first words of a selection, with the number of the others."""
+    first, others = words.split()[:_SHOWN], words.split()[_SHOWN:]
+    return f"{' '.join(first)} and {len(others)} more" if others else words
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 
 from loader.domain.refusals import Refusal
 
-# Characters of the words of a selection.
-MAX_WORDS = 2000
+# Characters of the words of a selection: names of as many datasets as a list selects at once.
+MAX_WORDS = 100_000
 
 _TAG, _LAYER = "tag:", "layer:"
 

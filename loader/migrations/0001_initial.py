@@ -5,6 +5,8 @@ import uuid
 from django.conf import settings
 from django.db import migrations, models
 
+from elevata.core.database import TrigramIndexes
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -566,4 +568,6 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        TrigramIndexes("Schedule", ("name",)),
+        TrigramIndexes("SavedQuery", ("name", "text")),
     ]

@@ -30,6 +30,7 @@ from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.jobs import states
 from elevata.jobs.services import RESENT_AFTER, Swept, mark_lost, sweep_jobs
+from elevata.lists.services import delete_favourites_of
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import forget_old_events, mark_settled, tell
 from loader.cron import Timetable, read
@@ -111,6 +112,7 @@ def delete_schedule(*, schedule: Schedule, expected_version: int) -> None:
         LoadRun.objects.filter(schedule=row).update(schedule=None)
         _log("deleted", row, before=logged_values(row))
         mark_settled(subject_kind=SUBJECT, subject_key=str(row.key), kinds=(Kind.SCHEDULE_LATE,))
+        delete_favourites_of(kind="schedule", keys=[row.key])
         remove([row])
 
 

@@ -21,7 +21,7 @@ from elevata.audit.selectors import entries
 from elevata.audit.services.exports import MEDIA_TYPE, selection
 from metadata.api.bulk import BadRows, ChangedRowSerializer, RowProblem
 from metadata.filtersets import ChangeFilter
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.services.bulk_edits import EditsRefused, RowEdit, apply_edits, undo_edits
 
 
@@ -56,7 +56,7 @@ class ChangeLogEntrySerializer(serializers.ModelSerializer):
 
 
 class UndoneSerializer(serializers.Serializer):
-    """Datasets and columns whose values were set back, newest change first."""
+    """Datasets, columns and sources whose values were set back, newest change first."""
 
     undone = ChangedRowSerializer(many=True)
 
@@ -91,8 +91,9 @@ class ChangeLogViewSet(ReadOnly):
     def undo(self, request: Request, pk: str) -> Response:
         """Undo all changes that were made together with this one, all or nothing.
 
-        Names, tags, owner, description, classification, filter and retirement of datasets and columns, and all fields
-        of a column but its place can be undone, while they are as the change left them.
+        Names, tags, owner, description, classification, filter and retirement of datasets and columns, all fields of
+        a column but its place, and tags, owner and description of sources can be undone, while they are as the change
+        left them.
         """
         entry = self.get_object()
         _, reason = self.given(NoParametersSerializer)
@@ -104,7 +105,7 @@ class ChangeLogViewSet(ReadOnly):
         keys = [edit.row.key for edit in edits if edit.row is not None]
         stored = {
             row["key"]: row
-            for model in (TargetDataset, TargetColumn)
+            for model in (TargetDataset, TargetColumn, SourceDataset)
             for row in model.objects.filter(key__in=keys).values("key", "version")
         }
         return Response(UndoneSerializer({"undone": [stored[key] for key in keys]}).data)

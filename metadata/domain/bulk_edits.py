@@ -6,19 +6,22 @@ from typing import Any
 from elevata.core.errors import MetadataError
 
 ADD_TAGS, REMOVE_TAGS, OWNER, SENSITIVITY, RETIRE = "add_tags", "remove_tags", "owner", "sensitivity", "retire"
-ACTIONS = {
-    ADD_TAGS: "Add tags",
-    REMOVE_TAGS: "Remove tags",
-    OWNER: "Assign owner",
-    SENSITIVITY: "Classify",
-    RETIRE: "Retire",
-}
+PERSONAL = "pii"
+# Actions by kind of object.
+_DESCRIBE = {ADD_TAGS: "Add tags", REMOVE_TAGS: "Remove tags", OWNER: "Assign owner"}
+ACTIONS = {**_DESCRIBE, SENSITIVITY: "Classify", RETIRE: "Retire"}
+COLUMN_ACTIONS = {**_DESCRIBE, SENSITIVITY: "Classify", PERSONAL: "Mark as personal data"}
+SOURCE_ACTIONS = _DESCRIBE
 MOST_ROWS = 500
 
 # Fields that can be set back, by kind of object.
 _OWN = frozenset({"name", "tags", "owner", "description", "sensitivity", "active"})
 _COLUMN = frozenset({"pii", "type", "nullable", "role", "key_ordinal", "expression", "inputs"})
-_FIELDS: Mapping[str, frozenset[str]] = {"dataset": _OWN | {"filter"}, "column": _OWN | _COLUMN}
+_FIELDS: Mapping[str, frozenset[str]] = {
+    "dataset": _OWN | {"filter"},
+    "column": _OWN | _COLUMN,
+    "source_dataset": frozenset({"tags", "owner", "description"}),
+}
 # Values that the change log leaves out; of other fields it is the empty text.
 _EMPTY: Mapping[str, Any] = {
     "tags": [],

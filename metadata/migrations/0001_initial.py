@@ -1072,4 +1072,5 @@ class Migration(migrations.Migration):
         TrigramIndexes("TargetSchema", ("name", "description", "tags")),
         TrigramIndexes("TargetDataset", ("name", "former_names", "description", "tags")),
         TrigramIndexes("TargetColumn", ("name", "former_names", "description", "tags")),
+        TrigramIndexes("Exposure", ("name", "description")),
     ]

@@ -114,6 +114,7 @@ KINDS = (
         lambda user: Exposure.objects.select_related("dataset__schema"),
         page=lambda row: reverse("dataset_contract", args=[row.dataset.key]),
         within=lambda row: str(row.dataset),
+        similar=True,
         api="api-exposure-detail",
     ),
     PageKind(
@@ -123,6 +124,8 @@ KINDS = (
             PageEntry("Datasets", "dataset_list", "tables views histories columns"),
             PageEntry("Sources", "source_list", "systems files databases topics"),
             PageEntry("Schemas", "schema_list", "layers"),
+            PageEntry("Favourite datasets", "dataset_list", "marked star", "?favourite=true"),
+            PageEntry("Lineage by column", "column_lineage", "upstream downstream openlineage columns"),
             PageEntry("Change log", "change_list", "audit changes who edited"),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Edits of many datasets and columns: previewed by row, written in one transaction, and undone as one.
+"""Edits of many datasets, columns and sources: previewed by row, written in one transaction, and undone as one.
 
 A preview makes the edits and rolls them back, so it finds the reasons that the edits themselves would find.
 """
@@ -26,7 +26,7 @@ from metadata.domain.bulk_edits import (
     refuse_later_change,
     values_before,
 )
-from metadata.models import DatasetInput, SourceColumn, TargetColumn, TargetDataset
+from metadata.models import DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column, update_target_dataset
 from metadata.services.lifecycle import (
     rename_column,
@@ -37,24 +37,29 @@ from metadata.services.lifecycle import (
     unretire_dataset,
 )
 from metadata.services.rows.row_changes import ChangedRows, changed_rows, must_stay_classified
+from metadata.services.sources import update_source_dataset
 
-Row = TargetDataset | TargetColumn
+Row = TargetDataset | TargetColumn | SourceDataset
 
 
 @dataclass(frozen=True)
 class _Services:
-    """Services that change a kind of row, which they take as the argument ``keyword``."""
+    """Services that change a kind of row, which they take as the argument ``keyword``.
+
+    Sources are renamed and retired on their pages only.
+    """
 
     keyword: str
     update: Callable[..., Row]
-    rename: Callable[..., Row]
-    retire: Callable[..., Row]
-    restore: Callable[..., Row]
+    rename: Callable[..., Row] | None = None
+    retire: Callable[..., Row] | None = None
+    restore: Callable[..., Row] | None = None
 
 
 _SERVICES: Mapping[type[Row], _Services] = {
     TargetDataset: _Services("dataset", update_target_dataset, rename_dataset, retire_dataset, unretire_dataset),
     TargetColumn: _Services("column", update_target_column, rename_column, retire_column, unretire_column),
+    SourceDataset: _Services("source_dataset", update_source_dataset),
 }
 
 
@@ -142,8 +147,12 @@ def _lock(edits: Collection[RowEdit]) -> None:
     if len(edits) > MOST_ROWS:
         raise MetadataError("too_many", f"at most {MOST_ROWS} rows are changed at once, not {len(edits)}")
     rows = [edit.row for edit in edits if edit.row is not None]
-    pks = {row.dataset_id if isinstance(row, TargetColumn) else row.pk for row in rows}
-    list(TargetDataset.objects.select_for_update().filter(pk__in=pks).order_by("pk").values_list("pk"))
+    sources = {row.pk for row in rows if isinstance(row, SourceDataset)}
+    targets = [row for row in rows if not isinstance(row, SourceDataset)]
+    pks = {row.dataset_id if isinstance(row, TargetColumn) else row.pk for row in targets}
+    for model, locked in ((TargetDataset, pks), (SourceDataset, sources)):
+        if locked:
+            list(model.objects.select_for_update().filter(pk__in=locked).order_by("pk").values_list("pk"))
 
 
 def _attempt_all(edits: Iterable[RowEdit]) -> list[RowEdit]:
@@ -279,13 +288,14 @@ def undo_edits(entry: ChangeLogEntry, versions: Mapping[UUID, int] | None = None
 
 
 def _rows_of(entries: Iterable[ChangeLogEntry]) -> dict[str, Row]:
-    keys: dict[str, list[str]] = {"dataset": [], "column": []}
+    keys: dict[str, list[str]] = {"dataset": [], "column": [], "source_dataset": []}
     for entry in entries:
         if entry.subject_kind in keys:
             keys[entry.subject_kind].append(entry.subject_key)
     datasets = TargetDataset.objects.select_related("schema").filter(key__in=keys["dataset"])
     columns = TargetColumn.objects.select_related("dataset__schema").filter(key__in=keys["column"])
-    return {str(row.key): row for row in (*datasets, *columns)}
+    sources = SourceDataset.objects.select_related("system").filter(key__in=keys["source_dataset"])
+    return {str(row.key): row for row in (*datasets, *columns, *(sources if keys["source_dataset"] else ()))}
 
 
 def _undo_edit(entry: ChangeLogEntry, row: Row | None, versions: Mapping[UUID, int] | None) -> RowEdit:

@@ -1,12 +1,13 @@
-"""Edits of the datasets that are selected in their list, and the undo of an edit."""
+"""Edits of the datasets, sources or columns that are selected in a list, and the undo of an edit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -16,10 +17,10 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.words import counted
 from elevata.web.forms import ProductForm, ReasonField
 from elevata.web.views import REFUSED, Page
-from metadata.domain.bulk_edits import ACTIONS, MOST_ROWS, RETIRE
+from metadata.domain.bulk_edits import ACTIONS, COLUMN_ACTIONS, MOST_ROWS, RETIRE, SOURCE_ACTIONS
 from metadata.forms.bulk_edits import BulkEditForm
-from metadata.models import TargetDataset
-from metadata.selectors.datasets import target_datasets
+from metadata.models import SourceDataset, TargetColumn, TargetDataset
+from metadata.selectors.datasets import source_datasets, target_datasets
 from metadata.services.bulk_edits import (
     EditsRefused,
     RowEdit,
@@ -29,7 +30,7 @@ from metadata.services.bulk_edits import (
     reader_counts,
     undo_edits,
 )
-from metadata.views.base import Editing, keys_of, page_of, seen_versions
+from metadata.views.base import BaseDatasetPage, Editing, keys_of, page_of, seen_versions
 
 CONFLICT = 409
 
@@ -43,23 +44,26 @@ class SelectedRow:
     reason: str = ""
 
 
-class SelectedDatasets(Page):
-    """Base of pages about the datasets that are selected in their list; the list sends their keys."""
+class SelectedRows(Page):
+    """Base of pages about the rows that are selected in a list; the list sends their keys."""
 
-    template_name = "metadata/selected_datasets.html"
+    template_name = "metadata/selected_rows.html"
+    noun: ClassVar[str]
+    list_page: ClassVar[str]
+    list_label: ClassVar[str]
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return redirect("dataset_list")
+        return redirect(self.list_page)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        if not self.datasets:
-            return self.refuse("Select at least one dataset.")
-        if len(self.datasets) > MOST_ROWS:
-            return self.refuse(f"At most {MOST_ROWS} datasets are changed at once.")
+        if not self.selected:
+            return self.refuse(f"Select at least one {self.noun}.")
+        if len(self.selected) > MOST_ROWS:
+            return self.refuse(f"At most {MOST_ROWS} {self.noun}s are changed at once.")
         return self.handle()
 
     def handle(self) -> HttpResponse:
-        """Return the response for the selected datasets."""
+        """Return the response for the selected rows."""
         raise NotImplementedError
 
     def refuse(self, message: str) -> HttpResponse:
@@ -67,11 +71,15 @@ class SelectedDatasets(Page):
         messages.error(self.request, message)
         return redirect(self.back)
 
+    def rows_of(self, keys: list[UUID]) -> QuerySet:
+        """Return the rows of the list with these keys, in the order of names."""
+        raise NotImplementedError
+
     @cached_property
-    def datasets(self) -> list[TargetDataset]:
-        """Return the selected datasets that exist, in the order of names."""
+    def selected(self) -> list[Any]:
+        """Return the selected rows that exist."""
         keys = self.keys()
-        return list(target_datasets().filter(key__in=keys).order_by("schema__name", "name")) if keys else []
+        return list(self.rows_of(keys)) if keys else []
 
     def keys(self) -> list[UUID]:
         return keys_of(self.request.POST.getlist("key"))
@@ -84,10 +92,25 @@ class SelectedDatasets(Page):
     @property
     def back(self) -> str:
         """Return the address of the list with its filters."""
-        return reverse("dataset_list") + (f"?{self.filters}" if self.filters else "")
+        return reverse(self.list_page) + (f"?{self.filters}" if self.filters else "")
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"back": self.back, "filters": self.filters, "datasets": self.datasets}
+        return super().context() | {
+            "back": self.back,
+            "filters": self.filters,
+            "selected": self.selected,
+            "noun": self.noun,
+            "list_label": self.list_label,
+        }
+
+
+class SelectedDatasets(SelectedRows):
+    """Base of pages about the datasets that are selected in their list."""
+
+    noun, list_page, list_label = "dataset", "dataset_list", "Datasets"
+
+    def rows_of(self, keys: list[UUID]) -> QuerySet[TargetDataset]:
+        return target_datasets().filter(key__in=keys).order_by("schema__name", "name")
 
 
 class EditsPage(Editing):
@@ -109,39 +132,83 @@ class EditsPage(Editing):
         )
 
 
-class DatasetsEdit(EditsPage, SelectedDatasets):
-    """Tag, classify, assign or retire the selected datasets: value, preview by row, and the edit."""
+class SelectedEdit(EditsPage, SelectedRows):
+    """Base of edits of selected rows: value, preview by row, and the edit."""
+
+    actions: ClassVar[Mapping[str, str]]
 
     def handle(self) -> HttpResponse:
         action = self.request.POST.get("do", "")
-        if action not in ACTIONS:
-            return self.refuse("Choose what to do with the selected datasets.")
+        if action not in self.actions:
+            return self.refuse(f"Choose what to do with the selected {self.noun}s.")
         if not {"preview", "save"} & set(self.request.POST) and action != RETIRE:
-            edits = [RowEdit(str(row), row, row.version) for row in self.datasets]
-            return self.render(form=BulkEditForm(action=action), edits=edits, applies=[])
+            return self.render(form=BulkEditForm(action=action), edits=self.unchanged(), applies=[])
         form = BulkEditForm(self.request.POST, action=action)
         if not form.is_valid():
-            edits = [RowEdit(str(row), row, row.version) for row in self.datasets]
-            return self.render(form=form, edits=edits, applies=[], status=REFUSED)
+            return self.render(form=form, edits=self.unchanged(), applies=[], status=REFUSED)
         if "save" in self.request.POST:
             return self.save(form, self.seen())
-        edits = preview_edits(edits_of(self.datasets, action, form.value))
-        readers = reader_counts(self.datasets) if action == RETIRE else {}
+        edits = preview_edits(edits_of(self.selected, action, form.value))
+        readers = reader_counts(self.selected) if action == RETIRE else {}
         return self.render(form=form, edits=edits, readers=readers, applies=applicable(edits))
+
+    def unchanged(self) -> list[RowEdit]:
+        """Return the selected rows before a value is chosen."""
+        return [RowEdit(str(row), row, row.version) for row in self.selected]
 
     def keys(self) -> list[UUID]:
         return list(self.seen()) if "save" in self.request.POST else super().keys()
 
     def save(self, form: BulkEditForm, seen: Mapping[UUID, int]) -> HttpResponse:
-        if len(self.datasets) < len(seen):
-            return self.refuse("A selected dataset does not exist any more; nothing was changed.")
+        if len(self.selected) < len(seen):
+            return self.refuse(f"A selected {self.noun} does not exist any more; nothing was changed.")
         try:
-            edits = edits_of(self.datasets, form.cleaned_data["do"], form.value, seen)
+            edits = edits_of(self.selected, form.cleaned_data["do"], form.value, seen)
             self._entry = apply_edits(edits, form.cleaned_data["reason"])
         except MetadataError as problem:
             return self.refused(form, problem)
-        self.add_message(f"{counted(len(edits), 'dataset')} changed.")
+        self.add_message(f"{counted(len(edits), self.noun)} changed.")
         return redirect(self.back)
+
+
+class DatasetsEdit(SelectedEdit, SelectedDatasets):
+    """Tag, classify, assign or retire the selected datasets."""
+
+    actions = ACTIONS
+
+
+class SourcesEdit(SelectedEdit):
+    """Tag or assign the selected source datasets."""
+
+    noun, list_page, list_label, actions = "source", "source_list", "Sources", SOURCE_ACTIONS
+
+    def rows_of(self, keys: list[UUID]) -> QuerySet[SourceDataset]:
+        return source_datasets().filter(key__in=keys).order_by("system__short_name", "name")
+
+
+class ColumnsEdit(SelectedEdit, BaseDatasetPage):
+    """Columns of a dataset to select from, and their tags, owner and classification."""
+
+    noun, actions = "column", COLUMN_ACTIONS
+
+    @property
+    def back(self) -> str:
+        return page_of(self.row)
+
+    @property
+    def list_label(self) -> str:
+        return str(self.row)
+
+    def rows_of(self, keys: list[UUID]) -> QuerySet[TargetColumn]:
+        return self.columns().filter(key__in=keys)
+
+    def columns(self) -> QuerySet[TargetColumn]:
+        rows = TargetColumn.objects.select_related("dataset__schema").filter(dataset=self.row, active=True)
+        return rows.order_by("ordinal", "pk")
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        actions = {"edits": self.actions}
+        return self._to_base() or self.render("metadata/columns_edit.html", columns=self.columns(), actions=actions)
 
 
 class UndoForm(ProductForm):

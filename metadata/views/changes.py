@@ -9,28 +9,46 @@ from django.views.decorators.http import require_safe
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import actors, entries, kinds, of_keys
 from elevata.audit.services.exports import selection
+from elevata.lists.columns import Column
 from elevata.web.views import ListPage
 from metadata.api.changes import exported
-from metadata.filtersets import ChangeFilter
+from metadata.filtersets import ChangeFilter, ChangeListFilter
 from metadata.models import TargetDataset
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import target_datasets
 from metadata.views.base import DatasetPage
 
 SUGGESTED = 500
+COLUMNS = (
+    Column("When", {"at": "entry.at"}, sort="at", descends=True),
+    Column("Who", {"by": "entry.actor", "by kind": "entry.actor_kind"}, sort="actor"),
+    Column(
+        "What",
+        {
+            "action": "entry.action",
+            "kind": "entry.subject_kind",
+            "subject": "entry.subject_name",
+            "reason": "entry.reason",
+        },
+        sort="subject",
+    ),
+    Column("From → to", {"changes": "entry.changes"}),
+)
 
 
 class ChangeList(ListPage):
     """Entries of the change log, newest first."""
 
-    filterset, template_name = ChangeFilter, "architecture/change_list.html"
+    filterset, template_name = ChangeListFilter, "architecture/change_list.html"
+    columns, file_name = COLUMNS, "changes"
     listed = staticmethod(entries)
+    detailed = staticmethod(shown_entries)
 
     def context(self) -> dict[str, Any]:
         names = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
         return super().context() | {
             "tab": "changes",
-            "shown": shown_entries(self.rows_page.object_list),
+            "shown": self.detailed_page,
             "actors": actors(),
             "kinds": kinds(),
             "dataset_names": names.values_list("schema__name", "name")[:SUGGESTED],
@@ -40,7 +58,9 @@ class ChangeList(ListPage):
 class DatasetChanges(DatasetPage, ListPage):
     """Entries about a dataset, its history, its columns and its references, newest first."""
 
-    filterset, template_name = ChangeFilter, "metadata/dataset_changes.html"
+    filterset, template_name = ChangeListFilter, "metadata/dataset_changes.html"
+    columns, file_name = COLUMNS, "changes"
+    detailed = staticmethod(shown_entries)
 
     @property
     def described(self) -> TargetDataset:
@@ -51,7 +71,7 @@ class DatasetChanges(DatasetPage, ListPage):
 
     def context(self) -> dict[str, Any]:
         return super().context() | {
-            "shown": shown_entries(self.rows_page.object_list),
+            "shown": self.detailed_page,
             "actors": actors(self.listed()),
             "kinds": kinds(self.listed()),
             "actions": [(value, label.lower()) for value, label in ChangeLogEntry.Action.choices],

@@ -1,17 +1,19 @@
 """Pages and forms of datasets and schemas."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.urls import reverse
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.lists.columns import Column
 from elevata.web.forms import EditForm
-from elevata.web.views import CreatePage, DetailPage, EditPage, TemplatePage
+from elevata.web.views import CreatePage, DetailPage, EditPage, ListPage
 from metadata.domain.history.history_columns import time_type
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.history.history_policy_labels import history_facts, load_facts
+from metadata.filtersets import SchemaFilter
 from metadata.forms.datasets import (
     CloneForm,
     DatasetForm,
@@ -146,13 +148,26 @@ class DatasetClone(Editing, CreatePage, BaseDatasetPage):
         return clone_dataset(dataset=self.row, **form.given())
 
 
-class SchemaList(TemplatePage):
+class SchemaList(ListPage):
     """All schemas, in the order of the layers."""
 
-    template_name = "metadata/schema_list.html"
+    filterset, template_name = SchemaFilter, "metadata/schema_list.html"
+    # One page: a saved schema is shown by its line.
+    per_page = 1000
+    columns: ClassVar = (
+        Column("Schema", {"schema": "name"}, sort="name"),
+        Column("Layer", {"layer": "layer"}, sort="layer"),
+        Column("Datasets", {"datasets": "dataset_count"}, sort="datasets", descends=True, kind="num"),
+        Column("Owner", {"owner": "owner"}, sort="owner"),
+        Column("Tags", {"tags": lambda row: ", ".join(row.tags)}),
+        Column("Description", {"description": "description"}, sort="description"),
+    )
+
+    def listed(self) -> QuerySet[TargetSchema]:
+        return schemas()
 
     def context(self) -> dict[str, Any]:
-        return {"schemas": list(schemas()), "may_edit": may(self.request.user, Permission.CHANGE_METADATA)}
+        return super().context() | {"may_edit": may(self.request.user, Permission.CHANGE_METADATA)}
 
 
 class SchemaPage(Editing):

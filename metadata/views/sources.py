@@ -11,8 +11,9 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, as_sentence
-from elevata.lists.columns import Column
+from elevata.lists.columns import Column, yes_no
 from elevata.web.views import REFUSED, ListPage, RowPage
+from metadata.domain.bulk_edits import SOURCE_ACTIONS
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets, systems
@@ -34,21 +35,25 @@ class SourceList(ListPage):
     filterset, template_name = SourceDatasetFilter, "metadata/source_list.html"
     listed = staticmethod(source_datasets)
     columns: ClassVar = (
-        Column("Source dataset", {"source dataset": str, "system": "system.short_name"}),
-        Column("Format", {"format": "format"}),
-        Column("Location", {"location": "location"}),
-        Column("Columns", {"columns": "column_count"}),
-        Column("Historized", {"historized": lambda row: "yes" if row.historize else "no"}),
-        Column("Description", {"description": "description"}),
-        Column("Active", {"active": lambda row: "yes" if row.active else "no"}, shown=False),
+        Column("Source dataset", {"source dataset": str, "system": "system.short_name"}, sort="name"),
+        Column("Format", {"format": "format"}, sort="format"),
+        Column("Location", {"location": "location"}, sort="location"),
+        Column("Columns", {"columns": "column_count"}, sort="columns", descends=True, kind="num"),
+        Column("Historized", {"historized": lambda row: yes_no(row.historize)}, sort="historize", descends=True),
+        Column("Description", {"description": "description"}, sort="description"),
+        Column("Owner", {"owner": "owner"}, shown=False, sort="owner"),
+        Column("Tags", {"tags": lambda row: ", ".join(row.tags)}, shown=False),
+        Column("Active", {"active": lambda row: yes_no(row.active)}, shown=False, sort="active", descends=True),
     )
 
     def context(self) -> dict[str, Any]:
         rows = list(systems().order_by("short_name"))
+        may_edit = may(self.request.user, Permission.CHANGE_METADATA)
         return super().context() | {
             "systems": rows,
             "system_names": [system.short_name for system in rows],
-            "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
+            "may_edit": may_edit,
+            "actions": {"edits": SOURCE_ACTIONS} if may_edit else {},
         }
 
 

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from elevata.lists.columns import Column
 from elevata.web.graph import LAYERS
 
 # Highlighted SQL is HTML with classes for keywords, names, strings, numbers, comments and placeholders.
@@ -152,19 +153,21 @@ def pager(context: dict, page: Any, noun: str) -> dict:
     return {"page": page, "noun": noun, "request": context["request"], "has_csv": context.get("has_csv", False)}
 
 
-@register.inclusion_tag("parts/sort_header.html", takes_context=True)
-def sort_header(context: dict, name: str, label: str, kind: str = "", descends: bool = False) -> dict:
-    """Return the context of a column's heading that sorts the list by the filter's ordering ``name``.
-
-    With ``descends``, the first click sorts the highest value first.
-    """
+@register.inclusion_tag("parts/headings.html", takes_context=True)
+def headings(context: dict) -> dict:
+    """Return the context of the headings of a list's columns; a click on one sorts by it, a second turns the order."""
     chosen = context["request"].GET.get("ordering", "")
-    is_chosen = chosen.lstrip("-") == name
+    heads = [_heading(column, chosen) for column, _ in context["tools"].columns]
+    return {"headings": heads, "request": context["request"]}
+
+
+def _heading(column: Column, chosen: str) -> dict:
     is_descending = chosen.startswith("-")
-    turned = (not is_descending) if is_chosen else descends
-    direction = ("descending" if is_descending else "ascending") if is_chosen else ""
-    following = f"{'-' if turned else ''}{name}"
-    return {"label": label, "kind": kind, "direction": direction, "next": following, "request": context["request"]}
+    if not column.sort or chosen.removeprefix("-") != column.sort:
+        following = f"{'-' if column.descends else ''}{column.sort}"
+        return {"column": column, "direction": "", "next": following}
+    direction = "descending" if is_descending else "ascending"
+    return {"column": column, "direction": direction, "next": f"{'' if is_descending else '-'}{column.sort}"}
 
 
 @register.filter

@@ -13,6 +13,7 @@ from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.services.change_log import assign, record_change, writing
 from elevata.core.errors import MetadataError
+from elevata.lists.services import delete_favourites_of
 from loader.domain.catalogs.catalog import TABLE, Entry, names_of_dataset
 from loader.domain.historization.stage import with_other_names
 from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
@@ -341,6 +342,7 @@ def delete_query(*, saved: SavedQuery) -> None:
     """Delete a saved query."""
     with writing():
         _log("deleted", saved, before=logged_values(saved))
+        delete_favourites_of(kind="saved_query", keys=[saved.key])
         remove([saved])
 
 

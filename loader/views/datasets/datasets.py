@@ -22,7 +22,7 @@ from architecture.selectors.report_details import may_build
 from elevata.accounts.permissions import may, may_somewhere, permitted
 from elevata.accounts.roles import Permission, needed_role
 from elevata.core.spreadsheets import csv_text
-from elevata.lists.columns import Column
+from elevata.lists.columns import Column, yes_no
 from elevata.web.views import DetailPage, ListPage
 from loader.charts import dataset_charts
 from loader.domain.queries.differences import difference_rows
@@ -30,11 +30,12 @@ from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, OR
 from loader.domain.queries.row_selection import LONGEST_TEXT
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
+from loader.filtersets import DatasetListFilter
 from loader.forms.reads import ChangesForm, DeliveredRowForm, SelectionForm
 from loader.input_rows import input_rows
 from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
-from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
+from loader.selectors import dataset_runs, newest_succeeded, read_requests, statements, with_last_loads
 from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
@@ -42,7 +43,6 @@ from loader.services.reads.read_requests import PROFILE, QUARANTINED
 from loader.views.datasets.row_links import MODELLED, NO_KEY
 from metadata.domain.bulk_edits import ACTIONS
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
-from metadata.filtersets import DatasetFilter
 from metadata.forms.lineage import LineageForm
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.column_lineage import column_lineage, requested
@@ -60,37 +60,36 @@ _FILES = ("sample", "as_of", "versions", "changes", COMPARE, ORIGIN, DESCENDANTS
 class DatasetList(ListPage):
     """List of target datasets with their last loads."""
 
-    filterset, template_name = DatasetFilter, "loader/datasets/dataset_list.html"
+    filterset, template_name = DatasetListFilter, "loader/datasets/dataset_list.html"
     listed = staticmethod(target_datasets)
     columns: ClassVar = (
-        Column("Dataset", {"dataset": str}),
-        Column("Layer", {"layer": "schema.layer"}),
+        Column("Dataset", {"dataset": "dataset"}, sort="name"),
+        Column("Layer", {"layer": "dataset.schema.layer"}, sort="layer"),
         Column(
             "Kind",
             {
-                "kind": lambda row: "history" if row.history_of_id else row.materialization,
-                "historized": lambda row: "yes" if row.historize else "no",
+                "kind": lambda row: "history" if row.dataset.history_of_id else row.dataset.materialization,
+                "historized": lambda row: yes_no(row.dataset.historize),
             },
+            sort="materialization",
         ),
-        Column("Columns", {"columns": "column_count"}),
-        Column("Source", {"source": "generated_from"}),
-        Column("Last load"),
-        Column("Rows"),
-        Column("Open versions"),
-        Column("Owner", {"owner": "owner"}, shown=False),
-        Column("Sensitivity", {"sensitivity": "sensitivity"}, shown=False),
-        Column("Tags", {"tags": lambda row: ", ".join(row.tags)}, shown=False),
-        Column("Active", {"active": lambda row: "yes" if row.active else "no"}, shown=False),
-        Column("Description", {"description": "description"}, shown=False),
+        Column("Columns", {"columns": "dataset.column_count"}, sort="columns", descends=True, kind="num"),
+        Column("Source", {"source": "dataset.generated_from"}, sort="source"),
+        Column("Last load", {"last load": "loaded_at", "load state": "load_status"}, sort="last_load", descends=True),
+        Column("Rows", {"rows": "rows"}, kind="num"),
+        Column("Open versions", {"open versions": "open_versions"}, kind="num"),
+        Column("Owner", {"owner": "dataset.owner"}, shown=False, sort="owner"),
+        Column("Sensitivity", {"sensitivity": "dataset.sensitivity"}, shown=False, sort="sensitivity", descends=True),
+        Column("Tags", {"tags": lambda row: ", ".join(row.dataset.tags)}, shown=False),
+        Column("Active", {"active": lambda row: yes_no(row.dataset.active)}, shown=False, sort="active", descends=True),
+        Column("Description", {"description": "dataset.description"}, shown=False, sort="description"),
     )
+    detailed = staticmethod(with_last_loads)
 
     def context(self) -> dict[str, Any]:
-        page = self.rows_page
-        keys = {row.pk: (row.history_of or row).key for row in page}
-        loads = last_loads(keys.values())
         return super().context() | {
-            "found_by": found_by(page, self.request.GET.get("q", "")),
-            "rows": [(row, loads.get(str(keys[row.pk]))) for row in page],
+            "found_by": found_by(self.rows_page, self.request.GET.get("q", "")),
+            "rows": self.detailed_page,
             "actions": self.actions(),
             "schemas": [(row.name, f"{row} ({row.dataset_count})") for row in schemas().order_by("ordinal", "name")],
         }

@@ -1,6 +1,6 @@
 """SQL page: editor, queries with their results, and saved queries."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import messages
@@ -14,9 +14,11 @@ from django.views.decorators.http import require_POST, require_safe
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.spreadsheets import csv_text
+from elevata.lists.columns import Column, yes_no
 from elevata.web.views import ButtonPage, ListPage
 from loader.domain.queries.query_results import value_text
 from loader.domain.refusals import Refusal
+from loader.filtersets import SavedQueryFilter
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery
 from loader.selectors import queries_of, saved_queries
@@ -150,6 +152,15 @@ class SavedQueryList(ListPage):
     """List of the user's saved queries and of those that others share."""
 
     permissions, template_name = (Permission.READ_DATA,), "loader/queries/saved_query_list.html"
+    filterset = SavedQueryFilter
+    columns: ClassVar = (
+        Column("Name", {"name": "name"}, sort="name"),
+        Column("Query", {"query": "text"}),
+        Column("Owner", {"owner": "owner"}, sort="owner"),
+        Column("Shared", {"shared": lambda row: yes_no(row.shared)}, sort="shared", descends=True),
+        Column("Changed", {"changed": "updated_at"}, sort="updated_at", descends=True),
+    )
+    file_name = "saved-queries"
 
     def listed(self) -> QuerySet[SavedQuery]:
         return saved_queries(self.request.user)

@@ -1,6 +1,6 @@
 """Pages of load runs and leases."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -28,7 +28,7 @@ from loader.domain.refusals import Refusal
 from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import StartLoadForm
 from loader.models import LoadRun
-from loader.selectors import load_runs, newest_runs, with_totals
+from loader.selectors import RunTotals, load_runs, newest_runs, with_totals
 from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
 from loader.views.runs.run_status import RunState, live_part
 from metadata.models import TargetDataset
@@ -51,23 +51,36 @@ class ForStarters(Page):
     permissions, place = (START,), here
 
 
+def _change(name: str) -> Callable[[RunTotals], int | None]:
+    return lambda total: total.changes.get(name)
+
+
 class RunList(ListPage):
     """List of load runs, newest first, with the form that starts one."""
 
     filterset, per_page, template_name = LoadRunFilter, 25, "loader/runs/run_list.html"
     list_route = "run_list"
     columns: ClassVar = (
-        Column("Run", {"run": "run_id", "kind": "kind", "requested": "requested_at", "by": "who", "reason": "reason"}),
-        Column("State", {"state": "status"}),
-        Column("Scope", {"scope": lambda run: Scope.from_json(run.scope)}),
-        Column("As of (UTC)", {"as of": "load_timestamp"}),
-        Column("Datasets", {"datasets": "dataset_count", "failed": "failed_count"}),
-        Column("Rows"),
-        Column("New"),
-        Column("Changed"),
-        Column("Deleted"),
-        Column("Took", {"seconds": "seconds"}),
+        Column(
+            "Run",
+            {
+                "run": "run.run_id",
+                "kind": "run.kind",
+                "requested": "run.requested_at",
+                "by": "run.who",
+                "reason": "run.reason",
+            },
+            sort="run_id",
+        ),
+        Column("State", {"state": "run.status"}, sort="status"),
+        Column("Scope", {"scope": lambda total: Scope.from_json(total.run.scope)}, sort="scope"),
+        Column("As of (UTC)", {"as of": "run.load_timestamp"}, sort="load_timestamp", descends=True),
+        Column("Datasets", {"datasets": "run.dataset_count", "failed": "run.failed_count"}),
+        Column("Rows", {"rows": "rows"}, kind="num"),
+        *(Column(name.title(), {name: _change(name)}, kind="num") for name in ("new", "changed", "deleted")),
+        Column("Took", {"seconds": "run.seconds"}, sort="took", descends=True, kind="num"),
     )
+    detailed = staticmethod(with_totals)
 
     def listed(self) -> QuerySet[LoadRun]:
         return load_runs()
@@ -80,7 +93,7 @@ class RunList(ListPage):
     def context(self) -> dict[str, Any]:
         runs = self.rows_page.object_list
         return super().context() | {
-            "rows": [(total, Scope.from_json(total.run.scope)) for total in with_totals(runs)],
+            "rows": [(total, Scope.from_json(total.run.scope)) for total in self.detailed_page],
             "live": any(not run.is_finished for run in runs),
             "form": self.form,
             "form_opened": self.form.is_bound or "start" in self.request.GET,
@@ -108,7 +121,7 @@ class RunStart(ForStarters, RunList):
     """View that requests a load run; errors are shown in the form on the list."""
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return redirect("run_list")
+        return redirect(f"{reverse('run_list')}?start=#start")
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         self.form = form = StartLoadForm(request.POST)

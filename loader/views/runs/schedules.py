@@ -1,8 +1,9 @@
 """Pages of schedules."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from operator import itemgetter
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -15,6 +16,7 @@ from elevata.accounts.permissions import may
 from elevata.audit.selectors import of_row
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.jobs.registry import live_workers
+from elevata.lists.columns import Column, yes_no
 from elevata.web.views import (
     ButtonPage,
     CreatePage,
@@ -22,12 +24,13 @@ from elevata.web.views import (
     DetailPage,
     EditPage,
     FormPage,
+    ListPage,
     RowPage,
-    TemplatePage,
 )
 from loader.cron import Timetable, read
 from loader.domain.dependencies import Scope
 from loader.domain.waits import Wait
+from loader.filtersets import ScheduleFilter
 from loader.forms.load_runs import NewScheduleForm, ScheduleForm, TimesForm, zone_names
 from loader.models import Schedule
 from loader.selectors import newest_runs, schedules, with_totals
@@ -41,16 +44,39 @@ TIMES = 5
 LATEST = 10
 
 
-class ScheduleList(TemplatePage):
+class ScheduleList(ListPage):
     """List of the schedules of this environment, with last run and next time."""
 
-    template_name = "loader/schedules/schedule_list.html"
+    filterset, template_name = ScheduleFilter, "loader/schedules/schedule_list.html"
+    columns: ClassVar = (
+        Column("Schedule", {"schedule": itemgetter("schedule")}, sort="name"),
+        Column("State", {"active": lambda row: yes_no(row["schedule"].active)}, sort="active", descends=True),
+        Column("Loads", {"loads": itemgetter("scope")}),
+        Column(
+            "When",
+            {
+                "when": itemgetter("words"),
+                "cron": lambda row: row["schedule"].cron,
+                "time zone": lambda row: row["schedule"].time_zone,
+            },
+        ),
+        Column("Next", {"next": itemgetter("next")}, sort="next_at"),
+        Column("Last run", {"last run": lambda row: row["schedule"].last_run}, sort="last_run", descends=True),
+    )
+
+    def listed(self) -> QuerySet[Schedule]:
+        return schedules()
+
+    def detailed(self, rows: Sequence[Schedule]) -> Sequence[dict[str, Any]]:
+        sources = sources_of_waits(rows)
+        return [_row(schedule, sources) for schedule in rows]
 
     def context(self) -> dict[str, Any]:
-        listed = list(schedules())
-        sources = sources_of_waits(listed)
-        rows = [_row(schedule, sources) for schedule in listed]
-        return {"rows": rows, "may_edit": may(self.request.user, START, on=here), "alone": _no_worker()}
+        return super().context() | {
+            "rows": self.detailed_page,
+            "may_edit": may(self.request.user, START, on=here),
+            "alone": _no_worker(),
+        }
 
 
 class SchedulePage(RowPage):

@@ -21,7 +21,7 @@ class DatasetsLoad(ForStarters, SelectedDatasets):
         states = {state.key: state for state in described_states(environment=current_environment())}
         by_files = come_by_files(states)
         rows, names = [], []
-        for dataset in self.datasets:
+        for dataset in self.selected:
             state = states.get(str(dataset.key))
             reason = _reason(dataset, state, by_files)
             rows.append(SelectedRow(str(dataset), "" if reason else "is loaded", reason))

@@ -10,18 +10,23 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from elevata.accounts.permissions import acting_as
 from elevata.bootstrap.places import ROOT
 from elevata.core.errors import MetadataError
 from elevata.home import favourites
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
 from elevata.lists.selectors import filtered_lists
 from elevata.lists.services import save_filter
+from loader.domain.dependencies import Scope
+from loader.models import SavedQuery
+from loader.services.reads.queries import delete_query
+from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.world import World
 from tests.elevata.web.forms import words
 from tests.elevata.web.html import html_of, text_of
 from tests.elevata.web.pages import signed_in
-from tests.factories import TargetDatasetFactory
+from tests.factories import SourceDatasetFactory, TargetDatasetFactory
 from tests.loader.factories import loaded
 
 pytestmark = pytest.mark.django_db
@@ -142,7 +147,9 @@ def test_a_column_that_the_list_does_not_have_is_refused(reader: Client):
     assert not ChosenColumns.objects.exists()
 
 
-@pytest.mark.parametrize("route", ["dataset_list", "source_list", "report_list", "execution_list", "run_list"])
+@pytest.mark.parametrize(
+    "route", ["dataset_list", "schema_list", "source_list", "report_list", "execution_list", "run_list"]
+)
 def test_declared_columns_are_those_of_the_table(route: str, request: pytest.FixtureRequest):
     """Columns are hidden by their numbers, so that a table must have the declared ones in their order."""
     if route in ("report_list", "execution_list"):
@@ -155,6 +162,8 @@ def test_declared_columns_are_those_of_the_table(route: str, request: pytest.Fix
     heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table.partition("</thead>")[0], re.DOTALL)
     view: Any = filtered_lists()[route]
     assert [words(head) for head in heads] == [column.label for column in view.columns]
+    row = table.partition("<tbody>")[2].partition("</tr>")[0]
+    assert row.count("<td") == len(heads)
 
 
 def test_there_is_a_rule_to_hide_every_column():
@@ -204,6 +213,31 @@ def test_a_report_is_a_favourite(world: World):
     client.post("/favourites/", {"subject_kind": "report", "subject_key": str(report.report_id), "on": "on"})
     assert str(report.report_id) in text_of(client, "/reports/?favourite=true").partition('id="rows"')[2]
     assert str(report.report_id) not in text_of(client, "/reports/?favourite=false").partition('id="rows"')[2]
+
+
+def test_sources_schedules_and_saved_queries_are_favourites_until_they_are_deleted(
+    operator: Client, starter: User, airport: TargetDataset
+):
+    source = SourceDatasetFactory(name="flights")
+    with acting_as(starter):
+        schedule = create_schedule(name="nightly", cron="0 6 * * *", time_zone="UTC", scope=Scope())
+    query = SavedQuery.objects.create(owner=starter, name="delays", text="SELECT 1")
+    subjects = (("source", source, "/sources/"), ("schedule", schedule, "/schedules/"))
+    for kind, row, address in (*subjects, ("saved_query", query, "/sql/saved/")):
+        operator.post("/favourites/", {"subject_kind": kind, "subject_key": str(row.key), "on": "on"})
+        answer = operator.get(address, {"favourite": "true"})
+        if answer.status_code == 200:
+            assert [found.key for found in answer.context["page"]] == [row.key]
+    assert {f"Schedule {schedule.name}", str(source)} <= {name for _, name in favourites(starter)}
+    with acting_as(starter):
+        delete_query(saved=query)
+    assert set(Favourite.objects.values_list("subject_kind", flat=True)) == {"source", "schedule"}
+
+
+def test_what_has_no_comments_is_not_commented_on(reader: Client):
+    body = {"subject_kind": "source", "subject_key": str(SourceDatasetFactory().key), "text": "why?"}
+    answer = reader.post("/api/v1/comments/", body, content_type="application/json")
+    assert answer.status_code == 400
 
 
 # --- REST --------------------------------------------------------------------------------------

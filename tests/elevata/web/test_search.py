@@ -6,15 +6,22 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
+from django.urls import NoReverseMatch, reverse
 
-from elevata.web.search import Rank, Result, search
+from elevata.lists.models import SavedFilter
+from elevata.web.search import PageKind, Rank, Result, all_kinds, search
 from loader.services.reads.queries import save_query
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.lifecycle import rename_column
+from tests.elevata.web.html import html_of
+from tests.elevata.web.permissions import patterns
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
+from tests.loader.factories import ExecutionFactory
 
 pytestmark = pytest.mark.django_db
+
+PATTERNS = patterns()
 
 WORDS = {
     "icao": {"key_ordinal": 1},
@@ -92,6 +99,72 @@ def test_what_the_pages_refuse_is_not_found(person: User, starter: User, text: s
     User.objects.create_user("adam")
     assert results_of(text, person) == []
     assert results_of(text, starter) != []
+
+
+# Routes without arguments that the search does not list.
+UNLISTED = {
+    "parts of pages, which htmx loads": {
+        *("home_now", "home_warehouse", "home_charts", "notice_bell", "inbox_rows", "comment_users", "pending_changes"),
+        *("model_preview", "model_builder", "sql_names", "schedule_times"),
+    },
+    "sent by a button": {
+        *("sign_out", "notices_read", "filter_save", "columns_choose", "favourite", "datasets_edit", "sources_edit"),
+        *("datasets_report", "datasets_load", "report_build", "drift_refresh", "drift_adopt", "trial_run", "sql_run"),
+        "saved_query_save",
+    },
+    "before signing in": {"sign_in", "sso", "sso_callback", "own_password"},
+    "for programs": {"healthz", "readyz", "metrics"},
+    "files of a page that is listed": {"column_lineage_file", "column_lineage_events", "change_file"},
+    "the search itself, and a second view of the API description": {"search", "api_redoc"},
+}
+
+
+def test_every_page_without_arguments_is_found():
+    listed = {entry.route for kind in all_kinds() if isinstance(kind, PageKind) for entry in kind.entries}
+    routes = {name for name in PATTERNS if not name.startswith(("api-", "unnamed")) and _is_bare(name)}
+    assert routes - listed == set().union(*UNLISTED.values())
+
+
+def _is_bare(route: str) -> bool:
+    try:
+        return bool(reverse(route))
+    except NoReverseMatch:
+        return False
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in all_kinds() if isinstance(kind, PageKind)], ids=lambda kind: kind.name
+)
+def test_every_entry_is_found_by_its_label(kind: PageKind):
+    admin = User.objects.create_superuser("root")
+    for entry in kind.entries:
+        assert entry.label in [result.name for result in results_of(entry.label, admin, kind.name)]
+
+
+def test_start_load_opens_its_form(operator: Client, starter: User):
+    (result,) = [result for result in results_of("start load", starter) if result.key == "run_start"]
+    answer = operator.get(result.page, follow=True)
+    assert answer.redirect_chain[-1][0] == "/load-runs/?start=#start"
+    assert '<details class="panel" id="start" open>' in html_of(answer)
+
+
+def test_an_execution_is_found_by_its_number(person: User):
+    execution = ExecutionFactory(reason="load run nightly")
+    for text in (f"execution {execution.pk}", "nightly"):
+        assert [result.page for result in results_of(text, person, "execution")] == [f"/executions/{execution.pk}/"]
+
+
+def test_a_saved_filter_is_found_by_its_owner_unless_it_is_shared(person: User, starter: User):
+    SavedFilter.objects.create(owner=starter, route="dataset_list", name="raw tables", query="layer=raw")
+    assert [result.page for result in results_of("raw tables", starter)] == ["/datasets/?layer=raw"]
+    assert results_of("raw tables", person) == []
+
+
+def test_misspelled_names_of_other_objects_are_found_where_the_database_has_trigrams(person: User):
+    User.objects.create_user("katharina")
+    admin = User.objects.create_superuser("root")
+    names = [result.name for result in results_of("kathrina", admin, "user")]
+    assert names == (["katharina"] if connection.vendor == "postgresql" else [])
 
 
 def test_a_saved_query_is_found_by_its_owner_unless_it_is_shared(person: User, starter: User):

@@ -2,8 +2,10 @@
 
 import pytest
 
+from loader.domain.dependencies import SELECTION, Scope
 from loader.domain.refusals import Refusal
-from loader.domain.selection import Node, select_nodes
+from loader.domain.selection import MAX_WORDS, Node, select_nodes
+from metadata.domain.bulk_edits import MOST_ROWS
 
 NODES = [
     Node("a", "raw.orders", "raw"),
@@ -41,3 +43,13 @@ def test_a_word_that_selects_nothing_is_refused_by_name(word):
 
     assert refused.value.code == "NOTHING_SELECTED"
     assert word in refused.value.message
+
+
+def test_the_names_of_all_datasets_that_a_list_selects_at_once_fit():
+    assert MOST_ROWS * len(f"serving.{'n' * 180} ") <= MAX_WORDS
+
+
+def test_a_long_selection_is_named_by_its_first_words():
+    names = " ".join(f"raw.t{number}" for number in range(12))
+    assert str(Scope(SELECTION, names)).endswith("raw.t9 and 2 more")
+    assert str(Scope(SELECTION, "raw.a  tag:b", exclude="raw.c")) == "raw.a  tag:b without raw.c"

@@ -10,11 +10,11 @@ from elevata.accounts.services.users import ensure_user
 from elevata.audit.domain import SELECTION, verify_lines
 from elevata.audit.models import ChangeLogEntry
 from metadata.domain.bulk_edits import OWNER
-from metadata.models import TargetDataset
+from metadata.models import SourceDataset, TargetDataset
 from metadata.services.bulk_edits import apply_edits, edits_of
 from metadata.services.datasets.targets import update_target_dataset
 from metadata.services.sources import create_system
-from tests.factories import TargetDatasetFactory
+from tests.factories import SourceDatasetFactory, TargetDatasetFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,3 +110,12 @@ def test_a_refused_undo_names_its_rows(reader: Client, owned: tuple) -> None:
     update_target_dataset(dataset=row, expected_version=row.version, owner="ann")
     answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json").json()
     assert [(problem["at"], problem["key"]) for problem in answer["rows"]] == [(str(row), str(row.key))]
+
+
+def test_an_edit_of_sources_is_undone_by_rest(reader: Client) -> None:
+    rows = SourceDatasetFactory.create_batch(2)
+    entry = apply_edits(edits_of(rows, OWNER, "ops"))
+    answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json")
+    assert answer.status_code == 200, answer.content
+    assert {item["key"] for item in answer.json()["undone"]} == {str(row.key) for row in rows}
+    assert not SourceDataset.objects.filter(owner="ops").exists()
