@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Concern:
-    """Finding about a report or a schedule; it follows from the clock or the warehouse, so it is not stored."""
+    """Finding about a report or a schedule; it follows from the clock or the warehouse, so it has no row of its own."""
 
     code: str
     severity: Severity

@@ -11,8 +11,7 @@ from django.utils.module_loading import import_string
 from architecture.domain import workflow
 from architecture.domain.health import Concern, Severity
 from architecture.models import ChangeReport, HealthFinding
-from architecture.selectors.inbox import known_refusal, signal
-from elevata.jobs import states
+from architecture.selectors.environments import reports_to_execute
 
 _GRAVEST_FIRST = Case(*(When(severity=level, then=Value(rank)) for rank, level in enumerate(Severity)))
 
@@ -30,31 +29,18 @@ def counts() -> dict[str, int]:
 
 
 def concerns() -> list[Concern]:
-    """Return the findings that are not stored (``HEALTH_CHECKS``)."""
+    """Return the findings about reports and schedules (``HEALTH_CHECKS``)."""
     return [concern for name in settings.HEALTH_CHECKS for concern in import_string(name)()]
 
 
 def outdated_approvals() -> list[Concern]:
-    """Return the approved reports that are known to be outdated, and were not executed."""
-    approved = ChangeReport.objects.filter(status=workflow.APPROVED).exclude(executions__status__in=_KEPT)
-    rows = approved.select_related("environment").defer("document", "content").order_by("-pk")
-    signals: dict[int, str] = {}
-    outdated = []
-    for report in rows:
-        if report.environment_id not in signals:
-            signals[report.environment_id] = signal(report.environment_id)
-        refusal = known_refusal(report.report_id, signals[report.environment_id])
-        if refusal:
-            outdated.append(_outdated(report, refusal))
-    return outdated
+    """Return the approved reports that the newest sweep found outdated, and that were not executed."""
+    rows = reports_to_execute().filter(status=workflow.APPROVED).exclude(outdated={})
+    return [_outdated(report) for report in rows.order_by("-pk")]
 
 
-# An execution in another state is the report's, and decides on it.
-_KEPT = sorted(states.STEPS.keys() - {states.ABANDONED})
-
-
-def _outdated(report: ChangeReport, refusal: dict[str, Any]) -> Concern:
-    text = f"The approved report can no longer be executed: {refusal['message']}"
+def _outdated(report: ChangeReport) -> Concern:
+    text = f"The approved report can no longer be executed: {report.outdated['message']}"
     link = reverse("report_page", args=[report.report_id])
     return Concern("outdated_approval", Severity.WARNING, f"Report of {report.title}", text, link)
 
