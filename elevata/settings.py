@@ -148,6 +148,8 @@ APPLIED_NAMES = "architecture.selectors.applied_names.is_name_applied"
 # Functions that return the findings about what is not metadata (architecture.selectors.health).
 HEALTH_CHECKS = [
     "architecture.selectors.health.outdated_approvals",
+    "architecture.selectors.health.unowned_sources",
+    "architecture.selectors.health.unread_sources",
     "loader.services.schedule_overlaps.overlapping_schedules",
 ]
 # Functions that return the subjects of comments and favourites by kind (elevata.web.subjects).

@@ -45,6 +45,7 @@ urlpatterns = [
     path("datasets/<uuid:key>/columns/paste/", columns.columns_paste, name="columns_paste"),
     path("columns/<uuid:key>/edit/", columns.ColumnEdit.as_view(), name="column_edit"),
     path("columns/<uuid:key>/impact/", columns.ColumnImpact.as_view(), name="column_impact"),
+    path("source-columns/<uuid:key>/impact/", columns.SourceColumnImpact.as_view(), name="source_column_impact"),
     path("columns/<uuid:key>/cell/", columns.column_cell, name="column_cell"),
     path("columns/<uuid:key>/move/", columns.column_move, name="column_move"),
     path("columns/<uuid:key>/rename/", ColumnAction.as_view(verb=RENAME), name="column_rename"),

@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Concern:
-    """Finding about a report or a schedule; it follows from the clock or the warehouse, so it is not stored."""
+    """Finding about a report, a schedule or a source, which is read when it is shown and has no row of its own."""
 
     code: str
     severity: Severity
@@ -233,16 +233,20 @@ def _readers(dataset: DatasetState, around: Surroundings) -> Iterator[Finding]:
 
 
 def _cycles(dataset: DatasetState, around: Surroundings) -> Iterator[Finding]:
+    if dataset.key in upstream_of(dataset.key, around.reads):
+        yield Finding("cycle", Severity.ERROR, "The dataset reads itself over its inputs.", "inputs")
+
+
+def upstream_of(key: str, reads: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Return the datasets that a dataset reads over any number of steps; in a cycle with itself."""
     seen: set[str] = set()
-    pending = list(around.reads.get(dataset.key, ()))
+    pending = list(reads.get(key, ()))
     while pending:
         key = pending.pop()
-        if key == dataset.key:
-            yield Finding("cycle", Severity.ERROR, "The dataset reads itself over its inputs.", "inputs")
-            return
         if key not in seen:
             seen.add(key)
-            pending += around.reads.get(key, ())
+            pending += reads.get(key, ())
+    return seen
 
 
 def _listed(names: list[str], shown: int = 3) -> str:

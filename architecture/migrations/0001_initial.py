@@ -66,6 +66,7 @@ class Migration(migrations.Migration):
                 ("authors", models.JSONField(default=list)),
                 ("through", models.BigIntegerField(default=0)),
                 ("observed_at", models.DateTimeField(null=True)),
+                ("outdated", models.JSONField(default=dict, editable=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("signature", models.CharField(default="", editable=False, max_length=81)),
                 (

@@ -27,7 +27,8 @@ class ChangeReport(models.Model):
     ``document`` is the published form (``change-report/v1``), ``content`` the input of its fingerprint. ``authors``
     are the names of the authors of its changes, at creation. ``through`` is the last link of the audit chain sealed
     before the metadata was read. ``undo_of`` is the record whose operations the report undoes; its desired state is
-    then stored in ``document``, not in the metadata.
+    then stored in ``document``, not in the metadata. ``outdated`` is the reason why a report that was not executed is
+    outdated, as of the newest sweep; {} if it is up to date.
     """
 
     class Status(models.TextChoices):
@@ -57,6 +58,7 @@ class ChangeReport(models.Model):
     authors = models.JSONField(default=list)
     through = models.BigIntegerField(default=0)
     observed_at = models.DateTimeField(null=True)
+    outdated = models.JSONField(default=dict, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     superseded_by = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="supersedes")

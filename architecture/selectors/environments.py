@@ -250,6 +250,16 @@ def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
     )
 
 
+def reports_to_execute() -> QuerySet[ChangeReport]:
+    """Return the open and approved reports without an execution, except abandoned ones, without their long columns."""
+    rows = ChangeReport.objects.filter(status__in=(workflow.OPEN, workflow.APPROVED))
+    return rows.exclude(executions__status__in=_DECIDING).select_related("environment").defer("document", "content")
+
+
+# States of executions after which a report cannot be executed again.
+_DECIDING = sorted(job_states.STEPS.keys() - {job_states.ABANDONED})
+
+
 def open_proposal(environment: Environment) -> PolicyProposal | None:
     """Return the looser change policy that waits for a second user in an environment; None if there is none."""
     proposals = PolicyProposal.objects.filter(environment=environment, status=PolicyProposal.Status.PROPOSED)

@@ -1,10 +1,11 @@
 """Findings for the health page, the API and the command."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
 from django.utils.module_loading import import_string
 
@@ -12,8 +13,9 @@ from architecture.domain import workflow
 from architecture.domain.health import Concern, Severity
 from architecture.filtersets import GRAVEST_FIRST
 from architecture.models import ChangeReport, HealthFinding
-from architecture.selectors.inbox import known_refusal, signal
-from elevata.jobs import states
+from architecture.selectors.environments import reports_to_execute
+from metadata.domain.sensitivity import SENSITIVE
+from metadata.models import SourceColumn, SourceDataset
 
 
 def findings() -> QuerySet[HealthFinding]:
@@ -29,33 +31,82 @@ def counts() -> dict[str, int]:
 
 
 def concerns() -> list[Concern]:
-    """Return the findings that are not stored (``HEALTH_CHECKS``)."""
+    """Return the findings about reports, sources and schedules (``HEALTH_CHECKS``)."""
     return [concern for name in settings.HEALTH_CHECKS for concern in import_string(name)()]
 
 
 def outdated_approvals() -> list[Concern]:
-    """Return the approved reports that are known to be outdated, and were not executed."""
-    approved = ChangeReport.objects.filter(status=workflow.APPROVED).exclude(executions__status__in=_KEPT)
-    rows = approved.select_related("environment").defer("document", "content").order_by("-pk")
-    signals: dict[int, str] = {}
-    outdated = []
-    for report in rows:
-        if report.environment_id not in signals:
-            signals[report.environment_id] = signal(report.environment_id)
-        refusal = known_refusal(report.report_id, signals[report.environment_id])
-        if refusal:
-            outdated.append(_outdated(report, refusal))
-    return outdated
+    """Return the approved reports that the newest sweep found outdated, and that were not executed."""
+    rows = reports_to_execute().filter(status=workflow.APPROVED).exclude(outdated={})
+    return [_outdated(report) for report in rows.order_by("-pk")]
 
 
-# An execution in another state is the report's, and decides on it.
-_KEPT = sorted(states.STEPS.keys() - {states.ABANDONED})
+# Findings of each rule about sources that are listed.
+_MOST_SOURCES = 50
 
 
-def _outdated(report: ChangeReport, refusal: dict[str, Any]) -> Concern:
-    text = f"The approved report can no longer be executed: {refusal['message']}"
+def unread_sources() -> list[Concern]:
+    """Return the active sources that no active dataset reads."""
+    rows = _active_sources().exclude(feeds__dataset__active=True)
+    return _of_sources(rows, "orphan", Severity.HINT, "Nothing reads the source.", "source_page")
+
+
+def unowned_sources() -> list[Concern]:
+    """Return the active sources with personal or sensitive columns that have no owner, nor their system."""
+    personal = SourceColumn.objects.filter(Q(pii=True) | Q(sensitivity__in=SENSITIVE), active=True)
+    rows = _active_sources().filter(owner="", system__owner="", pk__in=personal.values("dataset"))
+    text = "Nobody owns the personal data of the source."
+    return _of_sources(rows, "no_owner", Severity.WARNING, text, "source_edit", "#id_owner")
+
+
+def _active_sources() -> QuerySet[SourceDataset]:
+    return SourceDataset.objects.filter(active=True, system__active=True).select_related("system").order_by("pk")
+
+
+def _of_sources(
+    rows: QuerySet[SourceDataset], code: str, severity: Severity, text: str, page: str, place: str = ""
+) -> list[Concern]:
+    """Return a finding for each of the first sources; if there are more, the last one says so."""
+    sources = list(rows[: _MOST_SOURCES + 1])
+    more = f" This holds for more sources than the {_MOST_SOURCES} listed." if len(sources) > _MOST_SOURCES else ""
+    concerns = [
+        Concern(code, severity, f"Source {source}", text, f"{reverse(page, args=[source.key])}{place}")
+        for source in sources[:_MOST_SOURCES]
+    ]
+    return [*concerns[:-1], replace(concerns[-1], text=text + more)] if concerns else []
+
+
+def _outdated(report: ChangeReport) -> Concern:
+    text = f"The approved report can no longer be executed: {report.outdated['message']}"
     link = reverse("report_page", args=[report.report_id])
     return Concern("outdated_approval", Severity.WARNING, f"Report of {report.title}", text, link)
+
+
+# Pages on which fields of a dataset are corrected; other fields of it, and of a column, have their forms.
+_PAGES = {"inputs": "dataset_inputs", "history_policy": "dataset_policy", "columns": "dataset_page"}
+
+
+def link_of(finding: HealthFinding) -> str:
+    """Return the path of the form or page where a finding is corrected, with the field's id."""
+    if finding.column is not None:
+        page = "column_rename" if finding.field == "name" else "column_edit"
+        field = "type" if finding.field == "data_type" else finding.field
+        return f"{reverse(page, args=[finding.column.key])}#id_{field}"
+    dataset = finding.dataset
+    if dataset.select and finding.field != "owner":
+        return f"{reverse('model_edit', args=[dataset.key])}#id_select"
+    field, _, part = finding.field.partition(".")
+    if field == "active":
+        return reverse("dataset_page", args=[dataset.key])
+    page = "dataset_rename" if field == "name" else _PAGES.get(field, "dataset_edit")
+    return f"{reverse(page, args=[dataset.key])}#{_place_of(field, part)}"
+
+
+def _place_of(field: str, part: str) -> str:
+    if field != "history_policy":
+        return field if field == "columns" else f"id_{field}"
+    name, _, word = part.partition(".")
+    return f"id_label_{word or 'new'}" if name == "state_labels" else f"id_{part or 'historize'}"
 
 
 def as_json(rows: Iterable[HealthFinding], concerned: Iterable[Concern]) -> list[dict[str, Any]]:
@@ -68,6 +119,7 @@ def as_json(rows: Iterable[HealthFinding], concerned: Iterable[Concern]) -> list
             "field": row.field,
             "text": row.text,
             "fix": row.fix,
+            "link": link_of(row),
         }
         for row in rows
     ]
@@ -79,6 +131,7 @@ def as_json(rows: Iterable[HealthFinding], concerned: Iterable[Concern]) -> list
             "field": "",
             "text": concern.text,
             "fix": "",
+            "link": concern.link,
         }
         for concern in concerned
     ]

@@ -38,6 +38,8 @@ from elevata.core.errors import MetadataError
 _NO_CHANGE = ("comment", "execution", "lease", "report", "token", "user")
 _CACHE_SECONDS = 3600
 _COUNTED_ENTRIES = 10_000
+# Time limit of the checks of one request; the next request continues.
+CHECK_SECONDS = 1.5
 
 
 def signal(environment_pk: int) -> str:
@@ -91,10 +93,12 @@ def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = No
     return refusal
 
 
-def refusals_of(reports: Iterable[ChangeReport], *, check: bool) -> dict[int, dict[str, Any] | None]:
+def refusals_of(
+    reports: Iterable[ChangeReport], *, check: bool, seconds: float = CHECK_SECONDS
+) -> dict[int, dict[str, Any] | None]:
     """Return for each report that is not executed why it is outdated, by primary key; None if that is not known.
 
-    With ``check``, unknown ones are computed within the time limit of a request.
+    With ``check``, unknown ones are computed within ``seconds``.
     """
     refusals: dict[int, dict[str, Any] | None] = {}
     signals: dict[int, str] = {}
@@ -104,7 +108,7 @@ def refusals_of(reports: Iterable[ChangeReport], *, check: bool) -> dict[int, di
             signals[report.environment_id] = signal(report.environment_id)
         known = known_refusal(report.report_id, signals[report.environment_id])
         # The time starts after the first report, which reads the inputs that all reports share.
-        if known is None and check and (began is None or monotonic() - began <= _CHECK_SECONDS):
+        if known is None and check and (began is None or monotonic() - began <= seconds):
             known = refusal_of(report, signals[report.environment_id], gathered)
             began = began or monotonic()
         refusals[report.pk] = known
@@ -133,8 +137,6 @@ def _cache_key(report_id: UUID, signal: str) -> str:
     return f"report-holds:{report_id}:{signal}"
 
 
-# Time limit of the checks of one request; the next request continues.
-_CHECK_SECONDS = 1.5
 _OWN = ("pk", "report_id", "status", "risk", "fingerprint", "authors", "created_by_id", "environment_id", "live")
 _LONG = ("document", "content")
 _NEEDED = {

@@ -27,7 +27,7 @@ from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.columns import stable_keys
 from metadata.selectors.datasets import Lineage, downstream
-from metadata.selectors.impact import downstream_impact
+from metadata.selectors.impact import impact_of
 from metadata.selectors.lineage import of_lineage
 from metadata.selectors.model_dependents import Dependent
 
@@ -329,8 +329,17 @@ _IMPACTS = {
 }
 
 
-def column_impacts(report: ChangeReport) -> list[tuple[Operation, list[Dependent]]]:
-    """Return the first column operations with what each affects downstream in the current metadata.
+@dataclass(frozen=True)
+class ColumnImpacts:
+    """The first ``examined`` of ``count`` changed columns, as far as anything depends on them."""
+
+    shown: list[tuple[Operation, list[Dependent]]]
+    examined: int
+    count: int
+
+
+def column_impacts(report: ChangeReport) -> ColumnImpacts:
+    """Return the first column operations with what each affects in the current metadata.
 
     Columns that are not in the metadata any more are omitted: nothing reads them.
     """
@@ -338,9 +347,14 @@ def column_impacts(report: ChangeReport) -> list[tuple[Operation, list[Dependent
     keys = [operation.column_key for operation in changes if operation.column_key]
     rows = TargetColumn.objects.filter(key__among=keys).select_related("dataset__schema") if keys else ()
     columns = {str(row.key): row for row in rows}
-    known = [operation for operation in changes if operation.column_key in columns][:IMPACTS_SHOWN]
-    impacts = ((each, downstream_impact(columns[each.column_key], _IMPACTS[each.op])) for each in known)
-    return [(operation, affected) for operation, affected in impacts if affected]
+    known = [operation for operation in changes if operation.column_key in columns]
+    impacts = [(each, _impact(each, columns[each.column_key])) for each in known[:IMPACTS_SHOWN]]
+    return ColumnImpacts([(each, affected) for each, affected in impacts if affected], len(impacts), len(known))
+
+
+def _impact(operation: Operation, column: TargetColumn) -> list[Dependent]:
+    """Return the effects of an operation; in the metadata, the column has its new type already."""
+    return impact_of(column, _IMPACTS[operation.op], type=column.type)
 
 
 # Lineage graph of a report's datasets and all datasets downstream of them.

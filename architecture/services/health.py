@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from architecture.domain.health import Finding, Fix, Source, Surroundings, findings_of, owner_above
+from architecture.domain.health import Finding, Fix, Source, Surroundings, findings_of, owner_above, upstream_of
 from architecture.models import HealthFinding
 from elevata.core.errors import MetadataError
 from metadata.domain.sensitivity import is_sensitive
@@ -80,13 +80,24 @@ def _with_neighbours(pks: Collection[int]) -> set[int]:
 
 
 def refresh_findings(pks: Collection[int] | None = None) -> None:
-    """Compute and store the findings of these datasets, by default of all."""
-    if pks is None:
-        pks = list(TargetDataset.objects.values_list("pk", flat=True))
-    ordered = sorted(pks)
+    """Compute and store the findings of these datasets, and of all in a cycle with one of them; by default of all."""
     reads, read = _reading()
+    if pks is None:
+        ordered = sorted(TargetDataset.objects.values_list("pk", flat=True))
+    else:
+        ordered = sorted({*pks, *_in_cycles(pks, reads)})
     for start in range(0, len(ordered), _BATCH):
         _refresh(ordered[start : start + _BATCH], reads, read)
+
+
+def _in_cycles(pks: Collection[int], reads: Mapping[str, tuple[str, ...]]) -> set[int]:
+    """Return the datasets with a cycle, stored or new: an edit of one of them makes or breaks it for all."""
+    stored = set(HealthFinding.objects.filter(code="cycle").order_by().values_list("dataset", flat=True))
+    keys = map(str, TargetDataset.objects.filter(pk__among=pks).order_by().values_list("key", flat=True))
+    upstream = ((key, upstream_of(key, reads)) for key in keys)
+    members = {member for key, above in upstream if key in above for member in above}
+    rows = TargetDataset.objects.filter(key__among=members).order_by() if members else TargetDataset.objects.none()
+    return stored | set(rows.values_list("pk", flat=True))
 
 
 def _refresh(pks: list[int], reads: Mapping[str, tuple[str, ...]], read: frozenset[str]) -> None:

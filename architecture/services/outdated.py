@@ -1,29 +1,38 @@
-"""Search for reports that became outdated while they waited, so that their users are notified."""
+"""Check that reports are up to date: stored with each report for pages and commands, and told to its users."""
 
 from django.db import transaction
 
-from architecture.domain import workflow
 from architecture.models import ChangeReport
-from architecture.selectors.inbox import refusals_of
+from architecture.selectors.environments import reports_to_execute
+from architecture.selectors.inbox import CHECK_SECONDS, refusals_of
 from architecture.services.notifications import tell_outdated
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Event
 
 
-def tell_outdated_reports() -> int:
-    """Notify once of each report that became outdated before its execution; return the number of such reports."""
-    events = Event.objects.filter(kind=Kind.REPORT_OUTDATED, subject_kind="report")
-    waiting = ChangeReport.objects.filter(
-        status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True
-    ).select_related("environment", "created_by")
-    known = set(events.values_list("subject_key", flat=True))
-    reports = [row for row in waiting.defer("document", "content") if str(row.report_id) not in known]
-    refusals = refusals_of(reports, check=True)
-    outdated = [report for report in reports if refusals[report.pk]]
-    for report in outdated:
-        with transaction.atomic():
-            # Another sweep may have been faster.
-            ChangeReport.objects.select_for_update().get(pk=report.pk)
-            if not events.filter(subject_key=str(report.report_id)).exists():
-                tell_outdated(report, refusals[report.pk]["message"])
-    return len(outdated)
+def check_reports(*, seconds: float = CHECK_SECONDS) -> int:
+    """Check within ``seconds`` which reports are outdated before their execution, and store it.
+
+    Users are notified once of each report. Return the number of reports that became outdated.
+    """
+    reports = list(reports_to_execute().select_related("created_by").order_by("pk"))
+    refusals = refusals_of(reports, check=True, seconds=seconds)
+    became = 0
+    for report in reports:
+        refusal = refusals[report.pk]
+        if refusal is not None and refusal != report.outdated:
+            became += _store(report, refusal)
+    return became
+
+
+def _store(report: ChangeReport, refusal: dict[str, str]) -> bool:
+    with transaction.atomic():
+        # Another sweep may have been faster.
+        before = ChangeReport.objects.select_for_update().only("outdated").get(pk=report.pk).outdated
+        ChangeReport.objects.filter(pk=report.pk).update(outdated=refusal)
+        told = Event.objects.filter(
+            kind=Kind.REPORT_OUTDATED, subject_kind="report", subject_key=str(report.report_id)
+        ).exists()
+        if refusal and not told:
+            tell_outdated(report, refusal["message"])
+    return bool(refusal) and not before

@@ -189,7 +189,7 @@ def _columns(row: Model, names: Iterable[str]) -> dict[str, Any]:
 # --- contents ----------------------------------------------------------------------------------
 
 # Columns set when or after a report is stored. The status is derived from decisions, which are links of the chain.
-_NOT_SIGNED = frozenset({"id", "status", "superseded_by_id", "observed_at", "created_at", "signature"})
+_NOT_SIGNED = frozenset({"id", "status", "superseded_by_id", "observed_at", "outdated", "created_at", "signature"})
 
 
 def _report_content(report: ChangeReport) -> dict[str, Any]:

@@ -13,10 +13,6 @@ from architecture.services.health import fix_finding
 from elevata.accounts.roles import Permission
 from elevata.lists.columns import Column
 from elevata.web.views import ButtonPage, ListPage
-from metadata.views.base import page_of
-
-# Pages on which fields of a dataset are corrected; other fields of it, and of a column, have their forms.
-_PAGES = {"inputs": "dataset_inputs", "history_policy": "dataset_policy", "columns": "dataset_page"}
 
 
 class HealthPage(ListPage):
@@ -39,7 +35,7 @@ class HealthPage(ListPage):
             "tab": "health",
             "counts": health.counts(),
             "concerns": health.concerns() if is_whole else [],
-            "rows": [(finding, link_of(finding), FIXES.get(finding.fix)) for finding in context["page"]],
+            "rows": [(finding, health.link_of(finding), FIXES.get(finding.fix)) for finding in context["page"]],
             "severities": [(level.value, level.value) for level in Severity],
         }
 
@@ -59,19 +55,3 @@ class HealthFix(ButtonPage):
     def act(self) -> None:
         dataset = fix_finding(finding=self.row)
         messages.success(self.request, f"Done for {dataset}: {FIXES[self.row.fix].lower()}.")
-
-
-def link_of(finding: HealthFinding) -> str:
-    """Return the address of the form or page where a finding is corrected."""
-    if finding.column is not None:
-        if finding.field == "name":
-            return reverse("column_rename", args=[finding.column.key])
-        return reverse("column_edit", args=[finding.column.key])
-    if finding.dataset.select and finding.field != "owner":
-        return reverse("model_edit", args=[finding.dataset.key])
-    field = finding.field.partition(".")[0]
-    if field == "name":
-        return reverse("dataset_rename", args=[finding.dataset.key])
-    if field == "active":
-        return page_of(finding.dataset)
-    return reverse(_PAGES.get(field, "dataset_edit"), args=[finding.dataset.key])

@@ -8,6 +8,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Lease
+from architecture.services.health import refresh_findings
 from architecture.services.reports import build_report
 from architecture.services.states import current_environment
 from bench.web.applied import apply
@@ -73,6 +74,8 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     told("the report of everything")
     busy = load(environment, states, [people["operator"]], size, now=now)
     told("load runs")
+    refresh_findings()
+    told("findings about metadata")
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")

@@ -76,6 +76,8 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("dataset_lineage", reverse("dataset_lineage", args=[hub]), "referred to by most")
     by_column = reverse("column_lineage")
     yield Page("column_lineage", f"{by_column}?focus={control.hub}", "of a dataset")
+    column = control.hub.columns.order_by("ordinal")[0]
+    yield Page("column_lineage", f"{by_column}?column=target:{column.key}", "of a column")
     yield Page("dataset_retire", reverse("dataset_retire", args=[hub]), "referred to by most")
     yield Page("run_charts", f"{reverse('run_charts')}?status=succeeded", "of everything")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")

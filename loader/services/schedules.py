@@ -19,7 +19,7 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from architecture.services.outdated import tell_outdated_reports
+from architecture.services.outdated import check_reports
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import users_who_may
 from elevata.accounts.roles import Permission, Place
@@ -443,7 +443,7 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     delete_old_responses()
     sweep_uploads()
     forget_old_events()
-    tell_outdated_reports()
+    check_reports()
     # A process that died may have committed entries without sealing them.
     chain.seal()
     return swept

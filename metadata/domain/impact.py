@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from metadata.domain.column_lineage import HISTORY, ColumnLineage, ColumnNode, ExposureNode
+from metadata.domain.column_lineage import HISTORY, SOURCE, ColumnLineage, ColumnNode, ExposureNode
 
 DROP, RENAME, RETYPE = "drop", "rename", "retype"
 # Effects on a dependent: it is changed, too; it stays unchanged; it loses its input; it prevents the action.
@@ -69,7 +69,9 @@ def _of_column(
             return None
         if node.kind == HISTORY:
             return Effect(FOLLOWS, *head, "is renamed along")
-        return Effect(FOLLOWS, *head, "reads the new name", node.expression) if node.expression else None
+        if node.expression or any(each.kind == SOURCE for each in lineage.reads[node.id]):
+            return Effect(FOLLOWS, *head, "reads the new name", node.expression)
+        return None
     if node.id in changed:
         message = "its type is derived again" if node.dataset_key in models else "takes the type over"
         return Effect(FOLLOWS, *head, message, node.expression)

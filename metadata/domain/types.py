@@ -162,3 +162,17 @@ STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 # Start of variables and settings that Spark and Hadoop substitute: switched off where SQL is parsed, and refused in
 # every text that becomes part of SQL or of a setting.
 VARIABLE = "${"
+
+
+# Within a group, equal values have equal hashes, whatever their width (docs/understand/identity_and_hashing.md).
+_HASH_ALIKE = (
+    {"integer", "bigint", "decimal"},
+    {"integer", "bigint", "float"},
+    {"string", "uuid", "json", "time"},
+    {"date", "timestamp"},
+)
+
+
+def hash_alike(one: DataType, other: DataType) -> bool:
+    """Return True if equal values of the types have equal hashes, so that columns of a reference can be paired."""
+    return one.name == other.name or any({one.name, other.name} <= group for group in _HASH_ALIKE)

@@ -5,14 +5,23 @@ These are queries for a user's decision; the services check again on save.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.impact import BREAKS, FOLLOWS, REFUSES, STAYS
 from metadata.domain.sql import check_expression, rename_in_expression
-from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset, TargetColumn, TargetDataset
+from metadata.domain.types import DataType, hash_alike
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
 from metadata.selectors import model_dependents
 from metadata.selectors.datasets import LineageNode, lineage
 from metadata.selectors.datasets import downstream as everything_after
@@ -141,6 +150,35 @@ def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
             if reading.active and any(one.upstream_column_id == column.pk for one in reading.inputs.all()):
                 message = "reads it, and will have nothing to read"
                 yield Dependent(BREAKS, reader, f"column {reading.name}", message, reading.expression)
+
+
+def of_column_retype(column: TargetColumn, type: DataType | None = None) -> list[Dependent]:
+    """Return the references and filters that a new type affects; those of types that are refused prevent it.
+
+    Without ``type``, the new type is not known.
+    """
+    return [*_pairs_retyped(column, type), *_filters_retyped(column)]
+
+
+def _pairs_retyped(column: TargetColumn, type: DataType | None) -> Iterator[Dependent]:
+    pairs = ReferencePair.objects.filter(Q(child_column=column) | Q(parent_column=column), reference__active=True)
+    ends = (f"{end}__dataset__schema" for end in ("child_column", "parent_column"))
+    for pair in pairs.select_related("reference__child__schema", "reference__parent__schema", *ends):
+        other = pair.parent_column if pair.child_column_id == column.pk else pair.child_column
+        what = f"reference to {pair.reference.parent}"
+        if type is not None and hash_alike(type, other.type):
+            message = f"pairs it with {other}, whose {other.type} gives the same keys"
+            yield Dependent(STAYS, pair.reference.child, what, message)
+        else:
+            message = f"pairs it with {other}: a type whose keys differ from those of {other.type} is refused"
+            yield Dependent(REFUSES, pair.reference.child, what, message)
+
+
+def _filters_retyped(column: TargetColumn) -> Iterator[Dependent]:
+    for item in _feeds(column.dataset):
+        if item.dataset.active and item.dataset.filter and _names(item.dataset.filter, column.name):
+            message = "names it: the condition must suit the new type"
+            yield Dependent(STAYS, item.dataset, "filter", message, item.dataset.filter)
 
 
 def of_dataset_retirement(dataset: TargetDataset) -> list[Dependent]:

@@ -4,28 +4,30 @@ from collections.abc import Iterable, Iterator
 
 from metadata.domain.column_lineage import DOWNSTREAM, TARGET, ColumnLineage
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.impact import CHECK, CONTRACT, DROP, POLICY, RENAME, Use, impact
-from metadata.models import QualityCheck, TargetColumn, TargetDataset
+from metadata.domain.impact import CHECK, CONTRACT, DROP, POLICY, RENAME, RETYPE, Use, impact
+from metadata.domain.types import DataType
+from metadata.models import QualityCheck, SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.selectors.column_lineage import column_lineage
 from metadata.selectors.model_dependents import Dependent
 
 
-def impact_of(column: TargetColumn, change: str, name: str = "") -> list[Dependent]:
+def impact_of(column: TargetColumn, change: str, name: str = "", type: DataType | None = None) -> list[Dependent]:
     """Return what a drop, rename or retype of a column affects: direct dependents, then what is downstream.
 
-    ``name`` is the new name of a rename.
+    ``name`` is the new name of a rename, ``type`` the new type of a retype.
     """
     direct = {
         DROP: lambda: dependents.of_column_retirement(column),
         RENAME: lambda: dependents.of_column_rename(column, name),
-    }.get(change, list)()
+        RETYPE: lambda: dependents.of_column_retype(column, type),
+    }[change]()
     known = {(dependent.dataset.pk, dependent.what) for dependent in direct}
     further = (each for each in downstream_impact(column, change) if (each.dataset.pk, each.what) not in known)
     return [*direct, *further]
 
 
-def downstream_impact(column: TargetColumn, change: str) -> list[Dependent]:
+def downstream_impact(column: TargetColumn | SourceColumn, change: str) -> list[Dependent]:
     """Return the effects of a change on columns, checks, policies, contracts and exposures downstream."""
     lineage = column_lineage(column, DOWNSTREAM)
     keys = {node.dataset_key for node in lineage.nodes}
@@ -48,9 +50,9 @@ def _uses(lineage: ColumnLineage, datasets: Iterable[TargetDataset]) -> Iterator
         checks.setdefault(check.dataset_id, []).append(check)
     keys = {str(row.key): row for row in by_dataset.values()}
     for node in lineage.nodes:
-        dataset = keys[node.dataset_key]
         if node.kind != TARGET:
             continue
+        dataset = keys[node.dataset_key]
         for check in checks.get(dataset.pk, ()):
             if check.rule.names_column(node.name):
                 yield Use(CHECK, check.name, node.id)

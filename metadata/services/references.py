@@ -10,21 +10,13 @@ from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.quality.unknown_parents import KEEP, End, rule_problem
-from metadata.domain.types import DataType
+from metadata.domain.types import hash_alike
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.models import following
 from metadata.services.rows.checks import with_place
 from metadata.services.rows.row_changes import free_key, remove, store, store_all
 
 Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
-
-# Within a group, equal values have equal hashes, whatever their width (docs/understand/identity_and_hashing.md).
-_HASH_ALIKE = (
-    {"integer", "bigint", "decimal"},
-    {"integer", "bigint", "float"},
-    {"string", "uuid", "json", "time"},
-    {"date", "timestamp"},
-)
 
 
 def create_reference(
@@ -131,7 +123,7 @@ def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, Target
             raise MetadataError("invalid", f"{child_column} is no active column of the child", "columns", where)
         if parent_column not in business_key:
             raise MetadataError("invalid", f"{parent_column} is not in the parent's business key", "columns", where)
-        if not _hash_alike(child_column.type, parent_column.type):
+        if not hash_alike(child_column.type, parent_column.type):
             raise MetadataError(
                 "type_mismatch",
                 f"{child_column.name} is {child_column.type}, {parent_column} is {parent_column.type}",
@@ -196,7 +188,3 @@ def _check_ends(reference: Reference, where: str) -> None:
         naming.foreign_key_name(other.role_name, other.parent.name).lower() == column_name.lower() for other in others
     ):
         raise MetadataError("name_taken", f"another reference has the column {column_name!r}", "role_name", where)
-
-
-def _hash_alike(one: DataType, other: DataType) -> bool:
-    return one.name == other.name or any({one.name, other.name} <= group for group in _HASH_ALIKE)

@@ -21,9 +21,9 @@ from metadata.domain.grid import BOOLEAN, BY_NAME, CELLS, cell_text, moved_item,
 from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, details, grid_row, grid_rows, retired_columns, role_options, values_of
-from metadata.selectors.impact import impact_of
+from metadata.selectors.impact import downstream_impact, impact_of
 from metadata.services.datasets.column_batches import apply, prepare
 from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
 from metadata.views.base import (
@@ -165,14 +165,29 @@ class ColumnEdit(Editing, ColumnPage, EditPage):
         return super().context() | {"known_types": ColumnForm.known_types}
 
 
+_IMPACTS = {DROP: "If you drop it", RENAME: "If you rename it", RETYPE: "If you change its type"}
+
+
 class ColumnImpact(ColumnPage, DetailPage):
     """Effects of dropping, renaming and retyping a column; htmx receives the part of the column's form."""
 
     template_name, part_template = "metadata/column_impact_page.html", "metadata/column_impact.html"
 
     def context(self) -> dict[str, Any]:
-        titles = {DROP: "If you drop it", RENAME: "If you rename it", RETYPE: "If you change its type"}
-        return super().context() | {"parts": [(title, impact_of(self.row, each)) for each, title in titles.items()]}
+        return super().context() | {"parts": [(title, impact_of(self.row, each)) for each, title in _IMPACTS.items()]}
+
+
+class SourceColumnImpact(DetailPage):
+    """Effects of dropping, renaming and retyping a column of a source on the columns that read it."""
+
+    model, name, template_name = SourceColumn, "column", "metadata/column_impact_page.html"
+
+    def rows(self) -> Any:
+        return super().rows().select_related("dataset__system")
+
+    def context(self) -> dict[str, Any]:
+        parts = [(title, downstream_impact(self.row, each)) for each, title in _IMPACTS.items()]
+        return super().context() | {"source": self.row.dataset, "parts": parts}
 
 
 class ColumnCreate(Editing, CreatePage, DatasetPage):

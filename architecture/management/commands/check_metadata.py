@@ -1,11 +1,13 @@
 """Command that examines all metadata."""
 
 from argparse import ArgumentParser
+from math import inf
 from typing import Any
 
 from architecture.domain.health import Severity
 from architecture.selectors.health import as_json, concerns, findings
 from architecture.services.health import refresh_findings
+from architecture.services.outdated import check_reports
 from elevata.accounts.cli import FAILED, CommandExit, ProductCommand
 
 JSON, TEXT = "json", "text"
@@ -24,6 +26,7 @@ class Command(ProductCommand):
     def run(self, *, strict: bool, format: str | None, **options: Any) -> None:
         self._as_json = self._as_json or format == JSON
         refresh_findings()
+        check_reports(seconds=inf)
         rows = as_json(findings(), concerns())
         self.print_json({"findings": rows})
         if not self._as_json:

@@ -1,14 +1,22 @@
-"""Checks whether reports are up to date: cheap, and cached for every user."""
+"""Checks whether reports are up to date: cheap, cached for every user, and stored for health."""
 
+import json
+from contextlib import suppress
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.cache import cache
+from django.core.management import call_command
+from django.test import Client
 
 from architecture.models import ChangeReport
 from architecture.selectors import inbox
 from architecture.services.change_policy import update_policies
 from architecture.services.drift import adopt_as_baseline
 from architecture.services.executions import approve
+from architecture.services.outdated import check_reports
+from elevata.accounts.cli import CommandExit
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn
@@ -102,3 +110,35 @@ def test_a_scope_that_is_gone_is_told(world: World, report: ChangeReport):
     refusal = inbox.refusal_of(report, inbox.signal(report.environment_id))
     assert refusal["code"] == "unknown_scope"
     assert "there is no schema nowhere" in refusal["message"]
+
+
+@pytest.fixture
+def outdated_approval(world: World, report: ChangeReport) -> ChangeReport:
+    """An approved report that a later edit made outdated; no process has checked it."""
+    approve(report=report, user=world.approver)
+    _rename(world, "balance", "amount")
+    cache.clear()
+    return report
+
+
+def test_the_command_finds_an_outdated_approval_in_a_new_process(outdated_approval: ChangeReport):
+    out = StringIO()
+    with suppress(CommandExit):  # about other findings
+        call_command("check_metadata", "--json", stdout=out)
+    findings = json.loads(out.getvalue())["findings"]
+    assert [row["code"] for row in findings if row["subject"].startswith("Report")] == ["outdated_approval"]
+
+
+def test_the_health_page_of_every_process_shows_what_the_sweep_stored(reader: Client, outdated_approval: ChangeReport):
+    check_reports()
+    cache.clear()
+    assert f"/reports/{outdated_approval.report_id}/" in reader.get("/health/").content.decode()
+
+
+def test_a_report_that_is_up_to_date_again_is_no_finding(world: World, outdated_approval: ChangeReport):
+    assert check_reports() == 1
+    _rename(world, "amount", "balance")
+    TargetColumn.objects.filter(name="balance").update(former_names=[])
+    assert check_reports() == 0
+    outdated_approval.refresh_from_db()
+    assert outdated_approval.outdated == {}

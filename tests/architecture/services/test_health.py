@@ -8,14 +8,16 @@ from django.core.management import call_command
 from django.test import Client
 
 from architecture.models import HealthFinding
+from architecture.selectors.health import concerns, link_of
 from architecture.services.health import fix_finding, refresh_findings
 from elevata.accounts.cli import CommandExit
 from elevata.core.errors import MetadataError
 from loader.services.schedule_overlaps import overlapping_schedules
 from loader.services.schedules import create_schedule
-from metadata.models import TargetDataset
-from metadata.services.datasets.targets import update_target_column
+from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
+from metadata.services.datasets.targets import create_target_dataset, update_target_column
 from metadata.services.lifecycle import retire_dataset, unretire_dataset
+from tests.factories import DatasetInputFactory, SourceDatasetFactory, TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +101,72 @@ def test_the_command_fails_on_errors_and_prints_them(stage: TargetDataset, airpo
     assert end.value.returncode == 1
     (finding,) = json.loads(out.getvalue())["findings"]
     assert (finding["code"], finding["subject"]) == ("policy", "rawcore.rc_air_airport")
+
+
+def test_a_cycle_of_many_datasets_is_found_and_goes_as_a_whole():
+    datasets = [TargetDatasetFactory(name=f"rc_{number}") for number in range(6)]
+    for reader, read in zip(datasets, datasets[1:], strict=False):
+        DatasetInputFactory(dataset=reader, upstream=read)
+    closing = DatasetInputFactory(dataset=datasets[-1], upstream=datasets[0])
+    refresh_findings([datasets[-1].pk])
+    assert HealthFinding.objects.filter(code="cycle").count() == 6
+    closing.delete()
+    refresh_findings([datasets[-1].pk])
+    assert not HealthFinding.objects.filter(code="cycle").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "of_column"),
+    [
+        ("owner", False),
+        ("inputs", False),
+        ("name", False),
+        ("columns", False),
+        ("history_policy", False),
+        ("history_policy.time", False),
+        ("history_policy.state_labels.new", False),
+        ("data_type", True),
+        ("inputs", True),
+        ("name", True),
+    ],
+)
+def test_a_finding_links_to_the_field_where_it_is_corrected(
+    operator: Client, airport: TargetDataset, field: str, of_column: bool
+):
+    column = airport.columns.get(name="name") if of_column else None
+    link = link_of(HealthFinding(dataset=airport, column=column, field=field))
+    path, _, place = link.partition("#")
+    assert f'id="{place}"' in operator.get(path).content.decode()
+
+
+def test_a_finding_about_a_model_links_to_its_select(operator: Client, airport: TargetDataset):
+    model = create_target_dataset(
+        schema=TargetSchemaFactory(name="mart", layer="serving"), name="icao", select=f"SELECT icao FROM {airport}"
+    )
+    path, _, place = link_of(HealthFinding(dataset=model, field="inputs")).partition("#")
+    assert f'id="{place}"' in operator.get(path).content.decode()
+
+
+def test_the_api_and_the_command_have_the_link(reader: Client, stage: TargetDataset, airport: TargetDataset):
+    TargetDataset.objects.filter(pk=airport.pk).update(history_policy={"input": "nothing"})
+    out, link = StringIO(), f"/datasets/{airport.key}/policy/#id_input"
+    with pytest.raises(CommandExit):
+        call_command("check_metadata", "--json", stdout=out)
+    assert json.loads(out.getvalue())["findings"][0]["link"] == link
+    assert reader.get("/api/v1/health-findings/").json()["results"][0]["link"] == link
+
+
+def test_a_source_with_personal_data_and_no_owner_or_reader_is_found(reader: Client, airport: TargetDataset):
+    read, unread = SourceDataset.objects.get(), SourceDatasetFactory(system__short_name="crm", name="lead")
+    SourceColumn.objects.filter(dataset=read, name="name").update(pii=True)
+    assert [(each.code, each.subject) for each in concerns()] == [
+        ("no_owner", f"Source {read}"),
+        ("orphan", f"Source {unread}"),
+    ]
+    page = reader.get("/health/").content.decode()
+    assert f"/sources/{read.key}/edit/#id_owner" in page
+    System.objects.filter(pk=read.system_id).update(owner="mia")
+    assert [each.code for each in concerns()] == ["orphan"]
 
 
 def test_schedules_of_the_same_tables_at_the_same_time_overlap(airport: TargetDataset):

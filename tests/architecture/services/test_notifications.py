@@ -8,7 +8,7 @@ import pytest
 from architecture.models import ChangeReport, Environment
 from architecture.services.drift import settle_if_in_sync
 from architecture.services.executions import abandon_execution, approve, claim_execution, end_attempt, reject
-from architecture.services.outdated import tell_outdated_reports
+from architecture.services.outdated import check_reports
 from architecture.services.reports import build_report
 from architecture.services.states import keep_what_was_seen
 from elevata.accounts.models import RoleGrant
@@ -97,9 +97,9 @@ def test_a_newer_report_settles_the_notices_of_the_one_that_it_replaces(waiting:
 
 
 def test_who_waits_for_a_report_is_told_once_that_an_edit_made_it_outdated(waiting: ChangeReport, renamed: World):
-    assert tell_outdated_reports() == 0
+    assert check_reports() == 0
     rename(renamed, "balance", "amount")
-    assert (tell_outdated_reports(), tell_outdated_reports()) == (1, 0)
+    assert (check_reports(), check_reports()) == (1, 0)
     assert told("report.outdated") == ["ada", "bob"]
     assert not Notice.objects.filter(event__kind="report.waiting", read_at__isnull=True).exists()
 

@@ -15,6 +15,7 @@ from architecture.services.executions import approve
 from elevata.accounts.permissions import acting_as
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column
+from metadata.services.lifecycle import retire_column
 from tests.architecture.services.test_previews import describe_view
 from tests.architecture.world import World, make_contract_world, put_policy_in_force
 from tests.elevata.web.html import html_of
@@ -172,6 +173,29 @@ def test_downstream_shows_what_changes_by_its_risk_and_what_reads_it(world: Worl
     assert nodes["vip"]["url"] == f"/datasets/{reading.key}/"
     assert "Changed (1)" in part
     assert "Readers (2)" in part
+
+
+def drop_a_column_with_readers(world: World) -> ChangeReport:
+    vips(world)
+    world.executed()
+    for name in ("full_name", "balance"):
+        column = TargetDataset.objects.get(name="rc_crm_customer").columns.get(name=name)
+        with acting_as(world.author):
+            retire_column(column=column, expected_version=column.version)
+    return world.report()
+
+
+def test_downstream_shows_what_a_dropped_column_breaks(world: World, viewer: Client):
+    part = words(html_of(viewer.get(address(drop_a_column_with_readers(world), "downstream/"), headers=HTMX)))
+    assert "What breaks" in part
+    assert "bizcore.vip column balance breaks reads it, and will have nothing to read" in part
+    assert "Effects of the first" not in part
+
+
+def test_downstream_says_how_many_columns_it_examined(world: World, viewer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("architecture.selectors.report_details.IMPACTS_SHOWN", 1)
+    part = words(html_of(viewer.get(address(drop_a_column_with_readers(world), "downstream/"), headers=HTMX)))
+    assert "Effects of the first 1 of 2 changed columns" in part
 
 
 def test_a_dataset_that_nothing_describes_any_more_is_drawn_too(world: World, viewer: Client):

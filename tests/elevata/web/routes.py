@@ -84,6 +84,7 @@ RULES = {
     "dataset_lineage": Rule(values=("key",)),
     "column_lineage": Rule(),
     "column_impact": Rule(values=("column_key",)),
+    "source_column_impact": Rule(values=("source_column_key",)),
     "column_lineage_file": Rule(page=False),
     "column_lineage_events": Rule(page=False),
     "dataset_sql": Rule(values=("key",)),

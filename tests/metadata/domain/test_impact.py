@@ -67,6 +67,12 @@ def test_a_type_goes_on_into_histories_and_models():
     ]
 
 
+def test_a_column_that_reads_a_source_follows_its_new_name():
+    source, reader = node("file", 0, "source"), node("raw", 1)
+    found = impact(RENAME, ColumnLineage((source, reader), ((source.id, reader.id),)), ())
+    assert [(effect.effect, effect.dataset_key) for effect in found] == [(FOLLOWS, "raw")]
+
+
 @pytest.mark.parametrize("change", [DROP, RENAME, RETYPE])
 def test_a_contract_and_its_consumers_break_with_their_own_column(change: str):
     own = ColumnLineage((BASE,), ((BASE.id, BOARD.id),), (BOARD,))

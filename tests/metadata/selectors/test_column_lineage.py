@@ -5,12 +5,14 @@ from pytest_django import DjangoAssertNumQueries
 
 from metadata.domain.column_lineage import BOTH, UPSTREAM, ColumnLineage
 from metadata.domain.impact import BREAKS, DROP, FOLLOWS, REFUSES, RETYPE, STAYS
+from metadata.domain.types import DataType
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors.column_lineage import column_lineage, lineage_of, requested, starts_named, whole_lineage
-from metadata.selectors.impact import impact_of
+from metadata.selectors.impact import downstream_impact, impact_of
 from metadata.selectors.lineage import of_columns
 from metadata.services.datasets.targets import create_target_dataset
 from metadata.services.exposures import create_exposure
+from metadata.services.references import create_reference
 from tests.factories import (
     ColumnInputFactory,
     DatasetInputFactory,
@@ -145,3 +147,32 @@ def test_the_impact_of_a_drop_has_direct_and_distant_dependents(mart: TargetData
 def test_the_impact_of_a_new_type_reaches_the_exposure(mart: TargetDataset):
     found = [(each.effect, each.what) for each in impact_of(named(AIRPORT, "name"), RETYPE)]
     assert found == [(FOLLOWS, "column name"), (FOLLOWS, "column shout"), (BREAKS, "exposure Board")]
+
+
+def test_a_new_type_is_refused_by_references_unless_its_keys_are_the_same():
+    parent = TargetColumnFactory(dataset__name="rc_plant", name="plant_no", data_type="integer", key_ordinal=1)
+    child = TargetColumnFactory(dataset__name="rc_part", name="plant", data_type="integer")
+    create_reference(child=child.dataset, parent=parent.dataset, pairs=[(child, parent)])
+    for column in (parent, child):
+        (found,) = impact_of(column, RETYPE)
+        assert (found.effect, str(found.dataset), found.what) == (
+            REFUSES,
+            "rawcore.rc_part",
+            "reference to rawcore.rc_plant",
+        )
+        assert [each.effect for each in impact_of(column, RETYPE, type=DataType("bigint"))] == [STAYS]
+
+
+def test_a_new_type_must_suit_the_filters_that_name_the_column(airport: TargetDataset):
+    TargetDataset.objects.filter(pk=airport.pk).update(filter="elevation > 0")
+    (found,) = (
+        each for each in impact_of(named("stage.stg_air_airport", "elevation"), RETYPE) if each.what == "filter"
+    )
+    assert (found.effect, found.dataset, found.before) == (STAYS, airport, "elevation > 0")
+
+
+def test_the_impact_on_a_source_column_names_the_columns_that_read_it(mart: TargetDataset):
+    column = SourceColumn.objects.get(name="name")
+    found = {(each.effect, str(each.dataset), each.what) for each in downstream_impact(column, DROP)}
+    assert (BREAKS, "raw.raw_air_airport", "column name") in found
+    assert (BREAKS, "mart.names", "exposure Board") in found

@@ -6,7 +6,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import SourceColumn, TargetColumn, TargetDataset
 from tests.elevata.web.html import html_of
 
 pytestmark = pytest.mark.django_db
@@ -88,3 +88,11 @@ def test_the_editor_of_a_column_shows_what_breaks(editor: Client, airport: Targe
     part = html_of(get(editor, f"/columns/{key}/impact/", **{"HX-Request": "true"}))
     assert "If you drop it" in part
     assert f"{AIRPORT}_hist" in part
+
+
+def test_a_column_of_a_source_shows_what_breaks(reader: Client, airport: TargetDataset):
+    column = SourceColumn.objects.get(name="name")
+    assert f"/source-columns/{column.key}/impact/" in html_of(get(reader, f"/sources/{column.dataset.key}/"))
+    page = html_of(get(reader, f"/source-columns/{column.key}/impact/"))
+    assert "If you drop it" in page
+    assert "raw.raw_air_airport" in page
