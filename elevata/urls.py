@@ -124,7 +124,6 @@ urlpatterns = [
     path("metrics", monitoring.metrics_page, name="metrics"),
     path("api/v1/schema/", describe_api, name="api-schema-document"),
     path("api/v1/docs/", description.swagger, name="api_swagger"),
-    path("api/v1/redoc/", description.redoc, name="api_redoc"),
     path("api/v1/", include(router.urls)),
     path("", include("elevata.notifications.urls")),
     path("", include("elevata.comments.urls")),

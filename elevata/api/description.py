@@ -1,6 +1,5 @@
-"""Pages of the API's description: Swagger UI and Redoc, from local files."""
+"""Page of the API's description: Swagger UI, from local files."""
 
-import secrets
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse
@@ -8,10 +7,6 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.request import Request
-
-from elevata.web.middleware import CONTENT_SECURITY_POLICY
-
-TEMPLATE = "api/description.html"
 
 
 class Describer(SchemaGenerator):
@@ -30,24 +25,7 @@ class Describer(SchemaGenerator):
         return self._cache[self.api_version]
 
 
-_FILES = "drf_spectacular_sidecar"
-
-
 @require_safe
 def swagger(request: HttpRequest) -> HttpResponse:
     """Show all operations, each with a form that sends it as the signed-in user."""
-    context = {"tool": "swagger", "script": f"{_FILES}/swagger-ui-dist/swagger-ui-bundle.js"}
-    return render(request, TEMPLATE, context)
-
-
-@require_safe
-def redoc(request: HttpRequest) -> HttpResponse:
-    """Show all operations for reading.
-
-    Redoc adds inline styles, which the nonce of the response permits.
-    """
-    nonce = secrets.token_urlsafe(16)
-    context = {"tool": "redoc", "script": f"{_FILES}/redoc/bundles/redoc.standalone.js", "nonce": nonce}
-    response = render(request, TEMPLATE, context)
-    response.headers["Content-Security-Policy"] = f"{CONTENT_SECURITY_POLICY}; style-src 'self' 'nonce-{nonce}'"
-    return response
+    return render(request, "api/description.html")

@@ -161,7 +161,7 @@ class ProposalViewSet(ReadOnly):
     @extend_schema(request=AcceptanceSerializer, responses=SourceProposalSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def accept(self, request: Request, key: UUID) -> Response:
-        """Make the chosen changes in contract and targets. Tables change by a change report."""
+        """Make the chosen changes in contract and targets. The next load applies safe changes to tables."""
         proposal, (choice, reason) = self.get_object(), self.given(AcceptanceSerializer)
         accept_proposal(proposal=proposal, reason=reason, **choice)
         return self.answer(self.get_queryset().get(pk=proposal.pk))

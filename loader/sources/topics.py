@@ -35,7 +35,7 @@ def reach_cluster(system: System) -> Reached:
     facts, place = cluster.facts(), cluster.place
     shown = (
         ("Brokers", ", ".join(map(str, facts.brokers))),
-        ("Signed in as", place.user or "nobody"),
+        ("Signed in as", place.user or "anonymous"),
         ("Topics that may be seen", f"{len(facts.topics):,}"),
         ("Connection", "encrypted" if place.security.endswith("ssl") else "not encrypted"),
     )

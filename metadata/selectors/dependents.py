@@ -29,6 +29,8 @@ from metadata.selectors.model_dependents import Dependent
 from metadata.services.quality import checks_naming
 from metadata.services.rows.checks import column_names_of, refuse_if_policy_names
 
+UNAFFECTED = "unaffected: linked by ID"
+
 
 def downstream(dataset: TargetDataset) -> list[LineageNode]:
     """Return every dataset downstream of this one, over any number of steps; histories are not listed."""
@@ -71,7 +73,7 @@ def _readers_renamed(column: TargetColumn, name: str) -> Iterator[Dependent]:
             if linked and _names(reading.expression, column.name):
                 yield _rewritten(reader, what, reading.expression, column.name, name)
             elif linked:
-                yield Dependent(STAYS, reader, what, "as it is, and still reads it")
+                yield Dependent(STAYS, reader, what, UNAFFECTED)
         operation = HistoryPolicy.from_dict(reader.history_policy).op
         own = {column.name.lower() for column in reader.columns.all() if column.active}
         if operation and operation.lower() == column.name.lower() and operation.lower() not in own:
@@ -108,7 +110,7 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
             message = "its column is called after the dataset it refers to"
             yield Dependent(FOLLOWS, reference.child, "reference", message, old_key, new_key)
     for item in _feeds(dataset):
-        yield Dependent(STAYS, item.dataset, "input", "as it is, and still reads it")
+        yield Dependent(STAYS, item.dataset, "input", UNAFFECTED)
 
 
 # --- retirement ----------------------------------------------------------------------------------
@@ -214,9 +216,9 @@ def _reference_retired(reference: Reference) -> Iterator[Dependent]:
         message = "keeps the column, retired; versions so far keep what they hold"
         yield Dependent(FOLLOWS, history, "history", message, column)
     for pair in reference.pairs.select_related("child_column", "parent_column"):
-        message = f"stays, but is not paired with {parent}.{pair.parent_column.name} any more"
+        message = f"is no longer paired with {parent}.{pair.parent_column.name}"
         yield Dependent(STAYS, child, f"column {pair.child_column.name}", message)
-    yield Dependent(STAYS, parent, "business key", f"stays, and does not have to suit {child} any more")
+    yield Dependent(STAYS, parent, "business key", f"no longer has to match {child}")
 
 
 # --- inputs --------------------------------------------------------------------------------------
@@ -327,7 +329,7 @@ def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterabl
     )
     if active:
         references = references.filter(active=True)
-    message = "pairs it with a column of the other side, by key and not by name" if effect == STAYS else "needs it"
+    message = UNAFFECTED if effect == STAYS else "needs it"
     for reference in references.distinct().select_related("child__schema", "parent__schema"):
         yield Dependent(effect, reference.child, f"reference to {reference.parent}", message)
 

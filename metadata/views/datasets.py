@@ -118,7 +118,7 @@ class DatasetCreate(Editing, CreatePage):
 
     form_class, service, page = NewDatasetForm, staticmethod(create_target_dataset), "dataset_page"
     template_name = "metadata/dataset_form.html"
-    message = "{row} created. A change report creates its table."
+    message = "{row} created. The next load creates its table."
 
     def options(self) -> dict[str, Any]:
         return {"initial": {"schema": self.request.GET.get("schema", "")}}
@@ -131,7 +131,7 @@ class DatasetClone(Editing, CreatePage, BaseDatasetPage):
     """Copy a dataset under a new name."""
 
     form_class, template_name = CloneForm, "metadata/dataset_part_form.html"
-    message = "{row} created. A change report creates its table."
+    message = "{row} created. The next load creates its table."
 
     def options(self) -> dict[str, Any]:
         return {"initial": {"schema": self.row.schema, "name": f"{self.row.name}_copy"}}

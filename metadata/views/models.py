@@ -43,7 +43,7 @@ class ModelCreate(Editing, CreatePage):
 
     form_class, service, page = NewModelForm, staticmethod(create_target_dataset), "dataset_page"
     template_name = "metadata/model_form.html"
-    message = "{row} created. A change report creates its table or view."
+    message = "{row} created. The next load creates its table or view."
 
     def options(self) -> dict[str, Any]:
         return {"initial": {"schema": self.request.GET.get("schema", "")}}

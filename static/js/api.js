@@ -1,7 +1,7 @@
-// Draws the API's description with the tool that was loaded before this file.
+// Draws the API's description with Swagger UI, which was loaded before this file.
 
 const place = document.getElementById("api-description");
-const { tool, schema, csrf, nonce } = place.dataset;
+const { schema, csrf } = place.dataset;
 
 function withToken(request) {
   // Who is signed in here is asked by cookie, and then Django wants the token of the page.
@@ -21,18 +21,13 @@ function pathsAsText() {
   };
 }
 
-if (tool === "redoc") {
-  // The search would start a worker from a blob, which the content policy forbids.
-  window.Redoc.init(schema, { nonce, disableSearch: true, nativeScrollbars: true, hideDownloadButton: true }, place);
-} else {
-  window.SwaggerUIBundle({
-    url: schema,
-    domNode: place,
-    deepLinking: true,
-    plugins: [pathsAsText],
-    validatorUrl: null,
-    presets: [window.SwaggerUIBundle.presets.apis],
-    layout: "BaseLayout",
-    requestInterceptor: withToken,
-  });
-}
+window.SwaggerUIBundle({
+  url: schema,
+  domNode: place,
+  deepLinking: true,
+  plugins: [pathsAsText],
+  validatorUrl: null,
+  presets: [window.SwaggerUIBundle.presets.apis],
+  layout: "BaseLayout",
+  requestInterceptor: withToken,
+});

@@ -68,6 +68,9 @@ BANNED_PHRASES = (
     *("Say it with a no", "Written anew", "to be made again", "Look now", "Edit all of it", "Marked is what"),
     *("Failed last time", "as it was seen at", "both sentences", "Describe a column", "Look again", "Ask again"),
     *("nobody looked", "looked at the warehouse", "Keep it<", "Delete it<", "Give it up", "Let it go on", "Let it be"),
+    *("still reads it", "Password variable", "You do not have the permission", "ask an administrator.</div>"),
+    *("nobody is named", "nobody named", '"not said"', "A change report creates", "Tables change by a change report"),
+    *("}} missing", " missing.{%", "stays\n        {% endif"),
 )
 BANNED_NAMES = re.compile(
     r"rehears|governed|kept_?answer|cannot_?look|_hist_memory|people_who|create_person", re.IGNORECASE

@@ -7,6 +7,7 @@ from typing import Any
 from architecture.domain.artifacts import verify
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.core import strict_json
+from elevata.core.words import counted
 
 
 class Command(ProductCommand):
@@ -34,5 +35,6 @@ class Command(ProductCommand):
         self.print_json(described | {"findings": [finding.as_json() for finding in findings]})
         if findings:
             first = findings[0]
-            raise CommandExit(FAILED, f"{file}: {first.where}: {first.message} ({len(findings)} in all)", first.code)
+            number = counted(len(findings), "finding")
+            raise CommandExit(FAILED, f"{file}: {first.where}: {first.message} ({number})", first.code)
         self.say(f"{file}: {artifact['format']} holds; it was exported at link {artifact['chain']['sequence']}")

@@ -90,7 +90,7 @@ class Command(ProductCommand):
                 fetching.shutdown(wait=False, cancel_futures=True)
         self.print_json(table)
         self.say(f"\none airport's versions, read by DuckDB ({DUCKDB}):\n\n{QUERY}\n\n{_query_duckdb(folder)}\n")
-        self.say(f"loaded in {loading:.1f} s, {time.monotonic() - started:.1f} s in all; " + _memory(peak))
+        self.say(f"loaded in {loading:.1f} s, {time.monotonic() - started:.1f} s since the start; " + _memory(peak))
         self._say_end(folder, people, work)
 
     def _load_all(

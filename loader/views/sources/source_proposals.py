@@ -31,7 +31,7 @@ from loader.services.sources.checks import check_source
 from loader.services.sources.previews import preview_proposal
 from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes, report_scope
 from metadata.models import SourceDataset
-from metadata.views.base import Editing
+from metadata.views.base import TABLES_CHANGE, Editing
 
 RENAME, SPLIT = "rename", "split"
 
@@ -92,7 +92,7 @@ class ProposalPage(RowPage):
         except ProductError as error:
             status = error.status if error.status == 409 else REFUSED
             return self.show(self._changes(), choice, problem=as_sentence(error.one_line()), status=status)
-        messages.success(request, "The contract and its targets are changed. Tables change by a change report.")
+        messages.success(request, f"The contract and its targets are changed. {TABLES_CHANGE}")
         return redirect("source_proposal", self.row.key)
 
     def _changes(self) -> tuple[SchemaChange, ...]:

@@ -201,7 +201,7 @@ def test_what_cannot_be_resumed_says_why(world: World, olga: Client, previewed: 
 
 def test_buttons_that_may_not_be_used_say_why(world: World, viewer: Client, previewed: Preview):
     execution = lost(world, previewed)
-    assert 'disabled title="You do not have the permission to resume' in read(viewer, page_of(execution))
+    assert 'disabled title="Ask for the operator role to resume' in read(viewer, page_of(execution))
     for part in ("cancel/", "resume/", "abandon/"):
         assert viewer.post(page_of(execution, part)).status_code == 403
 

@@ -72,7 +72,7 @@ def test_an_open_report_waits_for_who_may_approve_it(world: World, renamed: Chan
     text = words(html)
     assert badge(html) == "1"
     assert "To decide" in text
-    assert "Approve or reject it: 1 of 1 approval missing." in text
+    assert "Approve or reject it: needs 1 approver." in text
     assert "you, carla" in text
     assert f'href="{address(renamed)}#approvals"' in html
 
@@ -80,7 +80,7 @@ def test_an_open_report_waits_for_who_may_approve_it(world: World, renamed: Chan
 def test_its_author_sees_whom_it_waits_for_and_is_not_asked(world: World, renamed: ChangeReport):
     html = read(signed_in(world.author), "/inbox/")
     assert badge(html) == ""
-    assert re.search(r"Waiting for others.*1 of 1 approval missing\. bob ", words(html))
+    assert re.search(r"Waiting for others.*Needs 1 approver\. bob ", words(html))
 
 
 def test_an_approved_report_waits_for_who_may_execute_it(world: World, renamed: ChangeReport):

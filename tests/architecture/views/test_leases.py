@@ -72,7 +72,7 @@ def test_many_leases_come_in_pages(reader: Client, lease: Lease):
 
 
 def test_who_may_not_break_one_is_told_why(reader: Client, lease: Lease):
-    assert 'disabled title="You do not have the permission to execute reports' in text_of(reader, "/leases/")
+    assert 'disabled title="Ask for the operator role to break leases' in text_of(reader, "/leases/")
     assert reader.post(f"/leases/{lease.pk}/break/", {"reason": "x", "fence": lease.fence}).status_code == 403
 
 

@@ -37,7 +37,7 @@ def test_a_page_tells_what_changes_why_and_who_changed_it(viewer: Client, rename
     assert "rawcore.rc_crm_customer_hist history full_name → display_name" in text
     assert "1 entry since these datasets were last applied" in text
     assert "ada column rawcore.rc_crm_customer.display_name renamed" in text
-    assert "1 needed at this risk in dev; 1 missing" in text
+    assert "Needs 1 approver at this risk in dev" in text
 
 
 def test_the_preview_shows_the_select_of_a_view_that_the_report_creates(world: World, viewer: Client):

@@ -51,11 +51,9 @@ BESIDES = (
     "conflict",
     "api_operation",
 )
-# By the content policy of its own no page like the others; to the eye and to the ear it is one.
-REDOC = "api_redoc"
 # What draws itself after it has come, and what is there as soon as it is drawn.
-DRAWN = {"api_swagger": ".opblock", "api_operation": ".opblock-body .microlight", REDOC: ".redoc-json"}
-NAMES = sorted(name for name, rule in RULES.items() if rule.page and rule.method == "get") + [REDOC, *BESIDES]
+DRAWN = {"api_swagger": ".opblock", "api_operation": ".opblock-body .microlight"}
+NAMES = sorted(name for name, rule in RULES.items() if rule.page and rule.method == "get") + list(BESIDES)
 
 
 @dataclass
@@ -122,9 +120,6 @@ class Visit:
         said = self.complaints.take()
         if refused:
             said = [one for one in said if "Failed to load resource" not in one]
-        if name == REDOC:
-            # It tries a style of its own and its maker's logo, and is refused both, as it should be.
-            said = [one for one in said if "Content Security Policy" not in one]
         found.complaints += said
 
 
@@ -321,7 +316,7 @@ def test_the_browser_complains_of_nothing(by_day: dict[str, Found]):
 def test_all_pages_were_looked_at(by_day: dict[str, Found]):
     looked = {name for name, found in by_day.items() if found.whole}
     assert {"home", "dataset_page", "report_page", "run_page", "execution_page", "schedule_edit"} <= looked
-    assert {"me", "user_page", "webhook_page", "delivery_page", "api_swagger", REDOC, *BESIDES} <= looked
+    assert {"me", "user_page", "webhook_page", "delivery_page", "api_swagger", *BESIDES} <= looked
     assert len(looked) > len(by_day) * 2 / 3
 
 

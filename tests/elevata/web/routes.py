@@ -302,8 +302,6 @@ RULES = {
     "api-delivery-detail": Rule(anonymous=UNKNOWN, reader=REFUSED, values=("delivery",), page=False),
     "api-delivery-replay": _api_post("delivery", operator=202),
     "api_swagger": Rule(),
-    # Its content policy is its own: Redoc makes styles.
-    "api_redoc": Rule(page=False),
     "api-root": API,
     "api-schema-document": API,
     "api-system-list": API,

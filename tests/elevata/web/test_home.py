@@ -69,7 +69,7 @@ def test_it_says_what_is_described_and_what_ran(reader: Client, warehouse: Targe
 
 def test_the_button_is_for_who_may_start_loads(operator: Client, reader: Client):
     assert '<a class="btn btn-primary" href="/load-runs/?start=#start">' in text_of(operator)
-    assert 'disabled title="You do not have the permission to start load runs"' in text_of(reader)
+    assert 'disabled title="Ask for the operator role to start loads"' in text_of(reader)
 
 
 # --- now --------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_pages_keep_the_filter(reader: Client):
 
 def test_who_may_not_start_is_told_why(reader: Client):
     text = text_of(reader, "/load-runs/")
-    assert "Starting load runs needs the permission" in text
+    assert "Ask for the operator role to start loads." in text
     assert "<fieldset disabled>" in text
 
 
@@ -208,8 +208,8 @@ def test_a_finished_run_stays_as_it_is(operator: Client):
 def test_buttons_that_may_not_be_used_say_why(reader: Client):
     LoadRunFactory(run_id="busy", status="running")
     LoadRunFactory(run_id="bad", status="failed")
-    assert 'disabled title="You do not have the permission to cancel' in text_of(reader, "/load-runs/busy/")
-    assert 'disabled title="You do not have the permission to start' in text_of(reader, "/load-runs/bad/")
+    assert 'disabled title="Ask for the operator role to cancel' in text_of(reader, "/load-runs/busy/")
+    assert 'disabled title="Ask for the operator role to start' in text_of(reader, "/load-runs/bad/")
 
 
 def test_a_failed_run_is_run_again(operator: Client):

@@ -81,7 +81,7 @@ def test_a_check_starts_at_the_button_and_shows_its_findings(operator: Client, a
 
 
 def test_who_may_not_start_loads_is_offered_neither_revert_nor_prune(reader: Client, airport: TargetDataset, applied):
-    assert "You do not have the permission to revert load runs" in html_of(reader.get("/load-runs/r1/"))
+    assert "Ask for the operator role to revert loads" in html_of(reader.get("/load-runs/r1/"))
     assert "history/prune/" not in html_of(reader.get(f"/datasets/{airport.key}/history/"))
 
 

@@ -178,7 +178,7 @@ def test_a_schedule_of_vacuums_is_created_and_edited_with_its_retention(operator
 def test_who_may_not_start_loads_sees_disabled_buttons_with_the_reason(reader: Client, nightly: Schedule):
     for page in ("/schedules/", address(nightly)):
         text = text_of(reader, page)
-        assert 'disabled title="You do not have the permission to start load runs"' in text
+        assert 'disabled title="Ask for the operator role to edit schedules"' in text
     for page in ("edit/", "delete/"):
         assert reader.get(address(nightly, page)).status_code == 403
         assert reader.post(address(nightly, page)).status_code == 403

@@ -63,7 +63,7 @@ def test_a_changed_option_keeps_the_others(editor: Client, shop: System):
 def test_the_page_of_a_system_shows_its_options_and_the_name_of_its_secret(editor: Client, shop: System):
     System.objects.update(options={"authentication": "api_key", "header": "Api-Token"})
     page = words(read(editor, "/systems/shop/"))
-    assert f"Password variable {SECRET} Option authentication api_key Option header Api-Token" in page
+    assert f"Password environment variable {SECRET} Option authentication api_key Option header Api-Token" in page
     assert TOKEN not in page
 
 
