@@ -94,7 +94,9 @@ class ExecutionFilter(filters.FilterSet):
 
 
 class RecordFilter(filters.FilterSet):
-    outcome = filters.ChoiceFilter(choices=(("succeeded", "Succeeded"), ("abandoned", "Abandoned")), label="Outcome")
+    outcome = filters.ChoiceFilter(
+        choices=tuple((one, one.title()) for one in ("succeeded", "failed", "canceled", "abandoned")), label="Outcome"
+    )
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     ordering = StableOrdering(fields=("created_at", "id"))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from architecture.domain import change_policy
 from architecture.domain import operations as ops
-from architecture.domain.data_contracts import is_kept, promise_of
+from architecture.domain.data_contracts import desired_contract, is_contract_unchanged
 from architecture.domain.operations import HISTORY, Operation
 from architecture.domain.planning.logic import match_columns, policy_choices
 from architecture.domain.state_files import FOREIGN_KEY, flat
@@ -99,7 +99,7 @@ def is_reached(applied: DatasetState | None, desired: DatasetState) -> bool:
     pairs = [(rest.pop(column.key, None), column) for column in desired.columns]
     return (
         _comparable_dataset(applied) == _comparable_dataset(desired)
-        and is_kept(applied, desired)
+        and is_contract_unchanged(applied, desired)
         and all(before is not None and _same_column(before, after) for before, after in pairs)
         and not any(column.active or column.role != FOREIGN_KEY for column in rest.values())
     )
@@ -261,7 +261,7 @@ def _change_logic(applied: DatasetState, operation: Operation, desired: DatasetS
 
 
 def _change_contract(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
-    promise = promise_of(desired)
+    promise = desired_contract(desired)
     return replace(applied, contract=replace(promise, version=operation.to) if promise is not None else None)
 
 

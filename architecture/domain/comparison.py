@@ -4,12 +4,21 @@ It is computed from the report's ``content``, which approvals refer to. *Before*
 applied logic, *after* the desired dataset.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from architecture.domain.planning.matching import Matching, match
+from architecture.domain.report_content import (
+    ColumnContent,
+    CurrentContent,
+    DatasetContent,
+    OperationContent,
+    read_current,
+    read_desired,
+    read_operations,
+)
 from architecture.domain.state_files import FOREIGN_KEY
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL
 
@@ -72,11 +81,11 @@ class ColumnPair:
         return frozenset(field for field in compared if getattr(self.before, field) != getattr(self.after, field))
 
     @property
-    def is_same(self) -> bool:
+    def is_unchanged(self) -> bool:
         return None not in (self.before, self.after) and not self.differing and not self.operations
 
     @property
-    def either(self) -> Column:
+    def current(self) -> Column:
         side = self.after or self.before
         assert side is not None
         return side
@@ -95,22 +104,22 @@ class DatasetPair:
     operations: tuple[int, ...] = ()
 
     @property
-    def either(self) -> Dataset:
+    def current(self) -> Dataset:
         side = self.after or self.before
         assert side is not None
         return side
 
     @property
     def change(self) -> str:
-        """Return ``new``, ``gone``, ``renamed`` or ``changed``."""
+        """Return ``new``, ``removed``, ``renamed`` or ``changed``."""
         if self.before is None or self.after is None:
-            return "new" if self.before is None else "gone"
+            return "new" if self.before is None else "removed"
         return "changed" if self.before.name == self.after.name else "renamed"
 
     @property
-    def is_same(self) -> bool:
-        same = not self.operations and all(column.is_same for column in self.columns)
-        return same and not any(True for _ in self.facts({}))
+    def is_unchanged(self) -> bool:
+        unchanged = not self.operations and all(column.is_unchanged for column in self.columns)
+        return unchanged and not any(True for _ in self.facts({}))
 
     @property
     def input_keys(self) -> frozenset[str]:
@@ -129,9 +138,9 @@ class DatasetPair:
 
     def rendered(self, names: Mapping[str, str]) -> "RenderedPair":
         """Return the rendered comparison. ``names`` are the names of datasets and columns by stable key."""
-        rows = tuple(_column_row(pair, names) for pair in self.columns if not pair.is_same)
-        same = tuple(f"{pair.either.name} {pair.either.type}" for pair in self.columns if pair.is_same)
-        return RenderedPair(self, tuple(self.facts(names)), rows, same)
+        rows = tuple(_column_row(pair, names) for pair in self.columns if not pair.is_unchanged)
+        unchanged = tuple(f"{pair.current.name} {pair.current.type}" for pair in self.columns if pair.is_unchanged)
+        return RenderedPair(self, tuple(self.facts(names)), rows, unchanged)
 
 
 # --- rendered comparison ---------------------------------------------------------------------
@@ -147,45 +156,47 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Said:
-    """Rendered property of a column, before or after."""
+class RenderedProperty:
+    """Rendered property of a column, before or after. ``field`` is the name of the column's field."""
 
-    what: str
+    field: str
     text: str
     differs: bool
 
 
 @dataclass(frozen=True)
 class ColumnRow:
-    before: tuple[Said, ...]
-    after: tuple[Said, ...]
+    """Rendered properties of a column that differs; empty where it does not exist."""
+
+    before: tuple[RenderedProperty, ...]
+    after: tuple[RenderedProperty, ...]
     operations: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class RenderedPair:
-    """Pair of datasets with the rendered differences; ``same`` are the unchanged columns."""
+    """Pair of datasets with the rendered differences, and the names and types of the unchanged columns."""
 
     pair: DatasetPair
     facts: tuple[Fact, ...]
     columns: tuple[ColumnRow, ...]
-    same: tuple[str, ...]
+    unchanged: tuple[str, ...]
 
 
 def _facts_by_label(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str]:
     texts = {
         "Name": dataset.name,
-        "Stored as": dataset.materialization,
-        "In use": "yes" if dataset.active else "no, retired",
-        "History": "kept" if dataset.historize else "not kept",
-        "Found": "".join(f"its {'table' if side == 'base' else side} is missing" for side in dataset.missing[:1]),
+        "Materialization": dataset.materialization,
+        "Status": "active" if dataset.active else "retired",
+        "History": "yes" if dataset.historize else "no",
+        "Warehouse": "".join(f"{'table' if side == 'base' else side} missing" for side in dataset.missing[:1]),
         "Filter": dataset.filter,
         "SELECT": dataset.select,
         "Inputs": ", ".join(sorted(_named(key, names) for key in dataset.inputs)),
-        "Hashes": f"version {dataset.hash_version}",
+        "Hash version": str(dataset.hash_version),
     }
     texts |= dict(_flat("Load policy", dataset.load_policy))
-    texts |= dict(_flat("Computed by a load", dataset.increment))
+    texts |= dict(_flat("Incremental load", dataset.increment))
     if dataset.contract is not None:
         checks = ", ".join(sorted(check["name"] for check in dataset.contract["checks"]))
         texts |= {"Contract": "declared", "Promised checks": checks}
@@ -206,27 +217,27 @@ def _flat(label: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _column_row(pair: ColumnPair, names: Mapping[str, str]) -> ColumnRow:
-    sides = (tuple(_said(side, pair.differing, names)) if side else () for side in (pair.before, pair.after))
+    sides = (tuple(_properties(side, pair.differing, names)) if side else () for side in (pair.before, pair.after))
     return ColumnRow(*sides, pair.operations)
 
 
-def _said(column: Column, differing: frozenset[str], names: Mapping[str, str]) -> Iterator[Said]:
+def _properties(column: Column, differing: frozenset[str], names: Mapping[str, str]) -> Iterator[RenderedProperty]:
     """Yield the rendered properties of a column; defaults only if they differ."""
-    yield Said("name", column.name, "name" in differing)
-    yield Said("type", column.type, "type" in differing)
+    yield RenderedProperty("name", column.name, "name" in differing)
+    yield RenderedProperty("type", column.type, "type" in differing)
     if not column.nullable or "nullable" in differing:
-        yield Said("nullable", "nullable" if column.nullable else "not null", "nullable" in differing)
+        yield RenderedProperty("nullable", "nullable" if column.nullable else "not null", "nullable" in differing)
     if column.role != ATTRIBUTE or "role" in differing:
-        yield Said("role", _ROLES.get(column.role, column.role), "role" in differing)
+        yield RenderedProperty("role", _ROLES.get(column.role, column.role), "role" in differing)
     if not column.active or "active" in differing:
-        yield Said("active", "in use" if column.active else "retired", "active" in differing)
+        yield RenderedProperty("active", "active" if column.active else "retired", "active" in differing)
     if column.expression or "expression" in differing:
-        yield Said("expression", column.expression or "no expression", "expression" in differing)
+        yield RenderedProperty("expression", column.expression or "no expression", "expression" in differing)
     if "inputs" in differing:
         inputs = ", ".join(
             sorted(" = ".join(_named(key, names) for key in item.split(_PAIR)) for item in column.inputs)
         )
-        yield Said("inputs", f"from {inputs}" if inputs else "from no column", True)
+        yield RenderedProperty("inputs", f"from {inputs}" if inputs else "from no column", True)
 
 
 def _named(key: str, names: Mapping[str, str]) -> str:
@@ -250,35 +261,41 @@ class _Operations:
 
 def compare(content: Mapping[str, Any]) -> tuple[DatasetPair, ...]:
     """Return the datasets of a report that differ or have an operation, ordered by name."""
-    operations = _operations(content["operations"])
+    operations = _operations(read_operations(content))
+    desired = {row.key: row for row in read_desired(content)}
+    current = tuple(read_current(content))
     # A dataset is compared only with the one of its key, so unchanged datasets can be left out early.
-    desired = {row[0]: row for row in content["desired"]}
-    stays = {row[0][0] for row in content["current"] if _stays(row, desired.get(row[0][0]), operations)}
-    before = [_found(row, operations) for row in content["current"] if row[0][0] not in stays]
-    after = [_dataset(row) for key, row in desired.items() if key not in stays]
-    pairs = [_pair(left, right, operations) for left, right in _same(before, after)]
-    return tuple(sorted((pair for pair in pairs if not pair.is_same), key=lambda pair: pair.either.name))
+    unchanged = {
+        row.dataset.key for row in current if _is_unchanged(row, desired.get(row.dataset.key), operations.by_dataset)
+    }
+    before = [_observed_dataset(row, operations) for row in current if row.dataset.key not in unchanged]
+    after = [_dataset(row) for key, row in desired.items() if key not in unchanged]
+    pairs = [_pair(left, right, operations) for left, right in _matched(before, after)]
+    return tuple(sorted((pair for pair in pairs if not pair.is_unchanged), key=lambda pair: pair.current.name))
 
 
-def _stays(row: list[Any], desired: list[Any] | None, operations: _Operations) -> bool:
-    """Return True if a dataset has no differences, without building its comparison."""
-    state, tables, missing = row
-    if state != desired or missing or state[0] in operations.by_dataset:
+def _is_unchanged(current: CurrentContent, desired: DatasetContent | None, changed: Collection[str]) -> bool:
+    """Return True if a dataset has no differences, without building its comparison.
+
+    ``changed`` are the stable keys of the datasets that have an operation.
+    """
+    dataset, base = current.dataset, current.base
+    if dataset != desired or current.missing or dataset.key in changed:
         return False
-    if not tables:
+    if base is None:
         return True
-    base, columns = tables[0], state[-1]
-    shown = {key: (name, type_) for key, name, type_, _ in base[3]}
-    named = [
-        (active, key in shown, shown.get(key) == (name, type_)) for key, name, _, type_, _, _, active, *_ in columns
-    ]
-    return base[:2] == state[1:3] and all(same or not (known or active) for active, known, same in named)
+    observed = {column.key: (column.name, column.type) for column in base.columns}
+    as_observed = all(
+        observed[column.key] == (column.name, column.type) if column.key in observed else not column.active
+        for column in dataset.columns
+    )
+    return as_observed and (base.schema, base.name) == (dataset.schema, dataset.name)
 
 
-def _same(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the pairs that planning matched, with None for a missing counterpart."""
+def _matched(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield (before, after) for each matched pair, and (item, None) or (None, item) for unmatched ones."""
     matching: Matching = match(
-        before, after, name=_folded, former=lambda item: (name.lower() for name in item.former_names)
+        before, after, name=_lower_name, former=lambda item: (name.lower() for name in item.former_names)
     )
     pairs = matching.known
     paired = {id(side) for pair in pairs for side in (pair.before, pair.after)}
@@ -287,76 +304,82 @@ def _same(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
     yield from ((None, item) for item in after if id(item) not in paired)
 
 
-def _folded(one: Any) -> str:
-    return one.name.lower()
+def _lower_name(item: Any) -> str:
+    return item.name.lower()
 
 
 def _pair(before: Dataset | None, after: Dataset | None, operations: _Operations) -> DatasetPair:
     keys = {side.key for side in (before, after) if side}
     columns = []
-    for left, right in _same(list(before.columns if before else ()), list(after.columns if after else ())):
+    for left, right in _matched(list(before.columns if before else ()), list(after.columns if after else ())):
         own = {side.key for side in (left, right) if side}
         columns.append(ColumnPair(left, right, operations.of(keys, own)))
-    columns.sort(key=lambda pair: (pair.either.role != BUSINESS_KEY, pair.either.name.lower()))
+    columns.sort(key=lambda pair: (pair.current.role != BUSINESS_KEY, pair.current.name.lower()))
     listed = {number for column in columns for number in column.operations}
     all_ = {number for key in keys for number in operations.by_dataset.get(key, ())}
     return DatasetPair(before, after, tuple(columns), tuple(sorted(all_ - listed)))
 
 
-def _operations(rows: Iterable[list[Any]]) -> _Operations:
+def _operations(contents: Iterable[OperationContent]) -> _Operations:
     grouped = _Operations()
-    for number, row in enumerate(rows, start=1):
-        dataset, column, columns = row[2], row[5], row[8]
-        grouped.by_dataset.setdefault(dataset, []).append(number)
-        for key in {column, *(column[0] for column in columns)} - {""}:
-            grouped.by_column.setdefault((dataset, key), []).append(number)
+    for number, operation in enumerate(contents, start=1):
+        grouped.by_dataset.setdefault(operation.dataset_key, []).append(number)
+        for key in operation.column_keys:
+            grouped.by_column.setdefault((operation.dataset_key, key), []).append(number)
     return grouped
 
 
-def _dataset(row: list[Any]) -> Dataset:
-    key, schema, name, former, active, materialization, historize, _, filter_, inputs, *policies, columns = row
-    # Only models have a SELECT and an increment, and only contracts the checks that they promise.
-    load_policy, history_policy, hash_version, select, increment, contract = (*policies, "", None, None)[:6]
+def _dataset(content: DatasetContent) -> Dataset:
+    former = content.former_names
     return Dataset(
-        key,
-        f"{schema}.{name}",
-        (*former, *(f"{schema}.{name}" for name in former if "." not in name)),
-        active,
-        materialization,
-        historize,
-        filter_ or "",
-        tuple(inputs),
-        load_policy,
-        history_policy,
-        hash_version,
-        tuple(map(_column, columns)),
-        select or "",
-        increment,
-        contract or None,
+        content.key,
+        f"{content.schema}.{content.name}",
+        (*former, *(f"{content.schema}.{name}" for name in former if "." not in name)),
+        content.active,
+        content.materialization,
+        content.historize,
+        content.filter or "",
+        tuple(content.inputs),
+        content.load_policy,
+        content.history_policy,
+        content.hash_version,
+        tuple(map(_column, content.columns)),
+        content.select or "",
+        content.increment,
+        content.contract or None,
     )
 
 
-def _column(row: list[Any]) -> Column:
-    key, name, former, type_, nullable, role, active, expression, inputs = row
-    return Column(key, name, type_, nullable, role, active, expression or "", tuple(inputs), tuple(former))
+def _column(content: ColumnContent) -> Column:
+    return Column(
+        content.key,
+        content.name,
+        content.type,
+        content.nullable,
+        content.role,
+        content.active,
+        content.expression or "",
+        tuple(content.inputs),
+        tuple(content.former_names),
+    )
 
 
-def _found(row: list[Any], operations: _Operations) -> Dataset:
+def _observed_dataset(content: CurrentContent, operations: _Operations) -> Dataset:
     """Return the applied dataset with the observed names and types."""
-    state, tables, missing = row
-    dataset = replace(_dataset(state), missing=tuple(missing))
-    base = tables[0] if tables else None
+    dataset, base = replace(_dataset(content.dataset), missing=content.missing), content.base
     if base is None:
         return dataset
-    described = {column.key for column in dataset.columns}
-    shown = {key: (name, type_) for key, name, type_, _ in base[3]}
+    known = {column.key for column in dataset.columns}
+    observed = {column.key: column for column in base.columns}
     columns = [
-        replace(column, name=shown[column.key][0], type=shown[column.key][1]) if column.key in shown else column
+        replace(column, name=observed[column.key].name, type=observed[column.key].type)
+        if column.key in observed
+        else column
         for column in dataset.columns
-        if column.key in shown or not column.active
+        if column.key in observed or not column.active
     ]
     # Of columns that are not in the metadata, only changed ones are compared: technical columns are derived.
-    for key in shown.keys() - described:
+    for key in observed.keys() - known:
         if (dataset.key, key) in operations.by_column:
-            columns.append(Column(key, *shown[key], role=TECHNICAL))
-    return replace(dataset, name=f"{base[0]}.{base[1]}", columns=tuple(columns))
+            columns.append(Column(key, observed[key].name, observed[key].type, role=TECHNICAL))
+    return replace(dataset, name=f"{base.schema}.{base.name}", columns=tuple(columns))

@@ -40,7 +40,7 @@ class ContractChange:
         return bool(self.breaks or self.compatible)
 
 
-def promise_of(dataset: DatasetState | None) -> ContractState | None:
+def desired_contract(dataset: DatasetState | None) -> ContractState | None:
     """Return what a described dataset promises, without a version; None if it is no contract or not in use."""
     if dataset is None or dataset.contract is None or not dataset.active:
         return None
@@ -56,10 +56,10 @@ def promise_of(dataset: DatasetState | None) -> ContractState | None:
     )
 
 
-def promised_by(dataset: DatasetState) -> ContractState | None:
+def current_contract(dataset: DatasetState) -> ContractState | None:
     """Return what a current dataset has promised: its applied contract, or that of a state file without a version."""
     contract = dataset.contract
-    return contract if contract is not None and contract.version else promise_of(dataset)
+    return contract if contract is not None and contract.version else desired_contract(dataset)
 
 
 def with_contract_in_force(applied: DatasetState) -> DatasetState:
@@ -68,10 +68,10 @@ def with_contract_in_force(applied: DatasetState) -> DatasetState:
     return applied if is_in_force else replace(applied, contract=None)
 
 
-def is_kept(applied: DatasetState, desired: DatasetState) -> bool:
+def is_contract_unchanged(applied: DatasetState, desired: DatasetState) -> bool:
     """Return True if the applied contract promises exactly what the desired dataset does."""
     before = applied.contract
-    return (None if before is None else replace(before, version="")) == promise_of(desired)
+    return (None if before is None else replace(before, version="")) == desired_contract(desired)
 
 
 def compare(before: ContractState | None, after: ContractState | None) -> ContractChange:
@@ -83,7 +83,11 @@ def compare(before: ContractState | None, after: ContractState | None) -> Contra
     breaks, compatible = [], []
     if before.dataset != after.dataset:
         breaks.append(f"{before.dataset} is renamed to {after.dataset}")
-    for is_break, clause in (*_column_changes(before, after), *_key_change(before, after), *_checks(before, after)):
+    for is_break, clause in (
+        *_column_changes(before, after),
+        *_key_change(before, after),
+        *_check_changes(before, after),
+    ):
         (breaks if is_break else compatible).append(clause)
     return ContractChange(tuple(breaks), tuple(compatible))
 
@@ -99,20 +103,20 @@ def contract_operation(before: DatasetState | None, after: DatasetState | None) 
 
     ``before`` is the current dataset, ``after`` the desired one; None for a missing one.
     """
-    was, is_ = promised_by(before) if before else None, promise_of(after)
-    change = compare(was, is_)
+    current, desired = current_contract(before) if before else None, desired_contract(after)
+    change = compare(current, desired)
     dataset = before or after
     if not change or dataset is None:
         return None
-    version = was.version if was else ""
-    following = "" if is_ is None else FIRST_VERSION if was is None else next_version(version, change)
+    version = current.version if current else ""
+    new_version = "" if desired is None else FIRST_VERSION if current is None else next_version(version, change)
     consumers = (after or dataset).exposures if change.breaks else ()
     return Operation(
         ops.CHANGE_CONTRACT,
         dataset.qualified_name,
         dataset.key,
         from_=version,
-        to=following,
+        to=new_version,
         code=BREAKS_CONTRACT if change.breaks else "",
         message="; ".join((*change.breaks, *change.compatible)),
         consumers=consumers,
@@ -125,7 +129,7 @@ def contract_document(operation: Operation) -> dict[str, Any]:
     return {"dataset": operation.dataset, "from": operation.from_, "to": operation.to, "consumers": consumers}
 
 
-def in_words(broken: Iterable[Operation]) -> str:
+def contracts_text(broken: Iterable[Operation]) -> str:
     """Return broken contracts with their consumers, for a message."""
     parts = ((f"the contract of {item.dataset}", item.read_by) for item in broken)
     return " and ".join(", ".join(filter(None, part)) for part in parts)
@@ -136,43 +140,46 @@ _Clauses = Iterator[tuple[bool, str]]
 
 
 def _column_changes(before: ContractState, after: ContractState) -> _Clauses:
-    now = {column.name: column for column in after.columns}
-    for was in before.columns:
-        column = now.pop(was.name, None)
-        if column is None:
-            yield True, f"column {was.name} is gone"
+    remaining = {column.name: column for column in after.columns}
+    for old in before.columns:
+        new = remaining.pop(old.name, None)
+        if new is None:
+            yield True, f"column {old.name} is removed"
             continue
-        kind = classify(was.type, column.type)
+        kind = classify(old.type, new.type)
         if kind is not TypeChange.EQUIVALENT:
             # Readers of the old type take every value of the new one if the old type is the wider of the two.
-            fits = classify(column.type, was.type).widens
-            yield not fits, f"column {was.name} was {was.type} and is {column.type}"
-        if was.nullable != column.nullable:
-            yield column.nullable, f"column {was.name} {'may be' if column.nullable else 'is never'} NULL"
-    for name in sorted(now):
+            fits = classify(new.type, old.type).widens
+            yield not fits, f"column {old.name} was {old.type} and is {new.type}"
+        if old.nullable != new.nullable:
+            yield new.nullable, f"column {old.name} {'may be' if new.nullable else 'is never'} NULL"
+    for name in sorted(remaining):
         yield False, f"column {name} is new"
 
 
 def _key_change(before: ContractState, after: ContractState) -> _Clauses:
-    was, is_ = _key(before.columns), _key(after.columns)
-    if was != is_:
-        yield bool(was), f"the key was {', '.join(was) or 'not declared'} and is {', '.join(is_) or 'not declared'}"
+    old, new = _key(before.columns), _key(after.columns)
+    if old != new:
+        yield bool(old), f"the key was {', '.join(old) or 'not declared'} and is {', '.join(new) or 'not declared'}"
 
 
 def _key(columns: Iterable[PromisedColumn]) -> tuple[str, ...]:
     return tuple(sorted(column.name for column in columns if column.is_key))
 
 
-def _checks(before: ContractState, after: ContractState) -> _Clauses:
-    now: dict[str, CheckState] = {check.key: check for check in after.checks}
+def _check_changes(before: ContractState, after: ContractState) -> _Clauses:
+    remaining: dict[str, CheckState] = {check.key: check for check in after.checks}
     texts = {column.name.lower() for column in (*before.columns, *after.columns) if parse(column.type).name in TEXTS}
-    for was in before.checks:
-        check = now.pop(was.key, None)
-        if check is None:
-            yield True, f"check {was.name} is removed"
-        elif not is_at_least_as_strict(check, was, texts):
-            yield True, f"check {was.name} is weaker, or checks something else"
-        elif check != was:
-            yield False, f"check {check.name} is stricter" if check.name == was.name else f"check {was.name} is renamed"
-    for check in now.values():
+    for old in before.checks:
+        new = remaining.pop(old.key, None)
+        if new is None:
+            yield True, f"check {old.name} is removed"
+            continue
+        if new.name != old.name:
+            yield False, f"check {old.name} is renamed to {new.name}"
+        if not is_at_least_as_strict(new, old, texts):
+            yield True, f"check {new.name} is weaker, or checks something else"
+        elif replace(new, name=old.name) != old:
+            yield False, f"check {new.name} is changed and still at least as strict"
+    for check in remaining.values():
         yield False, f"check {check.name} is new"

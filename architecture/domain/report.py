@@ -7,19 +7,20 @@ versions and messages are not part of it, so the same inputs have the same finge
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet, risk_of
-from architecture.domain.current_state import CurrentState, Placed, Table
+from architecture.domain.current_state import CurrentState, Placed
 from architecture.domain.operations import BLOCKED, Operation, Warning
 from architecture.domain.planning.plan import Planned
-from architecture.domain.state_files import FOREIGN_KEY, ArchitectureState, flat
+from architecture.domain.report_content import current_row, dataset_row, operation_row
+from architecture.domain.state_files import ArchitectureState, flat
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from metadata.domain.naming import HISTORY_SUFFIX, PREFIXES
-from metadata.domain.state import ColumnState, DatasetState
+from metadata.domain.state import DatasetState
 
 # Scope of a report: all datasets, those of a schema, a dataset or a selection of datasets with its inputs, or a dataset
 # alone.
@@ -215,11 +216,11 @@ def build_report(
     warnings = _in_scope(plan.warnings, before, after) if not scope.everything else plan.warnings
     content = {
         "format": FORMAT,
-        "desired": [_state_content(state) for state in after],
-        "current": [_placed_content(placed, current.observed) for placed in before],
+        "desired": [dataset_row(state) for state in after],
+        "current": [current_row(placed, current.observed) for placed in before],
         "scope": [scope.kind, scope.name, scope.target_only, sorted(keys)],
         "environment": environment,
-        "operations": [_operation_content(operation) for operation in plan.operations],
+        "operations": [operation_row(operation) for operation in plan.operations],
         "policy": policy.as_json(),
     }
     listed = () if scope.everything else tuple(sorted(names.values()))
@@ -249,82 +250,6 @@ def _in_scope(
     names = {table.qualified_name for placed in before for table in (placed.base, placed.history) if table}
     names |= {placed.state.qualified_name for placed in before} | {state.qualified_name for state in after}
     return tuple(warning for warning in warnings if warning.dataset in names)
-
-
-# --- content of the fingerprint --------------------------------------------------------------
-
-
-def _state_content(state: DatasetState) -> list[Any]:
-    return [
-        state.key,
-        state.schema,
-        state.name,
-        list(state.former_names),
-        state.active,
-        state.materialization,
-        state.historize,
-        state.history_key,
-        state.filter,
-        sorted(state.inputs),
-        state.load_policy,
-        state.history_policy,
-        state.hash_version,
-        # Fields that were added later, without those that a dataset does not have.
-        *([state.select, state.increment] if state.select or state.contract else []),
-        *([asdict(state.contract)] if state.contract else []),
-        [_column_content(column) for column in sorted(state.columns, key=lambda column: column.key)],
-    ]
-
-
-def _column_content(column: ColumnState) -> list[Any]:
-    return [
-        column.key,
-        column.name,
-        list(column.former_names),
-        column.type,
-        column.nullable,
-        column.role,
-        column.active,
-        column.expression,
-        _inputs_content(column),
-    ]
-
-
-def _inputs_content(column: ColumnState) -> list[str]:
-    """Return the inputs to hash. Without an expression their order counts: the first input of a dataset is used."""
-    in_order = not column.expression and column.role != FOREIGN_KEY
-    return list(column.inputs) if in_order else sorted(column.inputs)
-
-
-def _placed_content(placed: Placed, observed: bool) -> list[Any]:
-    """Return the dataset to hash, with its tables if they were observed; a state file's follow from the state."""
-    tables = [_table_content(table) for table in (placed.base, placed.history)] if observed else []
-    return [_state_content(placed.state), tables, list(placed.missing)]
-
-
-def _table_content(table: Table | None) -> list[Any] | None:
-    if table is None:
-        return None
-    columns = [[column.key, column.name, column.type, column.active] for column in table.columns]
-    return [table.schema, table.name, table.view, sorted(columns)]
-
-
-def _operation_content(operation: Operation) -> list[Any]:
-    return [
-        operation.op,
-        operation.dataset,
-        operation.dataset_key,
-        operation.side,
-        operation.column,
-        operation.column_key,
-        operation.from_,
-        operation.to,
-        [list(column) for column in operation.columns],
-        operation.decision,
-        operation.code,
-        operation.destructive,
-        *([[asdict(consumer) for consumer in operation.consumers]] if operation.consumers else []),
-    ]
 
 
 # Rendering of a report: text for a terminal, Markdown for a ticket or a pull request.

@@ -653,9 +653,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="executionrecord",
             constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("outcome__in", ["abandoned", "blocked", "canceled", "failed", "lost", "succeeded"])
-                ),
+                condition=models.Q(("outcome__in", ["abandoned", "canceled", "failed", "succeeded"])),
                 name="execution_record_outcome_is_known",
             ),
         ),

@@ -15,11 +15,11 @@ from elevata.jobs.models import Job, status_choices
 class Execution(Job):
     """Execution of a report's steps in one environment, or of the safe steps that a load run needs.
 
-    ``attempt`` counts the claims by workers and is the fencing number of their writes. Without a report, the execution
-    belongs to the load run in ``reason``, and ``planned`` contains scope, report and operations. ``requester`` is the
-    requester's name, ``command`` the channel (page, REST, manage.py execute), ``versions`` the runner's software,
-    ``queued_at`` the time when it was last queued. ``signature`` is by the audit key over the request, the requester
-    and the plan.
+    ``planned`` is the plan that the worker stored: operations (``rows``), scope, the datasets' states ``before`` and
+    ``desired``, and their ``marks``. An execution without a report belongs to the load run named in ``reason``; its
+    ``planned`` also contains the report. ``command`` is the channel of the request (page, REST, manage.py),
+    ``versions`` the versions of the runner's software. ``attempt`` is the fencing number of a worker's writes.
+    ``signature`` is by the audit key over the request, the requester and the plan.
     """
 
     KIND = "execution"
@@ -33,6 +33,8 @@ class Execution(Job):
         "architecture.ChangeReport", on_delete=models.PROTECT, null=True, related_name="executions"
     )
     preview = models.ForeignKey("architecture.Preview", on_delete=models.PROTECT, null=True, related_name="executions")
+    # True once the execution was abandoned: only then its report may be executed again. A copy of the job's status,
+    # which the constraint below cannot read.
     abandoned = models.BooleanField(default=False)
     command = models.CharField(max_length=200, blank=True, default="")
     versions = models.JSONField(default=dict, blank=True)
@@ -59,10 +61,10 @@ class Execution(Job):
 
 
 class ExecutionOperation(models.Model):
-    """Step of an execution, with its operation, statement and result.
+    """One step of an execution, with its statement and result.
 
-    ``operation`` is the ordinal of the step's operation in the report. A step that changes no table (logic,
-    retirement) has no statement.
+    ``operation`` is the index of its operation in the report; several steps can belong to one operation. A step that
+    changes no table (logic, retirement) has no statement.
     """
 
     class Status(models.TextChoices):
@@ -124,6 +126,7 @@ class ExecutionEvent(AppendOnly):
 class ExecutionRecord(AppendOnly):
     """Record of an execution, sealed when it succeeded or was abandoned. Append-only.
 
+    A load run's execution is not resumed, so it is sealed when it ends, also if it failed or was cancelled.
     ``document`` contains actor, operations, environment, approvals and result; ``digest`` is over its canonical JSON.
     """
 
@@ -142,7 +145,8 @@ class ExecutionRecord(AppendOnly):
         constraints = [
             models.CheckConstraint(name="execution_record_digest_is_whole", condition=models.Q(digest__length=64)),
             models.CheckConstraint(
-                name="execution_record_outcome_is_known", condition=models.Q(outcome__in=sorted(states.FINISHED))
+                name="execution_record_outcome_is_known",
+                condition=models.Q(outcome__in=["abandoned", "canceled", "failed", "succeeded"]),
             ),
         ]
 

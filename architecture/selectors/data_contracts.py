@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from architecture.domain.change_policy import BREAKS_CONTRACT
-from architecture.domain.data_contracts import contract_operation, promise_of, with_contract_in_force
+from architecture.domain.data_contracts import contract_operation, desired_contract, with_contract_in_force
 from architecture.domain.operations import Operation
 from architecture.models import Environment
 from architecture.selectors.environments import applied_by_pk, applied_datasets
@@ -50,7 +50,7 @@ def contracts_of(datasets: Iterable[TargetDataset], *, environment: Environment)
     return {
         state.key: Contract(
             in_force=applied[state.key].contract if state.key in applied else None,
-            described=promise_of(state),
+            described=desired_contract(state),
             change=contract_operation(applied.get(state.key), state),
         )
         for state in desired

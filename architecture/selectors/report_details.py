@@ -13,6 +13,7 @@ from architecture.domain import workflow
 from architecture.domain.change_policy import DESTRUCTIVE, REVIEW, RULES, SAFE, risk_of
 from architecture.domain.operations import Operation
 from architecture.domain.report import Scope
+from architecture.domain.report_content import read_current, read_desired
 from architecture.domain.steps.step import Step, TableShape
 from architecture.domain.workflow import Need, Refused
 from architecture.models import Approval, ChangeReport, Environment, Execution, Preview
@@ -415,7 +416,8 @@ def _metadata_keys(report: ChangeReport, keys: Collection[str]) -> dict[str, str
     metadata_keys = {str(key): str(key) for key in rows.values_list("key", flat=True)}
     others = {key for key in keys if key not in metadata_keys}
     if others:
-        names = {(row[1], row[2]): row[0] for row in report.content["desired"] if row[0] in others}
+        desired = (row for row in read_desired(report.content) if row.key in others)
+        names = {(row.schema, row.name): row.key for row in desired}
         rows = TargetDataset.objects.filter(name__in={name for _, name in names}, history_of__isnull=True)
         for schema, name, key in rows.values_list("schema__name", "name", "key"):
             if (schema, name) in names:
@@ -474,10 +476,10 @@ def _with_removed(
     nodes |= {known: nodes[key] for known, key in described.items() if key in nodes}
     nodes |= {key: node.id for key, node in removed.items()}
     edges = (
-        Edge(removed[source].id, nodes[state[0]])
-        for state, *_ in report.content["current"]
-        for source in state[9]
-        if source in removed and state[0] in nodes
+        Edge(removed[source].id, nodes[row.dataset.key])
+        for row in read_current(report.content)
+        for source in row.dataset.inputs
+        if source in removed and row.dataset.key in nodes
     )
     return Graph((*graph.nodes, *removed.values()), (*graph.edges, *edges))
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Count, Max
@@ -20,12 +19,12 @@ from architecture.domain.state_files import ArchitectureState, dump_state, flat,
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, Environment, KeptHistory
 from architecture.permissions import must_be_permitted, on_behalf_of, place_of_environment
-from architecture.selectors.environments import applied_states, described_states, environment_named
+from architecture.selectors.environments import applied_states, described_states
 from architecture.services.change_policy import policy_in_force
 from architecture.services.notifications import has_unread_drift, settle_drift
 from architecture.services.proof import is_proven, signature_of
 from architecture.services.reports import gather, refresh_state, tables_in_scope
-from architecture.services.states import NOTHING, current_environment, last_seen, note_history, write_applied
+from architecture.services.states import NOTHING, environment_or_own, last_seen, note_history, write_applied
 from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import record_change
 from metadata.domain.naming import history_dataset_key
@@ -217,8 +216,7 @@ def report_onto(
     ``environment`` is a name, default the installation's own. Raises Refused NOT_OBSERVED if applied tables were
     never observed.
     """
-    own = not environment or environment == settings.ENVIRONMENT
-    row = current_environment() if own else environment_named(environment)
+    row = environment_or_own(environment)
     refresh_state(environment=row, keys=lambda: tables_in_scope(environment=row, scope=Scope()))
     current = gather(environment=row, scope=Scope(), desired=()).current
     observed = _as_exported(as_seen(placed) for placed in current.datasets if placed.base is not None)

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from architecture.domain import execution_log, workflow
 from architecture.domain.change_policy import REWRITE_TABLE, PolicySet
-from architecture.domain.data_contracts import BREAKS_CONTRACT, contract_document, in_words
+from architecture.domain.data_contracts import BREAKS_CONTRACT, contract_document, contracts_text
 from architecture.domain.operations import Operation
 from architecture.domain.workflow import Refused
 from architecture.models import Approval, ChangeReport, Environment, Execution, ExecutionOperation, Preview
@@ -299,7 +299,7 @@ def approve(
         raise Refused("NO_READER_LOST")
     broken = broken_contracts(report)
     if broken and not contracts_broken:
-        raise Refused("CONTRACT_BROKEN", f"the report breaks {in_words(broken)}")
+        raise Refused("CONTRACT_BROKEN", f"the report breaks {contracts_text(broken)}")
     if contracts_broken and not broken:
         raise Refused("NO_CONTRACT_BROKEN")
     named = [contract_document(operation) for operation in broken]

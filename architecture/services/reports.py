@@ -28,12 +28,12 @@ from architecture.domain.workflow import Decided, Refused
 from architecture.models import ChangeReport, Environment
 from architecture.permissions import who_answers
 from architecture.selectors.authors import authors, carried_out, since_when
-from architecture.selectors.environments import applied_states, described_states, desired_tables, environment_named
+from architecture.selectors.environments import applied_states, described_states, desired_tables
 from architecture.services.change_policy import policy_in_force
 from architecture.services.notifications import settle_report, tell_report_waiting
 from architecture.services.proof import proven_followed, proven_states, sign_report
 from architecture.services.refreshes import CannotRefresh, refresh_now
-from architecture.services.states import Seen, current_environment, last_seen
+from architecture.services.states import Seen, environment_or_own, last_seen
 from elevata.accounts.permissions import current_actor, must_write
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_why
@@ -218,8 +218,7 @@ def plan_report(
     ``environment`` is a name, default the installation's own. Another environment's warehouse cannot be observed, so
     its last observation is used, as it is when no worker answers.
     """
-    own = not environment or environment == settings.ENVIRONMENT
-    row = current_environment() if own else environment_named(environment)
+    row = environment_or_own(environment)
     refresh_state(environment=row, keys=lambda: tables_in_scope(environment=row, scope=scope), local=local)
     with transaction.atomic():
         return build_on_basis(row, scope, current_actor().user)[:2]
@@ -235,7 +234,7 @@ def refresh_state(*, environment: Environment, keys: Callable[[], Collection[str
     try:
         refresh_now(environment=environment, keys=keys(), local=local)
     except CannotRefresh as problem:
-        log.warning("compared with the last scan, because the warehouse cannot be scanned: %s", problem)
+        log.warning("the refresh failed, so the last observations are used: %s", problem)
 
 
 def build_on_basis(

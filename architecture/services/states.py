@@ -20,7 +20,7 @@ from architecture.domain.operations import Operation, operation_of
 from architecture.domain.state_files import as_row, of_row
 from architecture.domain.tables import ObservedColumn, ObservedTable
 from architecture.models import AppliedDataset, Environment, Execution, ExecutionOperation, KeptHistory, Observation
-from architecture.selectors.environments import Parsed, applied_states
+from architecture.selectors.environments import Parsed, applied_states, environment_named
 from architecture.services.notifications import tell_drift
 from architecture.services.proof import refuse_unproven_execution, refuse_unproven_row, signature_of
 from elevata.core.canonical_json import sha256_hex
@@ -320,3 +320,12 @@ def current_environment() -> Environment:
         environment.warehouse = settings.WAREHOUSE
         environment.save(update_fields=["warehouse"])
     return environment
+
+
+def environment_or_own(name: str | None) -> Environment:
+    """Return the environment with this name; without a name, the installation's own.
+
+    Raise Refused UNKNOWN_ENVIRONMENT if there is none.
+    """
+    own = not name or name == settings.ENVIRONMENT
+    return current_environment() if own else environment_named(name)

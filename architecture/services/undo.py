@@ -79,7 +79,7 @@ class Offered:
 
 def offered(record: ExecutionRecord) -> tuple[Offered, ...]:
     """Return the record's undo options in the order of undo: the last group first."""
-    ways, ground = ways_of(record), ground_of(record)
+    ways, ground = ways_of(record), undo_state(record)
     first = what_can_be(ways, ground)
     written = {way.ordinals: refused for way, refused in written_since(record, first.ways)}
     tried = what_can_be([way for way in first.ways if way.ordinals not in written], ground)
@@ -123,7 +123,7 @@ def step_rows_of(record: ExecutionRecord) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "statement"} for row in preview.document["steps"]]
 
 
-def ground_of(record: ExecutionRecord, seen: Seen | None = None) -> Ground:
+def undo_state(record: ExecutionRecord, seen: Seen | None = None) -> Ground:
     """Return the state for undo: current, before and after the record. ``seen`` defaults to the last observations."""
     environment = record.environment
     seen = last_seen(environment=environment) if seen is None else seen
@@ -220,7 +220,7 @@ def undo_report(
     Environment.objects.select_for_update().get(pk=record.environment_id)
     seen = last_seen(environment=record.environment) if seen is None else seen
     refuse_unproven_execution(record.execution)
-    ways, ground = ways_of(record), ground_of(record, seen)
+    ways, ground = ways_of(record), undo_state(record, seen)
     selected = ways if operations is None else _select(ways, operations)
     others = _without(ways, selected)
     result = _take_back(record, ground, selected, others, strict=operations is not None)
@@ -259,7 +259,7 @@ def _take_back(
 def _select(ways: Collection[WayBack], ordinals: Collection[int]) -> tuple[WayBack, ...]:
     known = {ordinal for way in ways for ordinal in way.ordinals}
     for ordinal in sorted(set(ordinals) - known):
-        raise Refused("UNKNOWN_OPERATION", f"the record has no operation {ordinal} that was done")
+        raise Refused("UNKNOWN_OPERATION", f"the record has no executed operation {ordinal + 1} (ordinal {ordinal})")
     return tuple(way for way in ways if not set(ordinals).isdisjoint(way.ordinals))
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from architecture.domain import workflow
 from architecture.domain.comparison import compare
-from architecture.domain.data_contracts import in_words
+from architecture.domain.data_contracts import contracts_text
 from architecture.domain.report import Scope
 from architecture.filtersets import ExecutionFilter, ReportFilter
 from architecture.forms import DecisionForm, ScopeForm
@@ -207,7 +207,7 @@ def _acceptable(report: ChangeReport) -> list[tuple[str, str, str]]:
     """Return the consequences that an approval can accept: field, label and help text."""
     fields, broken = DecisionForm.base_fields, broken_contracts(report)
     more = {"readers_lost": ""} if rewrites_tables(report) else {}
-    more |= {"contracts_broken": f" The report breaks {in_words(broken)}."} if broken else {}
+    more |= {"contracts_broken": f" The report breaks {contracts_text(broken)}."} if broken else {}
     return [(name, fields[name].label, f"{fields[name].help_text}{text}") for name, text in more.items()]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 from random import Random
 
-from architecture.domain.data_contracts import FIRST_VERSION, promise_of
+from architecture.domain.data_contracts import FIRST_VERSION, desired_contract
 from architecture.domain.state_files import as_row
 from architecture.domain.steps.step import shape_of_spec
 from architecture.domain.tables import ObservedTable, TableSpec, tables_of
@@ -56,7 +56,7 @@ def _before(state: DatasetState) -> DatasetState:
 
 def _in_force(state: DatasetState) -> DatasetState:
     """Return a dataset with its contract, if it has one, in force."""
-    promise = promise_of(state)
+    promise = desired_contract(state)
     return state if promise is None else replace(state, contract=replace(promise, version=FIRST_VERSION))
 
 

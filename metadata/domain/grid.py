@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sensitivity import read_sensitivity
+from metadata.domain.sensitivity import parse_level
 from metadata.domain.types import TypeProblem, parse
 
 TEXT, LONG, CHOICE = "text", "long", "choice"
@@ -67,7 +67,7 @@ def read_cell(name: str, text: str) -> dict[str, Any]:
     if name == "role":
         return _role(text)
     if name == "sensitivity":
-        return {name: read_sensitivity(text)}
+        return {name: parse_level(text)}
     if name == "tags":
         return {"tags": list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))}
     return {name: text}

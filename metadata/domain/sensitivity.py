@@ -10,7 +10,7 @@ PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = "public", "internal", "confidential
 LEVELS = (PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED)
 # Values of these levels are masked for readers without the permission to see them.
 SENSITIVE = (CONFIDENTIAL, RESTRICTED)
-# Text for a masked value, including NULL, and for a masked value that differs from the previous one.
+# Texts shown instead of a sensitive value (also for NULL), and instead of one that changed.
 MASK, MASK_CHANGED = "\u2022\u2022\u2022", "\u2022\u2022\u2022 (changed)"
 
 _Key = TypeVar("_Key")
@@ -22,11 +22,14 @@ def is_mask(value: str | None) -> bool:
 
 
 def is_sensitive(*, personal: bool, level: str, of_dataset: str = "") -> bool:
-    """Return True if a column's own classification, or else its dataset's level, makes its values sensitive."""
+    """Return True if the column is personal, or if its level is confidential or restricted.
+
+    A column without a level has that of its dataset.
+    """
     return personal or (level or of_dataset) in SENSITIVE
 
 
-def spread(sensitive: Iterable[_Key], reads: Mapping[_Key, Collection[_Key]]) -> frozenset[_Key]:
+def propagate_sensitivity(sensitive: Iterable[_Key], reads: Mapping[_Key, Collection[_Key]]) -> frozenset[_Key]:
     """Return the sensitive columns and all columns that read one of them, directly or indirectly."""
     readers: dict[_Key, list[_Key]] = {}
     for reader, inputs in reads.items():
@@ -41,7 +44,7 @@ def spread(sensitive: Iterable[_Key], reads: Mapping[_Key, Collection[_Key]]) ->
     return frozenset(found)
 
 
-def read_sensitivity(text: str) -> str:
+def parse_level(text: str) -> str:
     """Return the level that ``text`` names, in any case; empty for an empty text.
 
     Raises MetadataError for any other word.

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import models
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sensitivity import is_sensitive, spread
+from metadata.domain.sensitivity import is_sensitive, propagate_sensitivity
 from metadata.domain.sql import check_expression
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 
@@ -75,7 +75,7 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     columns = reader.columns(inputs)
     reader.link(columns, inputs)
     reads = {one: column.reads for one, column in columns.items()}
-    sensitive = spread((one for one, column in columns.items() if column.sensitive), reads)
+    sensitive = propagate_sensitivity((one for one, column in columns.items() if column.sensitive), reads)
     own: dict[_Id, list[_Id]] = {}
     for one, column in columns.items():
         own.setdefault(column.dataset, []).append(one)

@@ -1,4 +1,4 @@
-"""Command that shows the differences between applied state and warehouse."""
+"""Command that prints the drift of an environment, and adopts tables as applied state."""
 
 import logging
 from argparse import ArgumentParser
@@ -9,61 +9,75 @@ from django.conf import settings
 from architecture.domain.current_state import DRIFTED, UNKNOWN
 from architecture.domain.report import Scope
 from architecture.models import Environment
-from architecture.selectors.environments import applied_states, described_states, environment_named
+from architecture.selectors.environments import applied_states, described_states
 from architecture.services.drift import Drift, adopt_as_baseline, drift_of
 from architecture.services.refreshes import CannotRefresh, refresh_now
 from architecture.services.reports import tables_in_scope
-from architecture.services.states import current_environment
+from architecture.services.states import environment_or_own
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.accounts.permissions import current_actor
+from elevata.core.words import counted
 
 log = logging.getLogger(__name__)
 
 
 class Command(ProductCommand):
     help = (
-        "Compare what was applied with what is there: in sync, drifted, unknown. With --adopt a dataset's tables are "
-        "taken as they are. Ends with 0 if all is in sync, 1 if not, 4 for an unknown environment or dataset."
+        "Compare the applied state with the warehouse and print each dataset as in sync, drifted or unknown. With "
+        "--adopt, store the observed tables of a dataset as its applied state (requires --reason). Exit code: 0 if "
+        "all datasets are in sync, 1 if not, 4 if an argument is invalid or the adoption is refused."
     )
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--environment", metavar="E", help="default: the installation's own")
+        parser.add_argument("--environment", metavar="E", help="environment (default: the installation's own)")
         parser.add_argument("--local", action="store_true", help="refresh in this process")
         parser.add_argument(
-            "--adopt", action="append", default=[], metavar="S.D", help="adopt this dataset; repeatable"
+            "--adopt", action="append", default=[], metavar="S.D", help="dataset to adopt (schema.dataset); repeatable"
         )
         parser.add_argument("--reason", default="", metavar="TEXT", help="reason, recorded in the change log")
 
     def run(self, *, environment: str | None, local: bool, adopt: list[str], reason: str, **_: Any) -> None:
-        own = not environment or environment == settings.ENVIRONMENT
-        row = current_environment() if own else environment_named(environment)
-        if own:
+        row = environment_or_own(environment)
+        # Another environment's warehouse cannot be read from here: its last observations are used.
+        if row.name == settings.ENVIRONMENT:
             try:
                 refresh_now(environment=row, keys=tables_in_scope(environment=row, scope=Scope()), local=local or None)
             except CannotRefresh as problem:
-                log.warning("compared with the last scan, because the warehouse cannot be scanned: %s", problem)
+                if adopt:
+                    message = f"cannot adopt: the refresh failed: {problem.one_line()}"
+                    raise CommandExit(INVALID, message, problem.code) from None
+                log.warning("the refresh failed, so drift uses the last observations: %s", problem)
         if adopt:
             keys = _keys_of(row, adopt)
             adopt_as_baseline(environment=row, dataset_keys=keys, user=current_actor().user, reason=reason)
-        found = drift_of(row)
-        self.print_json({"environment": row.name, **found.as_json()})
+        drift = drift_of(row)
+        self.print_json({"environment": row.name, **drift.as_json()})
         if not self._as_json:
-            self._tell(found)
-        drifted, unknown = found.count(DRIFTED), found.count(UNKNOWN)
-        if drifted or unknown:
-            parts = [f"{drifted} drifted"] * bool(drifted) + [f"{unknown} unknown"] * bool(unknown)
-            raise CommandExit(FAILED, f"of {len(found.datasets)} datasets {' and '.join(parts)}", "drift")
+            self._print_datasets(drift)
+        summary = _summary(drift)
+        if summary:
+            raise CommandExit(FAILED, summary, "drift")
 
-    def _tell(self, found: Drift) -> None:
-        for dataset in found.datasets:
+    def _print_datasets(self, drift: Drift) -> None:
+        for dataset in drift.datasets:
             self.say(
                 f"{dataset.dataset}: {dataset.status.replace('_', ' ')}" + f" ({dataset.reason})" * bool(dataset.reason)
             )
             for difference in dataset.differences:
                 self.say(f"  {difference.describe()}")
-        seen = f"seen at {found.at:%Y-%m-%d %H:%M:%S} UTC" if found.at else "never seen"
-        self.say(f"{len(found.datasets)} datasets, {seen}")
+        checked = f"last checked {drift.at:%Y-%m-%d %H:%M:%S} UTC" if drift.at else "never checked"
+        self.say(f"{counted(len(drift.datasets), 'dataset')}, {checked}")
+
+
+def _summary(drift: Drift) -> str:
+    """Return the numbers of drifted and unknown datasets; empty if all are in sync."""
+    counts = [(number, status) for status in (DRIFTED, UNKNOWN) if (number := drift.count(status))]
+    if not counts:
+        return ""
+    (number, status), *others = counts
+    more = "".join(f", {other} {name}" for other, name in others)
+    return f"{number} of {counted(len(drift.datasets), 'dataset')} {status}{more}"
 
 
 def _keys_of(environment: Environment, names: list[str]) -> list[str]:
@@ -71,5 +85,5 @@ def _keys_of(environment: Environment, names: list[str]) -> list[str]:
     known = {state.qualified_name: state.key for state in states}
     for name in names:
         if name not in known:
-            raise CommandExit(INVALID, f"there is no dataset {name}", "UNKNOWN_DATASET")
+            raise CommandExit(INVALID, f"there is no dataset {name!r}; write it as schema.dataset", "UNKNOWN_DATASET")
     return [known[name] for name in names]

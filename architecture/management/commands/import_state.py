@@ -4,13 +4,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from architecture.domain.state_files import StateProblem
 from architecture.management.report_commands import REFUSED_EXIT, read_state
-from architecture.selectors.environments import environment_named
 from architecture.services.drift import Imported, import_state
-from architecture.services.states import current_environment
+from architecture.services.states import environment_or_own
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
 from elevata.accounts.permissions import current_actor
 from elevata.core.words import counted
@@ -32,8 +29,7 @@ class Command(ProductCommand):
         parser.add_argument("--reason", default="", metavar="TEXT", help="reason, recorded in the change log")
 
     def run(self, *, file: Path, environment: str | None, check: bool, reason: str, **_: Any) -> None:
-        own = not environment or environment == settings.ENVIRONMENT
-        row = current_environment() if own else environment_named(environment)
+        row = environment_or_own(environment)
         try:
             state = read_state(file)
         except StateProblem as problem:

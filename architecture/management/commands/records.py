@@ -16,15 +16,15 @@ from elevata.core.words import counted
 
 class Command(ProductCommand):
     help = (
-        "List execution records, newest first, and verify each; or show one and write "
-        "it to a file that verify_artifact takes. Ends with 0, 1 if a record does not verify, 4 for an unknown one."
+        "List execution records, newest first, and verify each; or print one, and write it to a file that "
+        "verify_artifact reads. Exit code: 0, 1 if a record does not verify, 4 for an unknown record."
     )
     refused_exit = INVALID
     takes_user = False
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("record", nargs="?", metavar="RECORD", help="a record's id; without it, all are listed")
-        parser.add_argument("--environment", metavar="E", help="those of one environment")
+        parser.add_argument("record", nargs="?", metavar="RECORD", help="id of the record to print (default: list all)")
+        parser.add_argument("--environment", metavar="E", help="list only records of this environment")
         parser.add_argument("--artifact", type=Path, metavar="FILE", help="write the record to this file")
 
     def run(self, *, record: str | None, environment: str | None, artifact: Path | None, **_: Any) -> None:
@@ -50,17 +50,17 @@ class Command(ProductCommand):
         if not self._as_json:
             self.say(_line(row))
             for operation in row.document["operations"]:
-                words = (operation[name] for name in ("ordinal", "status", "op", "dataset", "column"))
-                self.say("  {}  {}  {} {} {}".format(*words).rstrip())
-            self._ways_back(row)
+                words = (operation[name] for name in ("status", "op", "dataset", "column"))
+                self.say("  {}  {}  {} {} {}".format(operation["ordinal"] + 1, *words).rstrip())
+            self._print_undo(row)
         raise_unverified([*findings[:1]])
 
-    def _ways_back(self, row: ExecutionRecord) -> None:
+    def _print_undo(self, row: ExecutionRecord) -> None:
         """Print how each operation can be undone, with the numbers that 'manage.py undo' takes."""
         for one in offered(row):
-            numbers = " ".join(str(ordinal) for ordinal in one.ordinals)
+            numbers = " ".join(str(ordinal + 1) for ordinal in one.ordinals)
             back = one.refused.one_line() if one.refused is not None else ", ".join(one.back) or "no table changes"
-            self.say(f"  back  {numbers}: {f'{one.refused.code}: ' if one.refused is not None else ''}{back}")
+            self.say(f"  undo  {numbers}: {f'{one.refused.code}: ' if one.refused is not None else ''}{back}")
 
 
 def _line(row: ExecutionRecord) -> str:

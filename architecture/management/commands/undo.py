@@ -7,7 +7,7 @@ from architecture.management.report_commands import REFUSED_EXIT
 from architecture.models import ChangeReport, ExecutionRecord
 from architecture.selectors.environments import record_named
 from architecture.services.reports import operations_of, refresh_state, report_document, table_keys
-from architecture.services.undo import ground_of, undo_report
+from architecture.services.undo import undo_report, undo_state
 from elevata.accounts.cli import ProductCommand
 from elevata.accounts.permissions import current_actor
 
@@ -15,9 +15,8 @@ from elevata.accounts.permissions import current_actor
 class Command(ProductCommand):
     help = (
         "Create the change report that undoes an execution, as the user of the token in ELEVATA_TOKEN; it is "
-        "approved, previewed and executed like any other. The metadata stay unchanged: change them back as well, or "
-        "the next report repeats the change. Ends with 0, or 2 if it is refused (with "
-        "the reason's code)."
+        "approved, previewed and executed like any other. The metadata is not changed: undo the change there too, or "
+        "the next report repeats it. Exit code: 0, or 2 if undo is refused; the message then starts with the code."
     )
     refused_exit = REFUSED_EXIT
 
@@ -28,32 +27,33 @@ class Command(ProductCommand):
             metavar="N",
             type=int,
             action="append",
-            help="undo only the operation with this ordinal in the record (from 0) and its group; repeatable",
+            help="undo only this operation and its group; counts from 1, as 'manage.py records' prints it; repeatable",
         )
         parser.add_argument("--local", action="store_true", help="refresh in this process")
 
     def run(self, *, record: str, operation: list[int] | None, local: bool, **_: Any) -> None:
-        found = record_named(record)
-        refresh_state(environment=found.environment, keys=lambda: _tables_of(found), local=local or None)
-        report = undo_report(record=found, user=current_actor().user, operations=operation)
+        row = record_named(record)
+        refresh_state(environment=row.environment, keys=lambda: _table_keys(row), local=local or None)
+        ordinals = None if operation is None else [number - 1 for number in operation]
+        report = undo_report(record=row, user=current_actor().user, operations=ordinals)
         self.print_json(
             report_document(report) | {"report": str(report.report_id), "environment": report.environment.name}
         )
         if not self._as_json:
-            self._tell(report)
+            self._print_report(report)
 
-    def _tell(self, report: ChangeReport) -> None:
+    def _print_report(self, report: ChangeReport) -> None:
         self.say(f"report {report.report_id} is {report.get_status_display().lower()}")
-        for one in operations_of(report):
-            self.say(f"  {one.decision.replace('_', ' ')}  {one.describe()}")
+        for row in operations_of(report):
+            self.say(f"  {row.decision.replace('_', ' ')}  {row.describe()}")
         for warning in report.document["warnings"]:
             self.say(f"  warning  {warning['code']}: {warning['message']}")
         self.say(f"fingerprint {report.fingerprint}")
 
 
-def _tables_of(record: ExecutionRecord) -> frozenset[str]:
+def _table_keys(record: ExecutionRecord) -> frozenset[str]:
     """Return the stable keys of all tables of the record's datasets: before it, after it, and now."""
-    ground = ground_of(record)
-    sides = (ground.applied, ground.before, ground.left)
-    keys = ground.before.keys() | ground.left.keys()
+    state = undo_state(record)
+    sides = (state.applied, state.before, state.left)
+    keys = state.before.keys() | state.left.keys()
     return table_keys(side[key] for side in sides for key in keys if side.get(key) is not None)

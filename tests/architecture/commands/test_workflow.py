@@ -1,6 +1,7 @@
 """The commands of the workflow: exit codes, one JSON document, the person from a personal token."""
 
 import json
+import re
 from io import StringIO
 
 import pytest
@@ -150,6 +151,26 @@ def test_drift_ends_with_0_in_sync_and_1_drifted(looked, acting):
     assert run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")[0] == 0
 
 
+def test_drift_prints_each_dataset_and_ends_with_the_number_of_drifted_ones(looked):
+    change_by_hand(looked)
+    out = StringIO()
+    with pytest.raises(CommandExit, match="1 of 1 dataset drifted"):
+        call_command("drift", stdout=out, stderr=StringIO())
+    assert "rawcore.rc_crm_customer: drifted" in out.getvalue()
+    assert re.search(r"1 dataset, last checked [-0-9]+ [:0-9]+ UTC", out.getvalue())
+
+
+def test_after_a_failed_refresh_drift_uses_the_last_observations_and_adopts_nothing(looked, acting, monkeypatch):
+    def fail(**_: object) -> None:
+        raise refreshes.CannotRefresh("no worker is running")
+
+    monkeypatch.setattr(refreshes, "observe", fail)
+    acting(looked.operator)
+    assert run("drift")[0] == 0
+    code, said = run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")
+    assert (code, said["message"]) == (4, "cannot adopt: the refresh failed: no worker is running")
+
+
 @pytest.mark.parametrize("option", ["--environment", "--adopt"])
 def test_drift_of_what_is_not_known_ends_with_4(looked, acting, option):
     acting(looked.operator)
@@ -179,11 +200,11 @@ def renamed(looked) -> str:
 def test_a_record_says_what_takes_it_back(renamed, capsys):
     call_command("records", renamed)
     said = capsys.readouterr().out
-    assert "  0  succeeded  rename_column rawcore.rc_crm_customer display_name" in said
-    assert "  back  0 1: rename_column rawcore.rc_crm_customer_hist: display_name → full_name" in said
+    assert "  1  succeeded  rename_column rawcore.rc_crm_customer display_name" in said
+    assert "  undo  1 2: rename_column rawcore.rc_crm_customer_hist: display_name → full_name" in said
 
 
-@pytest.mark.parametrize("chosen", [(), ("--operation", "1"), ("--operation", "0", "--operation", "1")])
+@pytest.mark.parametrize("chosen", [(), ("--operation", "2"), ("--operation", "1", "--operation", "2")])
 def test_undo_makes_a_report_that_goes_the_same_way(looked, acting, renamed, chosen):
     acting(looked.operator)
     code, report = run("undo", renamed, *chosen)
@@ -200,7 +221,7 @@ def test_undo_says_what_it_would_do_and_that_the_metadata_stay(looked, acting, r
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), [(("nothing",), "UNKNOWN_RECORD"), ((None, "--operation", "9"), "UNKNOWN_OPERATION")]
+    ("arguments", "code"), [(("nothing",), "UNKNOWN_RECORD"), ((None, "--operation", "0"), "UNKNOWN_OPERATION")]
 )
 def test_what_cannot_be_undone_ends_with_2(looked, acting, renamed, arguments, code):
     acting(looked.operator)

@@ -12,7 +12,7 @@ from architecture.domain import comparison
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.comparison import ColumnRow, DatasetPair, RenderedPair, compare
 from architecture.domain.current_state import CurrentState
-from architecture.domain.data_contracts import promise_of
+from architecture.domain.data_contracts import desired_contract
 from architecture.domain.report import build_report
 from architecture.domain.state_files import ArchitectureState
 from architecture.domain.tables import ObservedColumn, ObservedTable
@@ -53,7 +53,7 @@ def test_a_renamed_column_stands_beside_its_former_name_and_its_operation():
     found = told(before, after)
     assert row(found) == ("«full_name» string(50)", "«display_name» string(50)")
     assert found.columns[0].operations == (1,)
-    assert found.same == ("id integer",)
+    assert found.unchanged == ("id integer",)
     assert found.facts == ()
     assert found.pair.change == "changed"
 
@@ -63,7 +63,7 @@ def test_a_renamed_column_stands_beside_its_former_name_and_its_operation():
     [
         ({"type_": "integer"}, {"type_": "bigint"}, ("c «integer»", "c «bigint»")),
         ({}, {"nullable": False}, ("c string(50) «nullable»", "c string(50) «not null»")),
-        ({}, {"active": False}, ("c string(50) «in use»", "c string(50) «retired»")),
+        ({}, {"active": False}, ("c string(50) «active»", "c string(50) «retired»")),
         (
             {},
             {"role": "business_key", "nullable": False},
@@ -101,11 +101,11 @@ def test_a_new_dataset_is_told_whole():
     assert pair.change == "new"
     assert [(fact.label, fact.before, fact.after) for fact in found.facts] == [
         ("Name", "", "rawcore.rc_a"),
-        ("Stored as", "", "table"),
-        ("In use", "", "yes"),
-        ("History", "", "kept"),
+        ("Materialization", "", "table"),
+        ("Status", "", "active"),
+        ("History", "", "yes"),
         ("Filter", "", "v > 1"),
-        ("Hashes", "", "version 1"),
+        ("Hash version", "", "1"),
     ]
     assert [side(one.after) for one in found.columns] == ["id integer not null business key", "v string(50)"]
     assert pair.operations == (1, 2)
@@ -113,7 +113,7 @@ def test_a_new_dataset_is_told_whole():
 
 def test_a_dataset_that_goes_is_told_whole():
     (pair,) = pairs(state(dataset("d1", "rc_a")), state())
-    assert (pair.change, pair.after, len(pair.rendered({}).columns)) == ("gone", None, 2)
+    assert (pair.change, pair.after, len(pair.rendered({}).columns)) == ("removed", None, 2)
 
 
 def test_a_dataset_that_is_renamed_is_one():
@@ -202,9 +202,7 @@ def test_a_column_that_the_table_lost_has_nothing_before():
 
 def test_a_table_that_is_missing_is_told():
     (pair,) = found_in(in_warehouse(there=False), dataset(KEY, "rc_a", ID, column("c", type_="integer")))
-    assert [vars(fact) for fact in pair.facts({})] == [
-        {"label": "Found", "before": "its table is missing", "after": ""}
-    ]
+    assert [vars(fact) for fact in pair.facts({})] == [{"label": "Warehouse", "before": "table missing", "after": ""}]
 
 
 # --- any two states --------------------------------------------------------------------------
@@ -226,8 +224,9 @@ def test_every_column_stands_once_on_each_side_where_it_is(left: list, right: li
     assert bool(found) == (sorted(left) != sorted(right))
     for pair in found:
         told = pair.rendered({})
-        assert _names(told.columns, "before") | {one.split()[0] for one in told.same} == {n for n, *_ in left} | {"id"}
-        assert _names(told.columns, "after") | {one.split()[0] for one in told.same} == {n for n, *_ in right} | {"id"}
+        unchanged = {text.split()[0] for text in told.unchanged}
+        assert _names(told.columns, "before") | unchanged == {n for n, *_ in left} | {"id"}
+        assert _names(told.columns, "after") | unchanged == {n for n, *_ in right} | {"id"}
         told_of = {number for one in told.columns for number in one.operations}
         assert told_of | set(pair.operations) == set(range(1, len(told_of | set(pair.operations)) + 1))
 
@@ -257,7 +256,7 @@ def test_what_is_left_out_at_once_would_not_be_told(shown: tuple, there: bool, a
         content["operations"] = []
     with pytest.MonkeyPatch.context() as patch:
         found = compare(content)
-        patch.setattr(comparison, "_stays", lambda *_: False)
+        patch.setattr(comparison, "_is_unchanged", lambda *_: False)
         assert found == compare(content)
 
 
@@ -266,7 +265,7 @@ def test_the_select_of_a_model_and_what_a_load_computes_anew_are_shown():
     after = replace(before, select="SELECT id, v FROM rawcore.b", increment={"by": "key"})
     assert [(fact.label, fact.before, fact.after) for fact in told(before, after).facts] == [
         ("SELECT", "SELECT id, v FROM rawcore.a", "SELECT id, v FROM rawcore.b"),
-        ("Computed by a load: by", "", "key"),
+        ("Incremental load: by", "", "key"),
     ]
 
 
@@ -277,5 +276,5 @@ def test_a_contract_is_shown_where_it_is_declared_or_its_checks_change(select: s
     promised = replace(without, contract=ContractState((check,)))
     shown = [(fact.label, fact.before, fact.after) for fact in told(without, promised).facts]
     assert shown == [("Contract", "", "declared"), ("Promised checks", "", "ids are there")]
-    in_force = replace(promised, contract=replace(promise_of(promised), version="1.0"))
+    in_force = replace(promised, contract=replace(desired_contract(promised), version="1.0"))
     assert pairs(state(in_force), state(promised)) == ()

@@ -131,7 +131,7 @@ def test_what_differs_stands_side_by_side_with_its_operation(viewer: Client, ren
     assert "<del>full_name</del>" in part
     assert "<ins>display_name</ins>" in part
     assert f'href="{address(renamed)}#operation-1"' in part
-    assert "2 columns stay as they are" in words(part)
+    assert "2 unchanged columns" in words(part)
     assert "balance decimal(10,2)" in words(part)
     assert "<html" not in part
     assert "<html" in read(viewer, address(renamed, "differences/"))
@@ -266,7 +266,7 @@ def test_an_approver_accepts_a_broken_contract_on_the_page(db: None):
     rename(world, "amount", "revenue")
     report, bob = world.report(), signed_in(world.approver)
     page = read(bob, address(report))
-    assert "BREAKS_CONTRACT column amount is gone" in words(section(page, "operations"))
+    assert "BREAKS_CONTRACT column amount is removed" in words(section(page, "operations"))
     assert f'href="{BOARD["link"]}"' in section(page, "operations")
     assert "the contract of mart.sales, read by dashboard Board (Finance)" in words(section(page, "approvals"))
     assert "CONTRACT_BROKEN" in words(html_of(bob.post(address(report, "approve/"), {"note": ""})))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.core.errors import MetadataError
-from metadata.domain.sensitivity import LEVELS, is_sensitive, spread
+from metadata.domain.sensitivity import LEVELS, is_sensitive, propagate_sensitivity
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.classification import classification, source_classification
 from metadata.services.datasets.generation import generate_targets
@@ -68,7 +68,7 @@ def test_a_columns_own_level_counts_before_its_datasets(level: str, of_dataset: 
 
 @given(st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=3)), st.sets(st.integers(0, 9)))
 def test_whoever_reads_a_sensitive_column_is_sensitive(reads: dict[int, list[int]], own: set[int]):
-    found = spread(own, reads)
+    found = propagate_sensitivity(own, reads)
     assert found >= own
     for reader, inputs in reads.items():
         assert (reader in found) == (reader in own or bool(found & set(inputs)))
