@@ -341,8 +341,8 @@ def home_charts(request: HttpRequest) -> HttpResponse:
     """Show the charts on the home page; loaded after the page, because they take longer."""
     environment = current_environment()
     runs = newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN]
-    freshness = charts.freshness_chart(environment)
-    drawn = [*charts.run_charts(selectors.with_totals(runs)), *([freshness] if freshness else [])]
+    whole = (charts.freshness_chart(environment), charts.warehouse_disk_chart(environment))
+    drawn = [*charts.run_charts(selectors.with_totals(runs)), *filter(None, whole)]
     return render(request, "home/charts.html", {"charts": drawn})
 
 

@@ -5,8 +5,8 @@ Anomalies are numbers outside the band that the numbers before them had, as for 
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
-from itertools import pairwise
+from datetime import date, datetime
+from itertools import groupby, pairwise
 from typing import Any
 
 from django.db.models import Count, DateField, Q
@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from architecture.models import Environment
 from architecture.services.states import current_environment
+from elevata.core.words import counted
 from elevata.web.charts import Chart, Point, Series, has_values
 from loader.domain.quality.bands import Band, bands_before
 from loader.domain.quality.results import PROBLEMS
@@ -27,6 +28,8 @@ from metadata.models import TargetDataset
 
 # Loads that a dataset's charts show, and checks.
 LOADS, CHECKS, DAYS = 100, 12, 60
+# Newest measures of vacuums that the disk use of the warehouse is computed from.
+MEASURES = 5000
 Numbers = Sequence[float | None]
 
 
@@ -119,9 +122,8 @@ def freshness_chart(environment: Environment) -> Chart | None:
     address = reverse("dataset_list")
     points = tuple(Point(_midnight(row["day"]), "last loaded this day", address) for row in days)
     counts = tuple(row["count"] for row in days)
-    return Chart(
-        "freshness", "Freshness", points, (Series("Datasets", counts),), note="datasets by the day of their last load"
-    )
+    note = "datasets by the day of their last load"
+    return Chart("freshness", "Freshness", points, (Series("Datasets", counts),), note=note, zone="UTC")
 
 
 def _midnight(day: Any) -> datetime:
@@ -239,14 +241,44 @@ def _disk_charts(base: TargetDataset) -> list[Chart]:
     if not rows:
         return []
     points = tuple(Point(row.finished_at, row.run.run_id, reverse("run_page", args=[row.run.run_id])) for row in rows)
-    sizes = {"Current files": "current_bytes", "Former files": "former_bytes", "Log": "log_bytes"}
-    tones = ("accent", "warn", "idle")
-    series = tuple(
-        Series(name, tuple(_bytes(row.run, field) for row in rows), tone)
-        for (name, field), tone in zip(sizes.items(), tones, strict=True)
+    return [_disk_chart(points, [_sizes(row.counts) for row in rows], "measured by vacuums and their dry runs")]
+
+
+_SIZES = {"Current files": "current_bytes", "Former files": "former_bytes", "Log": "log_bytes"}
+
+
+def _sizes(counts: dict[str, int]) -> tuple[int | None, ...]:
+    """Return the sizes that a vacuum measured, in the order of ``_SIZES``, over all tables of its dataset."""
+    return tuple(counts.get(field) for field in _SIZES.values())
+
+
+def _disk_chart(points: tuple[Point, ...], sizes: Sequence[tuple[int | None, ...]], note: str, zone: str = "") -> Chart:
+    columns = zip(_SIZES, zip(*sizes, strict=True), ("accent", "warn", "idle"), strict=True)
+    series = tuple(Series(name, values, tone) for name, values, tone in columns)
+    return Chart("disk", "Disk use", points, series, unit="bytes", note=note, zone=zone)
+
+
+def warehouse_disk_chart(environment: Environment) -> Chart | None:
+    """Return the sizes of all datasets that vacuums measured, by day; None before the first vacuum.
+
+    A dataset counts with its newest measure until that day.
+    """
+    measured = DatasetRun.objects.filter(
+        run__kind=VACUUM,
+        run__environment=environment,
+        status=DatasetRun.Status.SUCCEEDED,
+        finished_at__isnull=False,
     )
-    return [Chart("disk", "Disk use", points, series, unit="bytes", note="measured by vacuums and their dry runs")]
-
-
-def _bytes(run: LoadRun, field: str) -> int | None:
-    return _total(table.get(field) for table in run.details.get("tables", {}).values())
+    values = measured.order_by("-finished_at", "-pk").values_list("dataset_key", "finished_at", "counts")
+    newest: dict[Any, tuple[int | None, ...]] = {}
+    days: list[tuple[date, tuple[int | None, ...]]] = []
+    for day, measures in groupby(list(values[:MEASURES])[::-1], key=lambda row: row[1].date()):
+        newest |= {key: _sizes(counts) for key, _, counts in measures}
+        days.append((day, tuple(_total(sizes) for sizes in zip(*newest.values(), strict=True))))
+    days = days[-DAYS:]
+    if not days:
+        return None
+    address = reverse("run_list") + f"?kind={VACUUM}"
+    points = tuple(Point(_midnight(day), "vacuums until this day", address) for day, _ in days)
+    note = f"{counted(len(newest), 'dataset')} measured by vacuums and their dry runs"
+    return _disk_chart(points, [sizes for _, sizes in days], note, zone="UTC")

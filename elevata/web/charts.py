@@ -51,7 +51,8 @@ class Chart:
     """Series over the same points, the oldest first.
 
     ``unit`` is a key of ``UNITS``. ``bands`` has the expected limits of the first series at each point; None stands
-    for no limit. ``anomalies`` are the places of points that are marked.
+    for no limit. ``anomalies`` are the places of points that are marked. ``zone`` is the time zone of the axis, by
+    default the user's; days are those of UTC.
     """
 
     key: str
@@ -62,6 +63,7 @@ class Chart:
     note: str = ""
     bands: tuple[tuple[float | None, float | None] | None, ...] = ()
     anomalies: frozenset[int] = frozenset()
+    zone: str = ""
 
     def __post_init__(self) -> None:
         lengths = {len(series.values) for series in self.series}
@@ -128,6 +130,7 @@ class Chart:
             "labels": [point.label for point in self.points],
             "series": [{"name": s.name, "tone": s.tone, "values": list(s.values)} for s in self.series],
             "unit": self.unit,
+            "zone": self.zone,
             "anomalies": sorted(self.anomalies),
         }
         if any(self.bands):

@@ -19,7 +19,8 @@ HEAD = """<!doctype html><html lang="en" data-bs-theme="light"><meta charset="ut
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/vendor/tabler/tabler.min.css"><link rel="stylesheet" href="/vendor/uplot/uplot.min.css">
 <link rel="stylesheet" href="/css/app.css"><link rel="stylesheet" href="/css/data.css">
-<script type="module" src="/js/chart/chart.js" data-uplot="/vendor/uplot/uplot.min.js"></script><body>"""
+<script type="module" src="/js/chart/chart.js" data-uplot="/vendor/uplot/uplot.min.js"></script>
+<body data-zone="Asia/Tokyo">"""
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -77,6 +78,11 @@ def test_a_chart_is_drawn_with_its_table_and_named_by_its_summary(shown: Page):
     assert len(pixels(shown)) > 1
     shown.locator("summary").first.click()
     expect(shown.get_by_role("link", name="run-15")).to_be_visible()
+
+
+def test_a_point_is_read_in_the_zone_of_the_user(shown: Page):
+    shown.locator(".chart .u-over").first.hover()
+    expect(shown.locator(".chart .u-legend").first).to_contain_text("09:00 Asia/Tokyo, run-")
 
 
 def test_the_colours_follow_light_and_dark(shown: Page):

@@ -4,19 +4,21 @@
 //   <script type="application/json" id="ID">{"times": […], "series": […], …}</script>
 //
 // templates/parts/chart.html writes both from a elevata.web.charts.Chart, with a summary and a table, which serve
-// keyboards and screen readers and stay if nothing can be drawn.
+// keyboards and screen readers and stay if nothing can be drawn. The table has UTC.
 //   times      seconds since 1970, ascending; labels has the name of each point
 //   series     name, tone (a colour of app.css), values (a number or null for each time)
 //   band       low and high: expected limits of the first series
 //   anomalies  places of the points that are marked
+//   zone       time zone of the axis, empty for the user's
 //
 // The colours are those of the page: a change of light and dark draws all charts again.
 
+import { minute, userZone } from "../page/times.js";
 import { scaled, shown } from "./values.js";
 
 const { uplot } = document.querySelector("script[data-uplot]").dataset;
 const DAY = 86_400;
-const HEIGHT = 170;
+const HEIGHT = 190;
 const MARK = 5;
 const charts = new Map(); // host -> {text, plot}
 let library = null;
@@ -71,6 +73,7 @@ function loaded() {
 
 function draw(host, data) {
   const tones = toneReader(host);
+  const zone = data.zone || userZone();
   const ink = tones("ink-soft");
   const grid = { stroke: tones("line"), width: 1 };
   const lines = data.series.map((line) => ({
@@ -98,7 +101,7 @@ function draw(host, data) {
     {
       width: host.clientWidth || 320,
       height: HEIGHT,
-      tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), zone),
       scales: {
         // A range of one point needs a length.
         x: { range: (_, low, high) => (low === high ? [low - DAY, high + DAY] : [low, high]) },
@@ -110,10 +113,10 @@ function draw(host, data) {
         },
       },
       axes: [
-        { stroke: ink, grid, ticks: grid },
+        { stroke: ink, grid, ticks: grid, label: `Time zone: ${zone}`, labelSize: 20 },
         { stroke: ink, grid, ticks: grid, size: 60, values: (_, ticks) => ticks.map((y) => scaled(y, data.unit)) },
       ],
-      series: [{ value: (_, seconds) => pointOf(data, seconds) }, ...lines],
+      series: [{ value: (_, seconds) => pointOf(data, seconds, zone) }, ...lines],
       bands,
       hooks: { draw: [(plot) => mark(plot, data, tones("warn"))] },
     },
@@ -134,11 +137,11 @@ function toneReader(host) {
   };
 }
 
-function pointOf(data, seconds) {
+function pointOf(data, seconds, zone) {
   if (seconds === null || seconds === undefined) return "–";
   const label = data.labels[data.times.indexOf(seconds)];
-  const at = new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
-  return label ? `${at} UTC, ${label}` : `${at} UTC`;
+  const at = `${minute(seconds * 1000, zone)} ${zone}`;
+  return label ? `${at}, ${label}` : at;
 }
 
 // Draw a triangle above the highest number of each anomaly: a shape, because colour alone does not suffice.

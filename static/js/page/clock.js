@@ -1,38 +1,13 @@
 // Clocks: <span data-since="ISO time"> shows how long ago that is, <time data-ago> the same in words, with the time in
-// the user's zone on hover: the zone of the account, else the browser's.
+// the user's zone on hover.
 
 import { spell } from "./duration.js";
-
-const DAYS_IN_WORDS = 30;
-const UNITS = [
-  ["day", 86400],
-  ["hour", 3600],
-  ["minute", 60],
-];
-const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
-
-function exact(instant) {
-  const parts = { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" };
-  const timeZone = document.body.dataset.zone || undefined;
-  try {
-    return new Intl.DateTimeFormat("en-GB", { ...parts, timeZone }).format(instant);
-  } catch {
-    // A zone that this browser does not know.
-    return new Intl.DateTimeFormat("en-GB", parts).format(instant);
-  }
-}
-
-function relative(instant) {
-  const seconds = Math.round((instant - Date.now()) / 1000);
-  const unit = UNITS.find(([, length]) => Math.abs(seconds) >= length);
-  if (!unit) return seconds > 0 ? "in a moment" : "just now";
-  return words.format(Math.trunc(seconds / unit[1]), unit[0]);
-}
+import { ago, exact, userZone } from "./times.js";
 
 function show(element, instant) {
-  const title = exact(instant);
-  const isOld = Math.abs(Date.now() - instant) > DAYS_IN_WORDS * 86400 * 1000;
-  const text = isOld ? title : relative(instant);
+  const zone = userZone();
+  const title = exact(instant, zone);
+  const text = ago(instant, Date.now(), zone);
   if (element.title !== title) element.title = title;
   if (element.textContent !== text) element.textContent = text;
 }

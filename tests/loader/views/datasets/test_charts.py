@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from architecture.services.states import current_environment
-from loader.charts import dataset_charts, freshness_chart, run_charts
+from loader.charts import dataset_charts, freshness_chart, run_charts, warehouse_disk_chart
 from loader.models import DatasetRun, LoadRun
 from loader.selectors import newest_runs, with_totals
 from metadata.models import TargetDataset
@@ -72,12 +72,29 @@ def test_a_check_of_values_is_drawn_with_its_limits(week):
     assert (drawn.series[0].values, drawn.bands, drawn.anomalies) == ((3.0,), ((10.0, None),), frozenset({0}))
 
 
+def measure(dataset: TargetDataset, day: int, size: int) -> None:
+    """Store the measures of a vacuum."""
+    row = load(dataset, day, kind="vacuum")
+    DatasetRun.objects.filter(pk=row.pk).update(
+        counts={"current_bytes": size, "former_bytes": 50, "log_bytes": 7, "files_removed": 1}
+    )
+
+
 def test_disk_use_is_drawn_from_vacuums(week):
-    sizes = {"current_bytes": 100, "former_bytes": 50, "log_bytes": 7}
-    made = load(week, 9, kind="vacuum", details={"tables": {"a": sizes, "b": sizes}})
-    assert made.run.kind == "vacuum"
+    measure(week, 9, 100)
     disk = of(dataset_charts(week), "disk")
-    assert [series.values for series in disk.series] == [(200,), (100,), (14,)]
+    assert [series.values for series in disk.series] == [(100,), (50,), (7,)]
+
+
+def test_the_disk_use_of_the_warehouse_is_the_newest_measure_of_each_dataset_by_day(
+    reader: Client, airport: TargetDataset
+):
+    stage = TargetDataset.objects.get(name="raw_air_airport")
+    for dataset, day, size in ((airport, 1, 100), (stage, 2, 40), (airport, 3, 70)):
+        measure(dataset, day, size)
+    disk = warehouse_disk_chart(current_environment())
+    assert [series.values for series in disk.series] == [(100, 140, 110), (50, 100, 100), (7, 14, 14)]
+    assert "2 datasets measured by vacuums" in text_of(reader, "/home/charts/")
 
 
 def test_runs_are_compared_with_runs_of_the_same_scope(week):
@@ -94,6 +111,7 @@ def test_datasets_are_counted_by_the_day_of_their_last_load(week):
 def test_there_is_no_chart_before_the_first_load(airport: TargetDataset):
     assert dataset_charts(airport) == []
     assert freshness_chart(current_environment()) is None
+    assert warehouse_disk_chart(current_environment()) is None
 
 
 def test_each_chart_has_a_summary_a_table_and_links_to_its_runs(reader: Client, week):

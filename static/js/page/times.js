@@ -1,0 +1,39 @@
+// Times of pages as text, in the user's zone.
+
+const DAYS_IN_WORDS = 30;
+const UNITS = [
+  ["day", 86400],
+  ["hour", 3600],
+  ["minute", 60],
+];
+const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
+
+// Return the zone of the account (data-zone of the body), else the browser's; also if the browser does not know it.
+export function userZone(body = document.body) {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: body.dataset.zone || undefined }).resolvedOptions().timeZone;
+  } catch {
+    return new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  }
+}
+
+// Return date and time in full, with the zone's name.
+export function exact(instant, timeZone) {
+  const parts = { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" };
+  return new Intl.DateTimeFormat("en-GB", { ...parts, timeZone }).format(instant);
+}
+
+// Return date and minute as 2026-11-01 06:30.
+export function minute(instant, timeZone) {
+  const parts = { dateStyle: "short", timeStyle: "short", hourCycle: "h23" };
+  return new Intl.DateTimeFormat("sv-SE", { ...parts, timeZone }).format(instant);
+}
+
+// Return how long ago a time is, in words; of an old one, date and time.
+export function ago(instant, now, timeZone) {
+  const seconds = Math.round((instant - now) / 1000);
+  if (Math.abs(seconds) > DAYS_IN_WORDS * 86400) return exact(instant, timeZone);
+  const unit = UNITS.find(([, length]) => Math.abs(seconds) >= length);
+  if (!unit) return seconds > 0 ? "in a moment" : "just now";
+  return words.format(Math.trunc(seconds / unit[1]), unit[0]);
+}
