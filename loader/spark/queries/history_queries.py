@@ -278,7 +278,8 @@ def _with_matching(
     if not (selection.find or selection.column):
         return versions
     entity = _name(table, "entity_key")
-    matching = select_rows(versions, table, replace(selection, sort="", offset=0), masked).select(entity)
+    chosen = replace(selection, sort="", offset=0)
+    matching = select_rows(versions, table, chosen, masked, only_values=True).select(entity)
     return versions.join(matching.distinct(), table.column("entity_key").name, "left_semi")
 
 

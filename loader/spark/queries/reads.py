@@ -298,7 +298,7 @@ def _as_of(frame: DataFrame, manifest: ReadManifest, masked: Collection[str]) ->
     """Return the selected rows that were valid at a time."""
     spec, arguments = manifest.table, manifest.arguments
     valid = valid_at(_with_key_text(frame, spec, arguments, masked), spec, arguments)
-    return select_rows(valid, spec, RowSelection.from_arguments(arguments), masked)
+    return select_rows(valid, spec, RowSelection.from_arguments(arguments), masked, only_values=True)
 
 
 def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:

@@ -16,6 +16,7 @@ from loader.domain.queries.row_selection import WITHOUT_VALUE, RowSelection
 from loader.domain.refusals import Refusal
 from metadata.domain.sql import quote_identifier
 
+_VALUES = ("business_key", "attribute", "foreign_key")
 _AS_TEXT: dict[str, Callable[[Column, Column], Column]] = {
     row_selection.CONTAINS: F.contains,
     row_selection.STARTS: F.startswith,
@@ -23,17 +24,26 @@ _AS_TEXT: dict[str, Callable[[Column, Column], Column]] = {
 
 
 def select_rows(
-    frame: DataFrame, table: TableSpec, selection: RowSelection, masked: Collection[str], *, newest: bool = False
+    frame: DataFrame,
+    table: TableSpec,
+    selection: RowSelection,
+    masked: Collection[str],
+    *,
+    newest: bool = False,
+    only_values: bool = False,
 ) -> DataFrame:
     """Return the selected rows, from ``offset`` on; with ``newest`` the last loaded come first.
 
-    Masked columns are not searched. Rows of one sort value have a stable order. Raise Refusal for a column that the
-    table lacks or that is masked, or a value that does not fit its column.
+    Masked columns are not searched, with ``only_values`` neither hashes and columns of loads. Rows of one sort value
+    have a stable order. Raise Refusal for a column that the table lacks or that is masked, or a value that does not fit
+    its column.
     """
     selection.check(frame.columns)
     # The table may have columns that the metadata no longer describes.
     must_not_choose_by(selection.columns, masked)
-    frame = find_text(frame, selection.find, frame.columns, masked)
+    technical = {column.name for column in table.columns if column.purpose not in _VALUES} if only_values else ()
+    searched = [name for name in frame.columns if name not in technical]
+    frame = find_text(frame, selection.find, searched, masked)
     if selection.column:
         frame = frame.where(_condition(frame, selection))
     order = []
