@@ -1,5 +1,6 @@
 """Expected errors with a code, a message and a place. Pages, API and commands handle them alike."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 # HTTP statuses by code; other codes have the status of their class. After 409 and 429, the same request may succeed.
@@ -93,6 +94,46 @@ class MetadataError(ProductError):
         """Return the fields that are not empty."""
         names = ("code", "message", "field", "where", "place")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+
+class Refusals(MetadataError):
+    """Several independent errors of one request, in the order of their places.
+
+    The code is that of the errors if all have the same one, else ``bad_rows``. Only the first ``MOST_LISTED`` errors
+    are ``listed``.
+    """
+
+    MOST_LISTED = 200
+
+    def __init__(self, errors: Sequence[MetadataError]) -> None:
+        codes = {error.code for error in errors}
+        message = f"{len(errors):,} faults; nothing was written"
+        super().__init__(codes.pop() if len(codes) == 1 else "bad_rows", message)
+        self.total = len(errors)
+        self.errors = sorted(errors, key=_by_place)
+
+    @property
+    def listed(self) -> list[MetadataError]:
+        return self.errors[: self.MOST_LISTED]
+
+    @property
+    def status(self) -> int:
+        """Return the HTTP status: 412 for a stale version, else 409, else 403, else 422."""
+        statuses = {error.status for error in self.errors}
+        return next((status for status in (412, 409, 403) if status in statuses), self.STATUS)
+
+
+def raise_all(errors: Sequence[MetadataError]) -> None:
+    """Raise the only error as it is, or several as ``Refusals``; without errors do nothing."""
+    if len(errors) > 1:
+        raise Refusals(errors)
+    for error in errors:
+        raise error
+
+
+def _by_place(error: MetadataError) -> list[tuple[int, str]]:
+    """Return a sort key with the numbers of a place as numbers."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in error.place.split(":")]
 
 
 class StaleVersion(MetadataError):

@@ -1,11 +1,13 @@
 """Strict reader of objects with named fields, for YAML and JSON: metadata files, state files, history cases.
 
 A ``Spec`` lists the fields of an object, each with the function that reads its value. Unknown and missing fields
-and values of a wrong type are refused with their position.
+and values of a wrong type are refused with their position: the first one, or inside ``collecting`` all of them.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -30,7 +32,8 @@ class Node:
     """Value in a file: in YAML a scalar, a list of nodes or a dict of names and nodes; in JSON a plain value.
 
     In YAML, ``where`` is its line and column, ``text`` a scalar as written, and ``key_where`` the position of the
-    field's name. In JSON, ``path`` is its position, and nodes of children are created on demand.
+    field's name. In JSON, ``path`` is its position, and nodes of children are created on demand. ``kept`` are fields of
+    an object that a file without a place for them leaves as they are stored.
     """
 
     value: Any
@@ -38,6 +41,7 @@ class Node:
     text: str = ""
     key_where: str = ""
     path: Path | None = None
+    kept: frozenset[str] = frozenset()
 
     def children(self) -> dict[str, "Node"]:
         if self.path is None:
@@ -68,11 +72,18 @@ Reader = Callable[[Node, str], Any]
 
 @dataclass
 class Record:
-    """Object of a file: a value for every field, with its line and column."""
+    """Object of a file: a value for every field, with its line and column.
+
+    ``refused`` are fields whose value could not be read, and that have none; ``is_incomplete`` is True if that
+    holds for a field of the object or of an object in it. ``kept`` are fields that the file leaves as they are stored.
+    """
 
     values: dict[str, Any]
     where: str
     places: dict[str, str] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    is_incomplete: bool = False
+    kept: frozenset[str] = frozenset()
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -100,30 +111,71 @@ class Field:
 
 Spec = Mapping[str, Field]
 
+_collected: ContextVar[list[MetadataError] | None] = ContextVar("collected_errors", default=None)
 
-def read_record(node: Node, spec: Spec, name: str = "") -> Record:
-    """Return the record that ``node`` describes.
+
+@contextmanager
+def collecting(errors: list[MetadataError] | None) -> Iterator[None]:
+    """Add the errors of fields and of objects in lists to ``errors`` instead of raising the first; None raises it."""
+    before = _collected.set(errors)
+    try:
+        yield
+    finally:
+        _collected.reset(before)
+
+
+@contextmanager
+def collected() -> Iterator[None]:
+    """Inside ``collecting``, add an error of the block to the list; elsewhere let it pass."""
+    errors = _collected.get()
+    try:
+        yield
+    except MetadataError as error:
+        if errors is None:
+            raise
+        errors.append(error)
+
+
+def read_record(node: Node, spec: Spec, name: str = "", named_by: tuple[str, ...] = ("name",)) -> Record:
+    """Return the record that ``node`` describes; ``named_by`` are the fields whose values name it in errors.
 
     Raises MetadataError for an unknown or missing field and for a value of a wrong type.
     """
     if not isinstance(node.value, dict):
         raise node.problem("wrong_type", f"must be {_object(node)}, not {called(node)}", name)
-    record = Record({}, node.where)
+    errors = _collected.get() or []
+    record, known = Record({}, node.where, kept=node.kept), len(errors)
     for field_name, child in node.children().items():
-        if field_name not in spec:
-            raise child.problem("unknown_field", f"is not known here; known are {', '.join(spec)}", field_name)
-        if child.where:
-            record.places[field_name] = child.where
-            if isinstance(child.value, dict):
-                record.places |= {f"{field_name}.{inner}": item.where for inner, item in child.value.items()}
-        record.values[field_name] = spec[field_name].read(child, field_name)
+        record.refused.add(field_name)
+        with collected():
+            _read_field(record, child, spec, field_name)
+            record.refused.discard(field_name)
     for missing_name, definition in spec.items():
         if missing_name not in record.values:
-            if definition.required:
-                raise node.problem("missing_field", "is missing", missing_name)
+            # Beside an unknown field, a missing one is probably that one misspelled.
+            if definition.required and record.refused <= spec.keys() - {missing_name}:
+                record.refused.add(missing_name)
+                with collected():
+                    raise node.problem("missing_field", "is missing", missing_name)
             copy_default = {tuple: list, dict: dict}.get(type(definition.default))
             record.values[missing_name] = copy_default(definition.default) if copy_default else definition.default
+    if errors := (_collected.get() or [])[known:]:
+        record.is_incomplete = True
+        own_name = [record.values[part] for part in named_by if isinstance(record.values.get(part), str)]
+        for error in errors:
+            error.where = ".".join([*own_name, *filter(None, [error.where])])
     return record
+
+
+def _read_field(record: Record, node: Node, spec: Spec, name: str) -> None:
+    """Add the value of a field to the record, with its position."""
+    if name not in spec:
+        raise node.problem("unknown_field", f"is not known here; known are {', '.join(spec)}", name)
+    if node.where:
+        record.places[name] = node.where
+        if isinstance(node.value, dict):
+            record.places |= {f"{name}.{inner}": item.where for inner, item in node.value.items()}
+    record.values[name] = spec[name].read(node, name)
 
 
 def called(node: Node) -> str:
@@ -217,12 +269,19 @@ def text_pairs(node: Node, name: str) -> dict[str, str]:
     return {key: text(child, f"{name}.{key}") for key, child in node.children().items()}
 
 
-def record(spec: Spec) -> Reader:
-    return lambda node, name: read_record(node, spec, name)
+def record(spec: Spec, named_by: tuple[str, ...] = ("name",)) -> Reader:
+    return lambda node, name: read_record(node, spec, name, named_by)
 
 
-def records(spec: Spec) -> Reader:
-    return lambda node, name: [read_record(item, spec, name) for item in items(node, name)]
+def records(spec: Spec, named_by: tuple[str, ...] = ("name",)) -> Reader:
+    def read(node: Node, name: str) -> list[Record]:
+        read_items: list[Record] = []
+        for item in items(node, name):
+            with collected():
+                read_items.append(read_record(item, spec, name, named_by))
+        return read_items
+
+    return read
 
 
 def list_of(read: Reader) -> Reader:

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from loader.services.sources.metadata_imports import import_from_user
 from loader.sources.limits import must_be_allowed, source_places
 from metadata.api import exchange, views
 from metadata.models import SourceDataset, System
+from metadata.services.exchange.import_rows import Report
+from metadata.services.exchange.metadata_files import MetadataFiles
 
 
 class SystemViewSet(views.SystemViewSet):
@@ -38,20 +41,5 @@ class SourceDatasetViewSet(views.SourceDatasetViewSet):
 class MetadataViewSet(exchange.MetadataViewSet):
     __doc__ = exchange.MetadataViewSet.__doc__
 
-    def places(self) -> set[tuple[Any, ...]]:
-        """Return the location of each system and source dataset with its owner, for comparison after an import."""
-        named = System.objects.values_list("short_name", "kind", "location")
-        rows = SourceDataset.objects.values("key", "system_id", "location", "intake")
-        return {*named, *((row["key"], row["system_id"], place) for row in rows for place in source_places(row))}
-
-    def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
-        """Raise MetadataError for a location outside the allowed roots that the import added or moved.
-
-        ``before`` is what ``places`` returned before the import.
-        """
-        for system in System.objects.prefetch_related("datasets"):
-            moved = (system.short_name, system.kind, system.location) not in before
-            places = [(row.key, place) for row in system.datasets.all() for place in source_places(vars(row))]
-            new_locations = [place for key, place in places if moved or (key, system.pk, place) not in before]
-            if moved or new_locations:
-                must_be_allowed(system, new_locations)
+    def import_files(self, files: MetadataFiles, *, check: bool) -> Report:
+        return import_from_user(files, check=check)

@@ -24,7 +24,7 @@ from rest_framework.response import Response
 
 from elevata.api.requests import ChangeSerializer, StrictSerializer
 from elevata.audit.services.change_log import writing
-from elevata.core.errors import MetadataError
+from elevata.core.errors import MetadataError, Refusals
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.column_batches import BatchProblem, ColumnEdit, edit_target_columns
 
@@ -46,6 +46,7 @@ class RowProblem:
     message: str
     status: int
     key: str = ""
+    where: str = ""
 
     @classmethod
     def of(cls, at: str, refused: MetadataError, key: str = "") -> RowProblem:
@@ -58,7 +59,7 @@ class RowProblem:
 
     def as_json(self) -> dict[str, str]:
         row = {"at": self.at, "code": self.code, "field": self.field, "message": self.message}
-        return row | ({"key": self.key} if self.key else {})
+        return row | {name: getattr(self, name) for name in ("key", "where") if getattr(self, name)}
 
 
 class BadRows(APIException):
@@ -70,16 +71,26 @@ class BadRows(APIException):
 
     default_detail = "Rows not taken"
 
-    def __init__(self, problems: Sequence[RowProblem]) -> None:
+    def __init__(self, problems: Sequence[RowProblem], total: int = 0) -> None:
         codes = {problem.code for problem in problems}
-        detail = f"{_count(len(problems), 'row')} cannot be taken; nothing was changed."
+        total = max(total, len(problems))
+        detail = f"{_count(total, 'row')} cannot be taken; nothing was changed."
         super().__init__(detail, code=codes.pop() if len(codes) == 1 else "bad_rows")
         statuses = {problem.status for problem in problems}
         self.status_code = next((code for code in (412, 409, 403) if code in statuses), 422)
         self.fields: dict[str, list[str]] = {}
         for problem in problems:
             self.fields.setdefault(f"{problem.at}.{problem.field or 'non_field_errors'}", []).append(problem.message)
-        self.more = {"rows": [problem.as_json() for problem in problems]}
+        self.more = {"rows": [problem.as_json() for problem in problems], "total": total}
+
+    @classmethod
+    def of(cls, refused: Refusals) -> BadRows:
+        """Return the refusal of an import: each fault that is listed, by its place in the files."""
+        rows = [
+            RowProblem(error.place, error.code, error.field, error.message, error.status, where=error.where)
+            for error in refused.listed
+        ]
+        return cls(rows, refused.total)
 
 
 class ChangedRowSerializer(serializers.Serializer):

@@ -1,7 +1,6 @@
 """Metadata as files, out and in: those that ``manage.py export_metadata`` writes and ``import_metadata`` reads."""
 
 from functools import cached_property
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -17,15 +16,17 @@ from elevata.api.preconditions import etag, is_known
 from elevata.api.requests import ChangeSerializer, StrictSerializer
 from elevata.api.resources import Resource, permitted_to
 from elevata.audit.services.change_log import writing
-from elevata.core.strict_fields import Record
+from elevata.core.errors import Refusals
+from metadata.api.bulk import BadRows
 from metadata.domain.exchange import FORMAT
-from metadata.services.exchange.metadata_files import exported_files, import_records, read_files
+from metadata.services.exchange.import_rows import Report
+from metadata.services.exchange.metadata_files import MetadataFiles, exported_files, import_records, read_files
 
 MOST_FILES = 10_000
 
 
 class FileSerializer(StrictSerializer):
-    """A YAML file. Its name appears in error messages only."""
+    """A YAML file, or a CSV file if its name ends with `.csv`. The name appears in error messages."""
 
     name = serializers.CharField(max_length=500)
     content = serializers.CharField(max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, trim_whitespace=False)
@@ -98,22 +99,25 @@ class MetadataViewSet(Resource, GenericViewSet):
     )
     @action(detail=False, methods=["post"], url_path="import", url_name="import")
     def bring_in(self, request: Request) -> Response:
-        """Import the files' metadata: all of it or, on any error, nothing; the error names its place.
+        """Import the files' metadata: all of it or, on any fault, nothing.
 
-        What the files do not mention is left alone. At most 8 MiB; larger ones go by `manage.py import_metadata`.
+        A file whose name ends with `.csv` is read as CSV, others as YAML. Several faults are listed as those of a bulk
+        request, the first 200 with their places, and `total` counts all. What the files do not mention is left alone.
+        At most 8 MiB; larger ones go by `manage.py import_metadata`.
         """
         files, check, reason = self._sent
-        with writing(reason):
-            before = self.places()
-            report = import_records(files)
-            self.must_be_allowed(before)
-            if check:
-                transaction.set_rollback(True)
+        try:
+            with writing(reason):
+                report = self.import_files(files, check=check)
+                if check:
+                    transaction.set_rollback(True)
+        except Refusals as refused:
+            raise BadRows.of(refused) from None
         return Response(ImportAnswerSerializer({"check": check, **report.as_json()}).data)
 
     @cached_property
-    def _sent(self) -> tuple[list[Record], bool, str]:
-        """Return the records of the files, whether they are only checked, and the reason."""
+    def _sent(self) -> tuple[MetadataFiles, bool, str]:
+        """Return the files, whether they are only checked, and the reason."""
         given, reason = self.given(ImportRequestSerializer)
         files = read_files({file["name"]: file["content"] for file in given["files"]})
         return files, given["check"], reason
@@ -122,8 +126,6 @@ class MetadataViewSet(Resource, GenericViewSet):
         if self.action == "bring_in":
             self._sent  # noqa: B018  read before the transaction
 
-    def places(self) -> Any:
-        """Permitted places of sources; None without a limit. The loader overrides this, since it reads from them."""
-
-    def must_be_allowed(self, before: Any) -> None:
-        """Raise MetadataError for a source outside the permitted locations."""
+    def import_files(self, files: MetadataFiles, *, check: bool) -> Report:
+        """Import files. The loader overrides this, to limit the places of sources, since it reads from them."""
+        return import_records(files, check=check)

@@ -61,7 +61,13 @@ def _changed(node: Node, readers: Mapping[str, Callable[[Node], Node]]) -> Node:
 
 
 def _each(node: Node, read: Callable[[Node], Node]) -> Node:
-    return replace(node, value=[read(item) for item in node.items()]) if isinstance(node.value, list) else node
+    if not isinstance(node.value, list):
+        return node
+    items: list[Node] = []
+    for item in node.items():
+        with strict.collected():
+            items.append(read(item))
+    return replace(node, value=items)
 
 
 def _system(node: Node) -> Node:
@@ -101,7 +107,9 @@ def _source(node: Node) -> Node:
         fields["format"] = _stored(TABLE, fields["format"])
     declared = fields.pop("load", None)
     if declared is not None:
-        _declare_load(fields, declared, strict.read_record(declared, _LOAD, "load"))
+        with strict.collecting(None):
+            load = strict.read_record(declared, _LOAD, "load")
+        _declare_load(fields, declared, load)
     return replace(node, value=fields)
 
 

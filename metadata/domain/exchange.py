@@ -192,10 +192,10 @@ TARGET: Spec = {
 }
 FILE: Spec = {
     "format": Field(strict.choice(FORMAT), required=True),
-    "system": Field(strict.record(SYSTEM)),
+    "system": Field(strict.record(SYSTEM, named_by=("short_name",))),
     "schemas": Field(strict.records(SCHEMA), ()),
-    "dataset": Field(strict.record(TARGET)),
-    "references": Field(strict.records(REFERENCE), ()),
+    "dataset": Field(strict.record(TARGET, named_by=("schema", "name"))),
+    "references": Field(strict.records(REFERENCE, named_by=("child",)), ()),
 }
 
 
@@ -204,11 +204,16 @@ def has_model_tests(node: Node) -> bool:
     return isinstance(node.value, dict) and "format" in node.value and node.value["format"].value == MODEL_TESTS
 
 
-def read_file(node: Node) -> Record:
-    """Return the record of one file.
+def stored_file(node: Node) -> Node:
+    """Return one file with its declarations replaced by stored fields.
 
     The format is checked first, so that a file of an unknown version is refused as such.
     """
     if isinstance(node.value, dict) and "format" in node.value:
         FILE["format"].read(node.value["format"], "format")
-    return strict.read_record(with_stored_fields(node), FILE, "file")
+    return with_stored_fields(node)
+
+
+def read_stored(node: Node) -> Record:
+    """Return the record of one file that ``stored_file`` returned."""
+    return strict.read_record(node, FILE, "file")

@@ -48,19 +48,26 @@ def datasets_read() -> dict[int, list[int]]:
 
 def refuse_cycle(dataset: TargetDataset, edges: Mapping[int, list[int]] | None = None) -> None:
     """Refuse a dataset that reads itself, directly or indirectly; ``edges`` as ``datasets_read`` returns them."""
-    edges = datasets_read() if edges is None else edges
+    path = cycle_of(dataset.pk, datasets_read() if edges is None else edges)
+    if path:
+        names = {row.pk: str(row) for row in TargetDataset.objects.filter(pk__in=path).select_related("schema")}
+        circle = " → ".join(names[pk] for pk in (*path, dataset.pk))
+        message = f"would read itself over its inputs: {circle}"
+        raise MetadataError("cycle", message, "inputs", str(dataset))
+
+
+def cycle_of(dataset: int, edges: Mapping[int, list[int]]) -> tuple[int, ...]:
+    """Return the datasets over which a dataset reads itself, beginning with it; empty if it does not."""
     paths: dict[int, tuple[int, ...]] = {}
-    pending = [(read, (dataset.pk,)) for read in edges.get(dataset.pk, ())]
+    pending = [(read, (dataset,)) for read in edges.get(dataset, ())]
     while pending:
         reached, path = pending.pop()
-        if reached == dataset.pk:
-            names = {row.pk: str(row) for row in TargetDataset.objects.filter(pk__in=path).select_related("schema")}
-            circle = " → ".join(names[pk] for pk in (*path, dataset.pk))
-            message = f"would read itself over its inputs: {circle}"
-            raise MetadataError("cycle", message, "inputs", str(dataset))
+        if reached == dataset:
+            return path
         if reached not in paths:
             paths[reached] = (*path, reached)
             pending += [(read, paths[reached]) for read in edges.get(reached, ())]
+    return ()
 
 
 def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColumn]) -> bool:

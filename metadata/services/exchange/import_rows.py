@@ -20,6 +20,7 @@ from metadata.models import (
     TargetDataset,
 )
 from metadata.services.datasets.inputs import column_inputs, link_dataset
+from metadata.services.exchange.faults import SOURCE, TARGET, Faults, readable, target_name
 from metadata.services.exposures import EXPOSURE_FIELDS, check_exposure
 from metadata.services.quality import check_quality_check
 from metadata.services.references import check_reference, set_pairs
@@ -115,19 +116,26 @@ Dataset = SourceDataset | TargetDataset
 class LineageImporter:
     """Import of lineage and references, after all datasets and columns of the import exist."""
 
-    def __init__(self, report: Report, targets: list[tuple[Record, TargetDataset]]) -> None:
-        self.report = report
+    def __init__(self, report: Report, faults: Faults) -> None:
+        self.report, self.faults = report, faults
         self._datasets: dict[tuple[str, str], Dataset] = {}
         self._columns: dict[tuple[type, int], dict[str, Any]] = {}
 
     def inputs(self, record: Record, dataset: TargetDataset) -> None:
         """Replace the inputs of a dataset and of its columns by those of the file."""
-        wanted = [self._end(item) for item in record["inputs"]]
+        wanted: list[Dataset] = []
+        for item in record["inputs"]:
+            with self.faults.collected(item, str(dataset), target_name(record)):
+                wanted.append(self._end(item))
+        if len(wanted) < len(record["inputs"]):
+            return
         columns = self._columns_of(dataset)
         reads = []
-        for item in record["columns"]:
-            read = [self._column_input(given, wanted, dataset) for given in item["inputs"]]
-            reads.append((item, columns[item["name"]], read))
+        for item in readable(record["columns"]):
+            if item["name"] in columns:
+                with self.faults.collected(item, f"{dataset}.{item['name']}", target_name(record)):
+                    read = [self._column_input(given, wanted, dataset) for given in readable(item["inputs"])]
+                    reads.append((item, columns[item["name"]], read))
         # Column inputs depend on dataset inputs, so removals come first and additions last.
         existing = _inputs_by_column(dataset)
         differing = [
@@ -140,10 +148,8 @@ class LineageImporter:
         changed = link_dataset(dataset, wanted) or bool(differing)
         inputs, rows = list(dataset.inputs.all()), []
         for item, column, read in differing:
-            try:
+            with self.faults.collected(item, str(column), target_name(record)):
                 rows += column_inputs(column, read, inputs)
-            except MetadataError as problem:
-                raise problem.about(place=item.place_of("inputs")) from None
         store_all(rows)
         if changed and (CREATED, "dataset", str(dataset)) not in self.report.changes:
             self.report.note(UPDATED, "lineage", str(dataset))
@@ -218,7 +224,8 @@ class LineageImporter:
             system, _, dataset = name.partition(".")
             found = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
             if found is None:
-                raise MetadataError("dangling_reference", f"there is no source dataset {name!r}", "source")
+                missing = MetadataError("dangling_reference", f"there is no source dataset {name!r}", "source")
+                raise self.faults.missing(missing, (SOURCE, name))
             self._datasets["source", name] = found
         return self._datasets["source", name]
 
@@ -228,7 +235,8 @@ class LineageImporter:
             rows = TargetDataset.objects.select_related("schema")
             found = rows.filter(schema__name=schema, name=dataset).first()
             if found is None:
-                raise MetadataError("dangling_reference", f"there is no dataset {name!r}", field)
+                missing = MetadataError("dangling_reference", f"there is no dataset {name!r}", field)
+                raise self.faults.missing(missing, (TARGET, name))
             self._datasets["target", name] = found
         return self._datasets["target", name]
 
@@ -241,7 +249,9 @@ class LineageImporter:
     def _column(self, dataset: Dataset, name: str, field: str) -> Any:
         columns = self._columns_of(dataset)
         if name not in columns:
-            raise MetadataError("dangling_reference", f"{dataset} has no column {name!r}", field)
+            missing = MetadataError("dangling_reference", f"{dataset} has no column {name!r}", field)
+            kind = SOURCE if isinstance(dataset, SourceDataset) else TARGET
+            raise self.faults.missing(missing, (kind, str(dataset)))
         return columns[name]
 
 

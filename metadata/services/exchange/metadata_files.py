@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 
 from elevata.audit.services.change_log import constraints_left_to_database, snapshot, writing
-from elevata.core.errors import MetadataError
-from elevata.core.strict_fields import Node, Record
+from elevata.core.errors import MetadataError, raise_all
+from elevata.core.strict_fields import Node, Record, collecting
 from metadata.domain import exchange as fields
-from metadata.domain.exchange import FORMAT, has_model_tests, read_file
+from metadata.domain.exchange import FORMAT, has_model_tests
 from metadata.models import (
     ColumnInput,
     Exposure,
@@ -29,9 +29,11 @@ from metadata.models import (
 )
 from metadata.selectors import datasets
 from metadata.services.datasets.targets import KEEPING
+from metadata.services.exchange.csv_files import csv_nodes
+from metadata.services.exchange.faults import Faults, twice
 from metadata.services.exchange.import_rows import Report
 from metadata.services.exchange.metadata_import import Importer
-from metadata.services.exchange.yaml_files import dump_yaml, parse_yaml, read_yaml
+from metadata.services.exchange.yaml_files import dump_yaml, parse_yaml, read_text, read_yaml
 from metadata.services.exposures import EXPOSURE_FIELDS
 
 # Target datasets with everything that an export contains, in few queries.
@@ -82,6 +84,7 @@ def ends_read() -> dict[int, list[EndRead]]:
 
 
 SUFFIXES = (".yaml", ".yml")
+CSV_SUFFIX = ".csv"
 
 
 @dataclass
@@ -124,55 +127,86 @@ def exported_files() -> dict[str, str]:
     return {name: dump_yaml({"format": FORMAT, **content}) for name, content in files}
 
 
+@dataclass
+class MetadataFiles:
+    """Records of files, with the faults that reading them found. ``is_unread`` tells that a file is not in it."""
+
+    records: list[Record] = field(default_factory=list)
+    errors: list[MetadataError] = field(default_factory=list)
+    is_unread: bool = False
+
+    def add(self, read: Callable[[], Iterable[Node]]) -> None:
+        """Add the records of a file, which ``read`` returns as nodes."""
+        try:
+            with collecting(self.errors):
+                for node in read():
+                    known = len(self.errors)
+                    stored = fields.stored_file(node)
+                    self.is_unread = self.is_unread or len(self.errors) > known
+                    self.records.append(fields.read_stored(stored))
+        except MetadataError as error:
+            self.errors.append(error)
+            self.is_unread = True
+
+
 def import_metadata(path: Path | str, *, check: bool = False) -> Report:
     """Import the metadata of all files, or none of it on any error.
 
     With ``check``, the transaction is rolled back, and the report lists the changes it would make.
     """
-    return _import([read_file(node) for node in _read(Path(path))], check=check)
+    return import_records(_read(Path(path)), check=check)
 
 
-def read_files(files: Mapping[str, str]) -> list[Record]:
-    """Return the records of YAML texts, given by the file name used in errors.
+def read_files(contents: Mapping[str, str]) -> MetadataFiles:
+    """Return the records of YAML and CSV texts, given by the file name used in errors.
 
     Parsing is slow, so call it before a transaction takes the database's write lock.
     """
-    return [read_file(parse_yaml(files[name], name)) for name in sorted(files)]
+    files = MetadataFiles()
+    for name in sorted(contents):
+        files.add(lambda name=name: _nodes(contents[name], name))
+    return files
 
 
-def import_records(files: list[Record], *, check: bool = False) -> Report:
-    """Import the records of files as ``import_metadata`` does."""
-    return _import(files, check=check)
-
-
-def _import(files: list[Record], *, check: bool) -> Report:
+def import_records(files: MetadataFiles, *, check: bool = False) -> Report:
+    """Import the records of files as ``import_metadata`` does. Raise the only fault, or Refusals with all faults."""
+    errors = files.errors + twice(files.records)
     try:
         with constraints_left_to_database():
-            return _attempt(files, check=check)
+            return _attempt(files, errors, check=check)
     except MetadataError as problem:
         if problem.code != "constraint":
             raise
-    return _attempt(files, check=check)  # row by row, to name the row, or to find another key
+    return _attempt(files, errors, check=check)  # row by row, to name the row, or to find another key
 
 
-def _attempt(files: list[Record], *, check: bool) -> Report:
+def _attempt(files: MetadataFiles, errors: list[MetadataError], *, check: bool) -> Report:
     with writing():
-        report = Importer(files).run()
+        faults = Faults(errors, is_unread=files.is_unread)
+        report = Importer(files.records, faults).run()
+        raise_all(faults.errors)
         if check:
             transaction.set_rollback(True)
     return report
 
 
-def _read(path: Path) -> Iterable[Node]:
+def _nodes(content: str, name: str) -> Iterable[Node]:
+    return csv_nodes(content, name) if name.lower().endswith(CSV_SUFFIX) else [parse_yaml(content, name)]
+
+
+def _read(path: Path) -> MetadataFiles:
+    files = MetadataFiles()
     if not path.exists():
         raise MetadataError("missing", "does not exist", place=str(path))
     if path.is_file():
-        return [read_yaml(path, str(path))]
+        files.add(lambda: _nodes(read_text(path, str(path)), str(path)))
+        return files
     found = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not found:
         raise MetadataError("missing", "holds no YAML files (*.yaml, *.yml)", place=str(path))
-    nodes = [read_yaml(file, str(file)) for file in found]
-    return [node for node in nodes if not has_model_tests(node)]
+    for file in found:
+        files.add(lambda file=file: [node for node in [read_yaml(file, str(file))] if not has_model_tests(node)])
+    return files
 
 
 def _is_ours(path: Path) -> bool:

@@ -3,20 +3,34 @@
 Objects are matched by their key, or by name if a file has no key. Objects that a file does not mention are
 not changed; a field that it omits gets its default. Order: sources, schemas, generated objects, target
 datasets, their columns, lineage, references, quality checks, exposures, and then the checks that need all objects.
+
+Faults are collected: an object with a fault is left out, and what depends on it is not checked.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
 from metadata.domain import naming
+from metadata.domain.models import reads_of
 from metadata.domain.types import STRING, DataType
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.datasets.generation import create_layer_schema, ensure_history, generate_targets
-from metadata.services.datasets.inputs import datasets_read, refuse_cycle
+from metadata.services.datasets.inputs import cycle_of, datasets_read, refuse_cycle
 from metadata.services.datasets.targets import KEEPING
+from metadata.services.exchange.faults import (
+    SCHEMA,
+    SOURCE,
+    SYSTEM,
+    TARGET,
+    Consequence,
+    Faults,
+    located,
+    readable,
+    target_name,
+)
 from metadata.services.exchange.import_rows import (
     CREATED,
     UPDATED,
@@ -44,104 +58,117 @@ from metadata.services.rows.row_changes import clear_the_way, former_names, free
 from metadata.services.sources import DESCRIBED, plain_fields
 
 
-@contextmanager
-def located(record: Record, name: str = "") -> Iterator[None]:
-    """Add the record's position in the file to a MetadataError raised inside, down to the field it names."""
-    try:
-        yield
-    except MetadataError as problem:
-        field_name = "business_key" if problem.field == "key_ordinal" else problem.field
-        raise problem.about(name, record.place_of(field_name)) from None
-
-
 class Importer:
-    """Import of ``files``, which are records of ``metadata.domain.exchange.FILE``."""
+    """Import of ``files``, which are records of ``metadata.domain.exchange.FILE``. Faults are in ``faults``."""
 
-    def __init__(self, files: list[Record]) -> None:
+    def __init__(self, files: list[Record], faults: Faults) -> None:
         self.systems = [file["system"] for file in files if file["system"]]
         self.schemas = [schema for file in files for schema in file["schemas"]]
         self.targets = [file["dataset"] for file in files if file["dataset"]]
         self.references = [(None, item) for file in files for item in file["references"]]
         self.report = Report()
+        self.faults = faults
+        self._refuse_unread()
 
     def run(self) -> Report:
-        self._refuse_doubles()
         made: list[tuple[Record, SourceDataset]] = []
-        for record in self.systems:
-            system = self._system(record)
-            made += [(item, self._source_dataset(item, system)) for item in record["datasets"]]
-        for record in self.schemas:
-            self._schema(record)
+        for record in readable(self.systems):
+            with self.faults.collected(record, record["short_name"], (SYSTEM, record["short_name"])):
+                made += self._system(record)
+        for record in readable(self.schemas):
+            with self.faults.collected(record, record["name"], (SCHEMA, record["name"])):
+                self._schema(record)
         for record, dataset in made:
             self._generate(record, dataset)
         rows = TargetDataset.objects.filter(
             history_of__isnull=True, schema__name__in={r["schema"] for r in self.targets}
         )
-        with following(list(rows) if self.targets else [], without=self.targets_named()):
+        with (
+            self.faults.collected_unless_refused(),
+            following(list(rows) if self.targets else [], without=self.targets_named()),
+        ):
             targets = self._targets()
-            lineage = LineageImporter(self.report, targets)
+            lineage = LineageImporter(self.report, self.faults)
             for record, dataset in targets:
-                if not dataset.select:
-                    with located(record, str(dataset)):
+                if not dataset.select and "inputs" not in record.kept:
+                    with self.faults.collected(record, str(dataset), target_name(record)):
                         lineage.inputs(record, dataset)
             self._models(targets)
         self.references += [(dataset, item) for record, dataset in targets for item in record["references"]]
         for child, record in self.references:
-            with located(record):
-                lineage.reference(record, child)
-        for record, dataset in targets:
-            for item in record["checks"]:
-                with located(item, f"{dataset}.{item['name']}"):
-                    import_check(self.report, item, dataset)
-            for item in record["exposures"]:
-                with located(item, f"{dataset}.{item['name']}"):
-                    import_exposure(self.report, item, dataset)
+            if not record.refused:
+                with self.faults.collected(record, str(child or record["child"])):
+                    lineage.reference(record, child)
+        for record, dataset in self._whole(targets):
+            self._parts(record, dataset)
         edges = datasets_read()
-        for record, dataset in targets:
-            with located(record, str(dataset)):
-                refuse_cycle(dataset, edges)
-                stored = TargetDataset.objects.get(pk=dataset.pk)
-                check_dataset_columns(stored)
-                check_references(stored, "references", with_rules=True)
-                check_dataset_checks(stored, "checks")
+        for record, dataset in self._whole(targets):
+            self._check_dataset(record, dataset, edges)
         return self.report
 
     def targets_named(self) -> set[str]:
         """Return the qualified names of the files' datasets in lower case."""
         return {f"{record['schema']}.{record['name']}".lower() for record in self.targets}
 
-    def _refuse_doubles(self) -> None:
-        """Refuse an object that occurs twice, because the result would depend on the order of files."""
-        seen: dict[tuple, str] = {}
-        described = (
-            [(("system", item["short_name"]), item) for item in self.systems]
-            + [
-                (("source", system["short_name"], item["name"]), item)
-                for system in self.systems
-                for item in system["datasets"]
-            ]
-            + [(("schema", item["name"]), item) for item in self.schemas]
-            + [(("dataset", item["schema"], item["name"].lower()), item) for item in self.targets]
-        )
-        described += [(("key", item["key"]), item) for _, item in described if item.values.get("key")]
-        for parent in [item for system in self.systems for item in system["datasets"]] + self.targets:
-            described += [((id(parent), "column", item["name"].lower()), item) for item in parent["columns"]]
-            described += [(("key", item["key"]), item) for item in parent["columns"] if item["key"]]
-        for identity, item in described:
-            if identity in seen:
-                name = "key" if identity[0] == "key" else "name"
-                message = f"{identity[-1]} is described twice, here and at {seen[identity]}"
-                raise MetadataError("described_twice", message, name, place=item.place_of(name))
-            seen[identity] = item.where
+    def _whole(self, targets: list[tuple[Record, TargetDataset]]) -> list[tuple[Record, TargetDataset]]:
+        """Return the datasets that lack nothing of what the files describe."""
+        return [each for each in targets if not self._is_refused(each[1])]
+
+    def _is_refused(self, dataset: TargetDataset) -> bool:
+        return self.faults.is_refused((TARGET, str(dataset)))
+
+    def _refuse_unread(self) -> None:
+        """Regard objects as refused that could not be read completely."""
+        for system in self.systems:
+            if system.refused:
+                self.faults.refuse((SYSTEM, system["short_name"] or ""))
+            for item in system["datasets"]:
+                if system.refused or item.is_incomplete:
+                    self.faults.refuse_source(system["short_name"] or "", item)
+        self.faults.refuse(*((SCHEMA, record["name"] or "") for record in self.schemas if record.refused))
+        self.faults.refuse(*(target_name(record) for record in self.targets if record.is_incomplete))
+
+    def _parts(self, record: Record, dataset: TargetDataset) -> None:
+        """Import the quality checks and exposures of a dataset."""
+        for item in readable(record["checks"]):
+            with self.faults.collected(item, f"{dataset}.{item['name']}"):
+                import_check(self.report, item, dataset)
+        for item in readable(record["exposures"]):
+            with self.faults.collected(item, f"{dataset}.{item['name']}"):
+                import_exposure(self.report, item, dataset)
+
+    def _check_dataset(self, record: Record, dataset: TargetDataset, edges: Mapping[int, list[int]]) -> None:
+        """Check a dataset with all of its objects; a cycle is reported once, for its first dataset."""
+        with self.faults.collected(record, str(dataset), target_name(record)):
+            circle = TargetDataset.objects.filter(pk__in=cycle_of(dataset.pk, edges)).select_related("schema")
+            if not any(self._is_refused(row) for row in circle):
+                refuse_cycle(dataset, edges)
+            stored = TargetDataset.objects.get(pk=dataset.pk)
+            check_dataset_columns(stored)
+            check_references(stored, "references", with_rules=True)
+            check_dataset_checks(stored, "checks")
 
     # --- sources -------------------------------------------------------------------------
 
-    def _system(self, record: Record) -> System:
+    def _system(self, record: Record) -> list[tuple[Record, SourceDataset]]:
+        """Import a system with its datasets; return those without a fault of their own."""
         row = System.objects.filter(short_name=record["short_name"]).first() or System()
         values = record.picked("short_name", "name", "kind", "location", "secret", "options", "active", *DESCRIBED)
-        with located(record, record["short_name"]):
-            self.report.note(upsert(row, values, check_system), "system", str(row))
-        return row
+        try:
+            with located(record, record["short_name"]):
+                self.report.note(upsert(row, values, check_system), "system", str(row))
+        except MetadataError:
+            for item in record["datasets"]:
+                self.faults.refuse_source(record["short_name"], item)
+            raise
+        made: list[tuple[Record, SourceDataset]] = []
+        for item in readable(record["datasets"]):
+            known = len(self.faults.errors)
+            with self.faults.collected(item, f"{row}.{item['name']}"):
+                made.append((item, self._source_dataset(item, row)))
+            if len(self.faults.errors) > known:
+                self.faults.refuse_source(record["short_name"], item)
+        return made
 
     def _source_dataset(self, record: Record, system: System) -> SourceDataset:
         name = record["name"]
@@ -166,11 +193,14 @@ class Importer:
 
     def _source_columns(self, record: Record, dataset: SourceDataset) -> None:
         known = list(dataset.columns.all())
-        found = _match(record["columns"], known)
+        found = self._match(record["columns"], known, str(dataset))
         clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
         batch: list[SourceColumn] = []
+        rows: list[SourceColumn] = []
         place = max((row.ordinal for row in known), default=0) + 1
-        rows = [self._source_column(item, row, dataset, place + at, batch) for at, (item, row) in enumerate(found)]
+        for at, (item, row) in enumerate(found):
+            with self.faults.collected(item, f"{dataset}.{item['name']}"):
+                rows.append(self._source_column(item, row, dataset, place + at, batch))
         store_batch(batch)
         arrange(rows, known)
 
@@ -183,16 +213,15 @@ class Importer:
         batch: list[SourceColumn],
     ) -> SourceColumn:
         name = record["name"]
-        with located(record, f"{dataset}.{name}"):
-            row = known or SourceColumn(dataset=dataset, ordinal=ordinal)
-            if known is None:
-                row.key = record["key"] or free_key(
-                    SourceColumn, lambda attempt: naming.source_column_key(dataset.key, name, attempt)
-                )
-            same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
-            values = record.picked("name", *same, *DESCRIBED)
-            values["key_ordinal"] = record["business_key"]
-            self.report.note(upsert(row, values, check_source_column, batch), "source column", str(row))
+        row = known or SourceColumn(dataset=dataset, ordinal=ordinal)
+        if known is None:
+            row.key = record["key"] or free_key(
+                SourceColumn, lambda attempt: naming.source_column_key(dataset.key, name, attempt)
+            )
+        same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
+        values = record.picked("name", *same, *DESCRIBED)
+        values["key_ordinal"] = record["business_key"]
+        self.report.note(upsert(row, values, check_source_column, batch), "source column", str(row))
         return row
 
     def _generate(self, record: Record, dataset: SourceDataset) -> None:
@@ -200,80 +229,99 @@ class Importer:
 
         By default, targets are generated unless the files contain them.
         """
+        if self.faults.is_refused((SOURCE, str(dataset))):
+            return
         brought = any(item["generated_from"] == str(dataset) for item in self.targets)
         wanted = record["generate"]
         if wanted is None:
             wanted = not brought and dataset.columns.filter(active=True, integrate=True).exists()
-        with located(record, str(dataset)):
+        known = len(self.faults.errors)
+        with self.faults.collected(record, str(dataset)):
             check_source_policy(dataset)
             if wanted:
                 summary = generate_targets(source_dataset=dataset)
                 for did, names in ((CREATED, summary.created), (UPDATED, summary.retired + summary.returned)):
                     for name in names:
                         self.report.note(did, "generated", name)
+        if len(self.faults.errors) > known:
+            self.faults.refuse_source(dataset.system.short_name, record)
 
     # --- targets -------------------------------------------------------------------------
 
     def _schema(self, record: Record) -> None:
         row = TargetSchema.objects.filter(name=record["name"]).first() or TargetSchema()
-        with located(record, record["name"]):
-            if row.pk is not None and row.layer != record["layer"] and row.datasets.exists():
-                raise MetadataError("invalid", "a schema with datasets stays in its layer", "layer")
-            values = record.picked("name", "layer", "ordinal", *DESCRIBED)
-            self.report.note(upsert(row, values, check_schema), "schema", str(row))
+        if row.pk is not None and row.layer != record["layer"] and row.datasets.exists():
+            raise MetadataError("invalid", "a schema with datasets stays in its layer", "layer")
+        values = record.picked("name", "layer", "ordinal", *DESCRIBED)
+        self.report.note(upsert(row, values, check_schema), "schema", str(row))
 
     def _targets(self) -> list[tuple[Record, TargetDataset]]:
-        found = [(record, self._find_target(record)) for record in self.targets]
+        """Import target datasets and their columns; return the datasets without a fault of their own."""
+        found: list[tuple[Record, TargetDataset]] = []
+        for record in readable(self.targets):
+            with self._collected_target(record):
+                found.append((record, self._find_target(record)))
         moving = [row for record, row in found if row.pk and row.name != record["name"]]
         moving += [row.history for row in moving if hasattr(row, "history")]
         clear_the_way([(row, None, None) for row in moving])
+        stored: list[tuple[Record, TargetDataset]] = []
         for record, row in found:
-            with located(record, f"{record['schema']}.{record['name']}"):
+            with self._collected_target(record):
                 self._target(record, row)
                 self._history(record, row)
-        for record, row in found:
-            self._target_columns(record, row)
-        return found
+                stored.append((record, row))
+        for record, row in stored:
+            with self._collected_target(record):
+                self._target_columns(record, row)
+        return stored
+
+    def _collected_target(self, record: Record) -> AbstractContextManager[None]:
+        kind, name = target_name(record)
+        return self.faults.collected(record, name, (kind, name))
 
     def _models(self, targets: list[tuple[Record, TargetDataset]]) -> None:
         """Derive the columns of models, each after those that it reads. Refuse columns that differ from the file's."""
         records = {dataset.pk: record for record, dataset in targets if dataset.select}
         for dataset in in_order([dataset for _, dataset in targets if dataset.select], by_text=True):
             record = records[dataset.pk]
-            with located(record, str(dataset)):
+            if self._is_refused(dataset):
+                continue
+            with self._collected_target(record):
+                if self.faults.is_refused(*((TARGET, name) for name in reads_of(dataset.select))):
+                    raise Consequence
                 for change in derive(dataset):
                     self.report.note(UPDATED, "model", change)
-            rows = {row.name: row for row in TargetColumn.objects.filter(dataset=dataset)}
-            for item in record["columns"]:
-                with located(item, f"{dataset}.{item['name']}"):
-                    _refuse_difference(item, rows[item["name"]])
+                rows = {row.name: row for row in TargetColumn.objects.filter(dataset=dataset)}
+                for item in record["columns"]:
+                    with self.faults.collected(item, f"{dataset}.{item['name']}"):
+                        _refuse_difference(item, rows[item["name"]])
 
     def _find_target(self, record: Record) -> TargetDataset:
         """Return the row by its key, else by its name, else a new unsaved one."""
-        with located(record, f"{record['schema']}.{record['name']}"):
-            schema = TargetSchema.objects.filter(name=record["schema"]).first()
-            if schema is None and record["schema"] in TargetSchema.Layer.values:
-                schema = create_layer_schema(record["schema"])
-                self.report.note(CREATED, "schema", schema.name)
-            if schema is None:
-                raise MetadataError("dangling_reference", f"there is no schema {record['schema']!r}", "schema")
-            row = TargetDataset.objects.filter(key=record["key"]).first() if record["key"] else None
-            claimed = [item["key"] for item in self.targets if item["key"]]
-            named = TargetDataset.objects.filter(schema=schema, name=record["name"]).exclude(
-                key__in=[key for key in claimed if key != record["key"]]
+        schema = TargetSchema.objects.filter(name=record["schema"]).first()
+        if schema is None and record["schema"] in TargetSchema.Layer.values:
+            schema = create_layer_schema(record["schema"])
+            self.report.note(CREATED, "schema", schema.name)
+        if schema is None:
+            missing = MetadataError("dangling_reference", f"there is no schema {record['schema']!r}", "schema")
+            raise self.faults.missing(missing, (SCHEMA, record["schema"]))
+        row = TargetDataset.objects.filter(key=record["key"]).first() if record["key"] else None
+        claimed = [item["key"] for item in self.targets if item["key"]]
+        named = TargetDataset.objects.filter(schema=schema, name=record["name"]).exclude(
+            key__in=[key for key in claimed if key != record["key"]]
+        )
+        row = row or named.first()
+        if row is None:
+            row = TargetDataset(schema=schema)
+            row.key = record["key"] or free_key(
+                TargetDataset,
+                lambda attempt: naming.target_dataset_key(schema.name, record["name"], attempt),
             )
-            row = row or named.first()
-            if row is None:
-                row = TargetDataset(schema=schema)
-                row.key = record["key"] or free_key(
-                    TargetDataset,
-                    lambda attempt: naming.target_dataset_key(schema.name, record["name"], attempt),
-                )
-            _refuse_other_key(row, record)
-            if row.history_of_id is not None:
-                raise MetadataError("invalid", "is a history dataset; describe it with its base", "name")
-            row.schema = schema
-            return row
+        _refuse_other_key(row, record)
+        if row.history_of_id is not None:
+            raise MetadataError("invalid", "is a history dataset; describe it with its base", "name")
+        row.schema = schema
+        return row
 
     def _target(self, record: Record, row: TargetDataset) -> None:
         same = ("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version")
@@ -281,9 +329,9 @@ class Importer:
         if record["select"] and record["inputs"]:
             raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)
-        values["former_names"] = _former_names(row, record, record["name"])
         values["generated_from"] = self._source_named(record["generated_from"])
-        values["schema"] = row.schema
+        values = _given(record, row, values) | {"schema": row.schema}
+        values["former_names"] = _former_names(row, record, record["name"])
         is_renamed = row.name != record["name"]
         did = upsert(row, plain_fields(row, values), check_target_dataset)
         self.report.note(did, "dataset", str(row))
@@ -296,7 +344,8 @@ class Importer:
         system, _, dataset = name.partition(".")
         found = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
         if found is None:
-            raise MetadataError("dangling_reference", f"there is no source dataset {name!r}", "generated_from")
+            missing = MetadataError("dangling_reference", f"there is no source dataset {name!r}", "generated_from")
+            raise self.faults.missing(missing, (SOURCE, name))
         return found
 
     def _history(self, record: Record, base: TargetDataset) -> None:
@@ -322,13 +371,18 @@ class Importer:
 
     def _target_columns(self, record: Record, dataset: TargetDataset) -> None:
         known = list(dataset.columns.all())
-        found = _match(record["columns"], known)
-        clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
+        found = self._match(record["columns"], known, str(dataset))
+        clear_the_way([(row, item["name"], _key_place(item, row)) for item, row in found if row is not None])
         batch: list[TargetColumn] = []
+        rows: list[TargetColumn] = []
         place = max((row.ordinal for row in known), default=0) + 1
-        rows = [self._target_column(item, row, dataset, place + at, batch) for at, (item, row) in enumerate(found)]
+        for at, (item, row) in enumerate(found):
+            with self.faults.collected(item, f"{dataset}.{item['name']}", target_name(record)):
+                rows.append(self._target_column(item, row, dataset, place + at, batch))
         store_batch(batch)
-        arrange(rows, known)
+        # A file that keeps fields may name a few columns only.
+        if not record.kept or len(rows) >= len(known):
+            arrange(rows, known)
 
     def _target_column(
         self,
@@ -339,41 +393,59 @@ class Importer:
         batch: list[TargetColumn],
     ) -> TargetColumn:
         name = record["name"]
-        with located(record, f"{dataset}.{name}"):
-            row = known or TargetColumn(dataset=dataset, ordinal=ordinal)
-            if known is None:
-                row.key = record["key"] or free_key(
-                    TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt)
-                )
-            values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
-            if dataset.select:
-                _leave_to_select(record, row, values)
-            elif record["type"] is None:
-                raise MetadataError("missing_field", "is missing", "type")
-            values |= _retirement(record) | {"key_ordinal": record["business_key"]}
-            values["role"] = record["role"] if record["business_key"] is None else "business_key"
-            values["former_names"] = _former_names(row, record, name)
-            is_renamed = row.name != name
-            self.report.note(upsert(row, values, check_target_column, batch), "column", str(row))
-            if is_renamed:
-                self.report.note_name(row)
+        row = known or TargetColumn(dataset=dataset, ordinal=ordinal)
+        if known is None:
+            row.key = record["key"] or free_key(
+                TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt)
+            )
+        values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
+        if dataset.select:
+            _leave_to_select(record, row, values)
+        elif record["type"] is None and (known is None or "type" not in record.kept):
+            raise MetadataError("missing_field", "is missing", "type")
+        values |= _retirement(record) | {"key_ordinal": record["business_key"]}
+        values["role"] = record["role"] if record["business_key"] is None else "business_key"
+        values = _given(record, row, values)
+        values["former_names"] = _former_names(row, record, name)
+        is_renamed = row.name != name
+        self.report.note(upsert(row, values, check_target_column, batch), "column", str(row))
+        if is_renamed:
+            self.report.note_name(row)
         return row
 
+    def _match(self, items: list[Record], rows: list[Any], dataset: str) -> list[tuple[Record, Any]]:
+        """Return each readable record with its row: by key, else by the name of a row whose key is in no record."""
+        by_key = {row.key: row for row in rows}
+        claimed = {item["key"] for item in items}
+        by_name = {row.name: row for row in rows}
+        found = []
+        for item in readable(items):
+            row = by_key.get(item["key"]) or by_name.get(item["name"])
+            if row is not None and row.key in claimed and row.key != item["key"]:
+                row = None
+            with self.faults.collected(item, f"{dataset}.{item['name']}", (TARGET, dataset)):
+                if row is not None:
+                    _refuse_other_key(row, item)
+                found.append((item, row))
+        return found
 
-def _match(items: list[Record], rows: list[Any]) -> list[tuple[Record, Any]]:
-    """Return each record with its row: by key, else by the name of a row whose key is in no record."""
-    by_key = {row.key: row for row in rows}
-    claimed = {item["key"] for item in items}
-    by_name = {row.name: row for row in rows}
-    found = []
-    for item in items:
-        row = by_key.get(item["key"]) or by_name.get(item["name"])
-        if row is not None and row.key in claimed and row.key != item["key"]:
-            row = None
-        if row is not None:
-            _refuse_other_key(row, item)
-        found.append((item, row))
-    return found
+
+def _given(record: Record, row: TargetDataset | TargetColumn, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values without those of fields that the file leaves as they are stored."""
+    if row.pk is None or not record.kept:
+        return values
+    kept = set(record.kept)
+    if "business_key" in kept:
+        kept.add("key_ordinal")
+    elif "role" in kept and "key_ordinal" in values:
+        kept.discard("role")
+    if "retired_at" in kept:
+        kept |= {"active", "retired_by"}
+    return {name: value for name, value in values.items() if name not in kept}
+
+
+def _key_place(record: Record, row: TargetColumn) -> int | None:
+    return row.key_ordinal if "business_key" in record.kept else record["business_key"]
 
 
 def _refuse_other_key(row: Any, record: Record) -> None:
@@ -385,7 +457,7 @@ def _refuse_other_key(row: Any, record: Record) -> None:
 
 def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) -> list[str]:
     """Return the file's former names, plus the current name if the file renames the row without listing it."""
-    said = record["former_names"]
+    said = row.former_names if row.pk and "former_names" in record.kept else record["former_names"]
     if row.pk is None or row.name == name or row.name in said:
         return said
     return former_names(said, row.name, name)

@@ -28,25 +28,25 @@ _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def read_yaml(path: Path, shown: str) -> Node:
     """Return the only document of a file; ``shown`` is the file's name in errors."""
+    return parse_yaml(read_text(path, shown), shown)
+
+
+def read_text(path: Path, shown: str) -> str:
+    """Return the text of a file of metadata; ``shown`` is the file's name in errors."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise MetadataError("too_big", f"is {size} bytes; {MAX_BYTES} are read", place=shown)
-        content = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=shown) from None
     except UnicodeDecodeError as error:
         raise MetadataError("wrong_encoding", f"is not UTF-8 at byte {error.start}", place=shown) from None
-    return parse_yaml(content, shown)
 
 
 def parse_yaml(content: str, shown: str) -> Node:
     """Return the only document of a text; ``shown`` is its name in errors."""
-    if (wrong := _UNSTORABLE.search(content)) is not None:
-        line, column = content.count("\n", 0, wrong.start()), wrong.start() - content.rfind("\n", 0, wrong.start()) - 1
-        raise MetadataError(
-            "bad_text", "holds a character that cannot be stored", place=f"{shown}:{line + 1}:{column + 1}"
-        )
+    refuse_unstorable(content, shown)
     try:
         return _Reader(content, shown).document()
     except yaml.MarkedYAMLError as error:
@@ -54,6 +54,15 @@ def parse_yaml(content: str, shown: str) -> Node:
         raise MetadataError("bad_yaml", _said(error), place=_place(shown, mark)) from None
     except yaml.YAMLError as error:
         raise MetadataError("bad_yaml", str(error).splitlines()[0], place=shown) from None
+
+
+def refuse_unstorable(content: str, shown: str) -> None:
+    """Refuse a text with a character that the database cannot store."""
+    if (wrong := _UNSTORABLE.search(content)) is not None:
+        line, column = content.count("\n", 0, wrong.start()), wrong.start() - content.rfind("\n", 0, wrong.start()) - 1
+        raise MetadataError(
+            "bad_text", "holds a character that cannot be stored", place=f"{shown}:{line + 1}:{column + 1}"
+        )
 
 
 class _Reader:

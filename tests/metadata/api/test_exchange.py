@@ -172,3 +172,17 @@ def test_names_that_need_quotes_are_refused_where_the_environment_does(operator:
 def test_a_new_column_is_written_once(operator: Client):
     brought_in(operator, NAMES)
     assert TargetColumn.objects.get().version == 1
+
+
+def test_several_faults_are_answered_by_their_places(operator: Client):
+    answer = send(
+        operator,
+        "post",
+        "metadata/import/",
+        {"files": [{"name": "c.csv", "content": "schema,dataset,column,type\nbizcore,t,a,strng\nbizcore,t,b,strng\n"}]},
+    )
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["total"]) == (422, "unknown_type", 2)
+    assert sorted(problem["errors"]) == ["c.csv:2.type", "c.csv:3.type"]
+    assert [row["where"] for row in problem["rows"]] == ["bizcore.t.a", "bizcore.t.b"]
+    assert not TargetDataset.objects.exists()

@@ -62,6 +62,16 @@ def test_invalid_input_is_json_too_where_asked_for(tmp_path: Path, capsys: pytes
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "missing"
 
 
+def test_every_fault_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("schema,dataset,column,type\nbizcore,t,a,strng\nbizcore,t,b,strng\n")
+    assert run(import_metadata.Command(), "import_metadata", str(path)) == 4
+    first, second, last = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"{path}:2: bizcore.t.a: type: 'strng' is not a type")
+    assert second.startswith(f"{path}:3: bizcore.t.b: type: ")
+    assert last == "2 faults; nothing was written"
+
+
 def test_wrong_usage_ends_with_4(capsys: pytest.CaptureFixture) -> None:
     assert run(import_metadata.Command(), "import_metadata", "--colour") == 4
 

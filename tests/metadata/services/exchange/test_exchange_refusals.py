@@ -104,7 +104,8 @@ def test_a_fault_is_named_with_its_place(tmp_path: Path, old: str, new: str, pla
 
 def test_the_line_says_it_all(tmp_path: Path) -> None:
     problem = refusal(tmp_path, AIR.replace("type: float", "type: fload"))
-    assert problem.one_line().startswith(f"{tmp_path}/bad.yaml:13:17: type: 'fload' is not a type; known are")
+    where = f"{tmp_path}/bad.yaml:13:17: air.airport.lat: type"
+    assert problem.one_line().startswith(f"{where}: 'fload' is not a type; known are")
 
 
 @pytest.mark.parametrize(
