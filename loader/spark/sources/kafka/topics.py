@@ -38,8 +38,9 @@ from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_op
 from loader.kafka.client import Cluster
 from loader.spark.session import source_hosts, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.sources.formats.json_lines import NO_OBJECT
 from loader.spark.sources.kafka.messages import DELETED, HINT, checked_layout, parsed_events, place_of, rows_of
-from loader.spark.sources.opened import FileFormat, Opened, Place
+from loader.spark.sources.opened import FileFormat, MalformedRecord, Opened, Place
 from metadata.domain.sources.formats import KAFKA
 from metadata.domain.sources.locations import Roots
 
@@ -50,11 +51,7 @@ class MessageFormat(FileFormat):
     """Messages in UTF-8, each one JSON object. They never change, and their offsets are fixed."""
 
     has_files = False
-    malformed: ClassVar[tuple[str, str, str]] = (
-        "BAD_JSON",
-        "not one JSON object, or no object where a column with a path leads into one",
-        HINT,
-    )
+    malformed: ClassVar[tuple[MalformedRecord, ...]] = (MalformedRecord("BAD_JSON", NO_OBJECT, HINT),)
 
     def own_types(self, opened: Opened) -> dict[str, T.DataType]:
         """Return the types of JSON's own notation, from the first messages."""
